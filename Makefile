@@ -1,36 +1,36 @@
-# pykruise: every target does its own set-up inside this checkout (.venv) and installs nothing globally.
-#   make demo   the main job: a cluster in one process, a CloneSet created, scaled and updated
-#   make test   lint, types, import contracts and all tests; where Go is, also on a real control plane, in brief
-#   make up     a cluster to play with, until Ctrl-C
+# pykruise: every target sets up what it needs inside this checkout (.venv) and installs nothing globally.
+#   make demo   a cluster in one process, where a CloneSet is created, scaled and updated
+#   make test   lint, types, import contracts and all tests; if Go is installed, also a few on a real control plane
+#   make up     a cluster for your own tests, until Ctrl-C
 #   make real   a real control plane with simulated nodes, until Ctrl-C; NODES=3: with real nodes (root)
 #   make demo REAL=1  the demo on a real control plane with real nodes (root)
 #   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: an eighth of their parameters
-#   make test-nodes  scenarios on real nodes too (root, and packages that it names); SELECTION=... for less
+#   make test-nodes  scenarios on real nodes too (needs root, and packages that it lists); SELECTION=... runs fewer
 #   make test-switch-over  from real OpenKruise managers to pykruise and back, on a real control plane
-#   make test-others  programs of others (Rollouts, Helm, KEDA, kube-state-metrics and more) beside pykruise; keeps what became of them
-#   make simulate SEEDS=100000  hunt for failures: random operations and faults in virtual time
-#   make explore KIND=cloneset PODS=3  everything that can happen in small worlds
-#   make mutate FILES=kinds/cloneset  mutants made by a tool of files that decide, and what no test notices
-#   make fuzz OBJECTS=2000  objects of all kinds with wrong values, stored past the webhooks and sent through them
-#   make simulate-mutations     rules broken on purpose: the simulator has to notice each
-#   make image  the images of manager, agent and dashboard as OCI archives, of the distribution's packages, without an engine
-#   make release VERSION=1.2.3  everything that a release has, in dist/release; RELEASE_ARGS=--twice: twice, and compared
-#   make check-release VERSION=1.2.3  installs what was released, and nothing else, into empty places
+#   make test-others  programs of other projects (Rollouts, Helm, KEDA, kube-state-metrics and more) with pykruise; records the results
+#   make simulate SEEDS=100000  random operations and faults in virtual time
+#   make explore KIND=cloneset PODS=3  every order of events in small worlds
+#   make mutate FILES=kinds/cloneset  mutants of files that contain decisions; lists those that no test detects
+#   make fuzz OBJECTS=2000  objects of all kinds with wrong values, stored without the webhooks and sent through them
+#   make simulate-mutations     breaks the product on purpose: the simulation must detect each mutation
+#   make image  the images of manager, agent and dashboard as OCI archives, from the distribution's packages, without an engine
+#   make release VERSION=1.2.3  all files of a release, in dist/release; RELEASE_ARGS=--twice builds them twice and compares them
+#   make check-release VERSION=1.2.3  installs the files of a release, and nothing else, into empty environments
 #   make push REGISTRY=registry.example.com/team  builds the images and pushes them there, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make bench-beside  pykruise and OpenKruise alternately on one real control plane: speed, CPU, memory; PAIRS=5 N=500
-#   make soak HOURS=8  virtual hours of churn over all kinds, and what grows meanwhile; REAL=1: real hours
-#   make bench-kopf N=10000  the same small operator on our runtime and in kopf, alternately; CHANGES=1000 ROUNDS=2
-#   make attacks CLUSTER=real  manager, agent and dashboard under attack; SECONDS=60 for all attacks at once; prints the
+#   make soak HOURS=8  changes of all kinds for virtual hours, and measurements of what grows; REAL=1: real hours
+#   make bench-kopf N=10000  the same small operator with this runtime and with kopf, alternately; CHANGES=1000 ROUNDS=2
+#   make attacks CLUSTER=real  manager, agent and dashboard under attack; SECONDS=60 for all attacks together; prints the
 #               figures of docs/lab/security.md
-#   make site   the documentation as a site, in build/site; make spelling looks for misspelt words in it
-#   make docs   the pages and parts of the chart that are made from the code
-#   make record-original KINDS=CloneSet  outcomes of OpenKruise's own managers, for tests/recorded_original
-#   make screenshots   the pictures of docs/dashboard.md, and of all other pages in dist/pictures, made by the dashboard's tests
+#   make site   the documentation as a site, in build/site; make spelling finds misspelled words in it
+#   make docs   regenerates the pages and parts of the chart that are generated from the code
+#   make record-original KINDS=CloneSet  records results of OpenKruise's own managers for tests/recorded_original
+#   make screenshots   the pictures of docs/dashboard.md, and of all other pages in dist/pictures, taken by the dashboard's tests
 #   make kubectl-kruise   the plugin for kubectl as one file, dist/kubectl-kruise; put it somewhere in PATH
-#   make lock   write the hashes of supply/ anew, after pyproject.toml or constraints.txt has changed
+#   make lock   writes the hashes of supply/ again, after pyproject.toml or constraints.txt has changed
 #   make bench CLUSTER=real  a CloneSet of N=500 pods and the manager's process on a real control plane
-# The real control plane is built with Go, once; KUBERNETES=1.37 or 1.32 chooses its minor.
+# Go builds the real control plane once; KUBERNETES=1.37 or 1.32 selects its minor version.
 
 PYTHON ?= python3
 VENV := .venv
@@ -39,7 +39,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 CLUSTER ?= sandbox
 N ?= $(if $(filter real,$(CLUSTER)),500,1000)
-# Of `make real`: NODES=3 on the command line asks for so many that are real; without it there are simulated ones.
+# For `make real`: NODES=3 on the command line starts three real nodes; without it, nodes are simulated.
 REAL_NODES := $(NODES)
 NODES ?= $(if $(filter real,$(CLUSTER)),10,50)
 JSON ?=
@@ -54,11 +54,11 @@ FIRST ?= 0
 OBJECTS ?= 2000
 SECONDS ?= 60
 PROCESSES ?=
-# 1: nothing is installed but what supply/ has the hash of. Continuous integration and the image do so.
+# 1: only packages whose hash is in supply/ are installed. Continuous integration and the image use it.
 LOCKED ?=
 UV := 0.13.9
 
-# Tests start many short processes: without kept bytecode each of them compiles all of pykruise first.
+# Tests start many short processes. Without stored bytecode each of them would first compile all of pykruise.
 unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
@@ -72,11 +72,11 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "pykruise needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) \
-	  || { echo "could not make a virtual environment with $(PYTHON); on Debian and Ubuntu install python3-venv"; exit 1; }
+	  || { echo "could not create a virtual environment with $(PYTHON); on Debian and Ubuntu install python3-venv"; exit 1; }
 	@$(PIP) install --no-compile --upgrade -c constraints.txt pip \
-	  || echo "going on with the pip that comes with $(PYTHON), which may take twice as long"
+	  || echo "using the pip of $(PYTHON), which may take twice as long"
 
-# In the order in which they need each other.
+# Each distribution comes after those that it needs.
 DISTRIBUTIONS := packages/kube packages/sandbox packages/agent packages/pykruise packages/dashboard
 EDITABLE = $(patsubst packages/agent,packages/agent[node],$(DISTRIBUTIONS))
 EDITABLE := $(EDITABLE:%=-e %)
@@ -92,7 +92,7 @@ $(VENV)/.ready-dev: $(VENV)/bin/python $(REQUIREMENTS)
 	@$(if $(LOCKED),$(call locked,dev),PIP_CONSTRAINT=constraints.txt $(PIP) install --no-compile -c constraints.txt --group dev $(EDITABLE))
 	@touch $(VENV)/.ready $@
 
-# Every package by its hash; then our own, built by what was installed before, which needs no other package.
+# First every package is installed by its hash. Then the installed build tools build the packages of this repository.
 locked = $(PIP) install --no-compile --require-hashes -r supply/build.txt -r supply/$(1).txt \
   && $(PIP) install --no-compile --no-index --no-deps --no-build-isolation $(EDITABLE)
 
@@ -125,7 +125,8 @@ lint: $(VENV)/.ready-dev
 	@$(BIN)/mypy -p testbed -p tools
 	@$(BIN)/lint-imports
 
-# Of this machine's platform and Python alone; `make release` makes it for all. It unpacks itself at its first start.
+# The file is for the platform and Python of this machine; `make release` builds it for all. It unpacks itself at its
+# first start.
 kubectl-kruise: $(VENV)/.ready-dev
 	@PYTHONPATH=. $(BIN)/python -m tools.release.plugin dist/kubectl-kruise
 	@echo "dist/kubectl-kruise: put it into a folder of PATH, then: kubectl kruise"
@@ -134,14 +135,15 @@ VERSION ?=
 REPOSITORY ?=
 BUILDER ?=
 RELEASE = dist/release/$(VERSION)
-needs-version = @[ -n "$(VERSION)" ] || { echo "say which: make $@ VERSION=1.2.3"; exit 1; }
+needs-version = @[ -n "$(VERSION)" ] || { echo "VERSION is missing: make $@ VERSION=1.2.3"; exit 1; }
 
 release: $(VENV)/.ready-dev
 	$(needs-version)
 	@PYTHONPATH=. $(BIN)/python -m tools.release $(VERSION) $(if $(REGISTRY),--registry $(REGISTRY)) \
 	  $(if $(REPOSITORY),--repository $(REPOSITORY)) $(if $(BUILDER),--builder $(BUILDER)) $(RELEASE_ARGS)
 
-# Installs what is released, and nothing of this checkout, into empty places: a sandbox, and where Go is a control plane.
+# Installs the released files, and nothing from this checkout, into empty environments: a sandbox, and a real control
+# plane if Go is installed.
 check-release: $(VENV)/.ready-dev
 	$(needs-version)
 	@PYKRUISE_RELEASE=$(CURDIR)/$(RELEASE) $(BIN)/python -m pytest tests/release -n0 $(PYTEST_ARGS)
@@ -153,7 +155,7 @@ check-release-on-nodes: $(VENV)/.ready-dev
 
 push-release:
 	$(needs-version)
-	@[ -n "$(REGISTRY)" ] || { echo "say where to: make $@ VERSION=$(VERSION) REGISTRY=registry.example.com/team"; exit 1; }
+	@[ -n "$(REGISTRY)" ] || { echo "REGISTRY is missing: make $@ VERSION=$(VERSION) REGISTRY=registry.example.com/team"; exit 1; }
 	@PYTHONPATH=. $(PYTHON) -m tools.release.pushing $(REGISTRY) $(RELEASE)/kruise-*.oci.tar
 	@PYTHONPATH=. $(PYTHON) -m tools.release.pushing $(REGISTRY)/charts $(RELEASE)/pykruise-chart-*.oci.tar
 
@@ -162,8 +164,8 @@ $(SITE)/.ready: $(VENV)/bin/python supply/site.txt
 	@$(PYTHON) -m venv $(SITE) && $(SITE)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r supply/site.txt
 	@touch $@
 
-# Warnings are errors: links, headings and pages that no entry of the navigation leads to; so is a wanted task that is
-# more than two clicks from the start page.
+# Warnings are errors: broken links, missing headings, and pages that the navigation does not list. A common task that
+# is more than two clicks away from the start page is an error, too.
 site: $(SITE)/.ready
 	@PYTHONPATH=. $(SITE)/bin/python -m tools.site build/site-pages $(REPOSITORY)
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(SITE)/bin/python -m mkdocs build --strict --quiet
@@ -193,12 +195,13 @@ docs: $(VENV)/.ready
 	@$(BIN)/python -m tools.dashboard_chart charts/pykruise
 	@$(BIN)/python -m tools.chart_values charts/pykruise
 
-# Once, so that not each worker compiles all the tests for itself: that is two thirds of what collecting them costs.
+# The tests are compiled once. Otherwise each worker would compile all of them, which is two thirds of the cost of
+# collecting them.
 $(VENV)/.compiled: $(VENV)/.ready-dev
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 	@touch $@
 
-# Once more on a cluster that serves v1alpha1 alone, as with the definitions of a released OpenKruise.
+# The same scenarios on a cluster that serves only v1alpha1, as with the CRDs of a released OpenKruise.
 OLDER := $(addprefix tests/scenarios/test_,uniteddeployment.py cloneset_rollouts.py imagepulljob.py workloadspread.py \
   containerrecreaterequest.py daemonset_rollouts.py switch_over_check.py recorded_original.py)
 
@@ -207,7 +210,7 @@ unit: $(VENV)/.compiled
 	@$(BIN)/python -m pytest -n auto -q --stored=v1alpha1 $(OLDER)
 	@$(BIN)/python -m pytest -n0 -q -m alone tests/unit/bench
 
-# Lint takes one processor for a moment; the tests that begin beside it wait for sockets and processes as well.
+# Lint uses one processor for a short time. The tests that run in parallel also wait for sockets and processes.
 test: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory -j2 lint unit
 	@$(MAKE) --no-print-directory -j2 real-in-brief nodes-and-switch-over
@@ -222,19 +225,19 @@ nodes-and-switch-over: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory matrix-in-brief
 	@$(MAKE) --no-print-directory others-in-brief
 
-# A few fast scenarios on one of the minors that nothing else runs on, another each day if it is built. With MINOR=1.34 on
-# that one, which is built first.
+# A few fast scenarios on a minor version that no other target uses: a different one each day, if it is built.
+# MINOR=1.34 builds this version and uses it.
 matrix-in-brief: $(VENV)/.ready-dev
 	@minor=$(or $(MINOR),$$($(BIN)/python -m testbed.turns)); [ -z "$$minor" ] || { \
 	  echo "Kubernetes $$minor:"; \
 	  KUBERNETES=$$minor $(BIN)/python -m pytest --cluster=real -q -n $(NODE_WORKERS) $(MATRIX) $(PYTEST_ARGS); }
 
-# Not the claim that comes later: up to 1.34 the volume binder of the scheduler has a cache of its own. A new volume may
-# wake a pod before that cache has the volume, and then nothing wakes the pod again for 5 minutes.
+# The test with a PVC that is created later is left out: up to 1.34 the volume binder of the scheduler has its own cache.
+# The scheduler may retry a pod before that cache contains a new volume, and then does not retry the pod for 5 minutes.
 MATRIX := $(addprefix tests/scenarios/,test_scheduling.py::test_a_pod_waits_for_a_claim_that_should_be_bound_already \
   test_helm.py test_image_volumes.py::test_a_changed_image_of_a_volume_is_pulled_ahead)
 
-# A few pods: whether the bench still runs. Its figures mean nothing.
+# A few pods show whether the bench still runs. The figures have no meaning.
 bench-in-brief: $(VENV)/.ready-dev
 	@{ $(MAKE) --no-print-directory bench CLUSTER=real N=4 NODES=2 && \
 	   $(MAKE) --no-print-directory bench-beside N=4 NODES=2 PAIRS=1 ROUNDS=1 REST=1; } >$(VENV)/bench.log 2>&1 \
@@ -242,13 +245,13 @@ bench-in-brief: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory bench-kopf N=20 CHANGES=5 ROUNDS=1 >$(VENV)/bench-kopf.log 2>&1 \
 	  || { code=$$?; cat $(VENV)/bench-kopf.log; exit $$code; }
 
-# Real nodes are waited for most of the time, so they come up beside the other tests. What they say comes in one piece.
+# The tests mostly wait for real nodes, so they run in parallel with the other tests. Their output is printed at the end.
 nodes-in-brief: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory test-nodes SELECTION='--brief tests/scenarios/test_real_nodes.py' \
 	  >$(VENV)/nodes.log 2>&1; code=$$?; cat $(VENV)/nodes.log; exit $$code
 
-# Tests wait much there, so there are more workers than processors, each with a control plane of its own. Time is
-# real and the machine may be shared: what fails is named, and tried once more, alone, before it counts.
+# The tests mostly wait, so there are more workers than processors, each with its own control plane. Time is real and
+# the machine may be shared: a failed test is listed, and repeated alone before it counts as failed.
 RETRIED = PYTHONPATH=tests $(BIN)/python -m support.retried
 LAST_FAILED := --last-failed --last-failed-no-failures none
 REAL_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real $(SELECTION) tests/conformance \
@@ -269,20 +272,20 @@ SWITCH_OVER = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real te
 test-switch-over: $(VENV)/.ready-dev
 	@$(SWITCH_OVER) -n $(NODE_WORKERS) $(or $(SELECTION),--exhaustive)
 
-# Each release at rest, and a rollout that OpenKruise began.
+# The switch from each release without a rollout, and during a rollout that OpenKruise began.
 switch-over-in-brief: $(VENV)/.ready-dev
 	@if command -v go >/dev/null; then \
 	  $(SWITCH_OVER) -n $(NODE_WORKERS) -k "at_rest or 1.8-pykruise" >$(VENV)/switch-over.log 2>&1; \
 	  code=$$?; cat $(VENV)/switch-over.log; exit $$code; \
-	else echo "nothing is switched over: OpenKruise's managers are built with Go"; fi
+	else echo "the switch-over is not tested: it needs Go to build OpenKruise's managers"; fi
 
 OTHERS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real tests/others -n0 $(PYTEST_ARGS)
 
-# Builds what is missing, and writes tests/others/results.json; then: make docs
+# Builds missing programs, and writes tests/others/results.json. Then run make docs.
 test-others: $(VENV)/.ready-dev
 	@$(OTHERS) --build-others --keep-results $(SELECTION)
 
-# One canary, and what takes seconds: less than a minute of CPU. Programs that are not built yet are skipped, and said.
+# One canary, and tests that take seconds: less than a minute of CPU. Programs that are not built are skipped, and listed.
 others-in-brief: $(VENV)/.ready-dev
 	@$(OTHERS) -q -k "test_kustomize or test_kube_state or test_karmada or test_scaling_tools or reads_every_state or (canary_continues and CloneSet)" >$(VENV)/others.log 2>&1; \
 	  code=$$?; cat $(VENV)/others.log; [ $$code = 5 ] || exit $$code
@@ -294,14 +297,14 @@ bench: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench --cluster $(CLUSTER) \
 	  --pods $(N) --nodes $(NODES) $(if $(JSON),--json $(JSON)) $(if $(CHART),--chart $(CHART))
 
-# pykruise and OpenKruise alternately. Only figures of an otherwise idle machine count.
+# Measures pykruise and OpenKruise alternately. Use the figures only if the machine is otherwise idle.
 bench-beside: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench.beside \
 	  --pods $(if $(filter file,$(origin N)),500,$(N)) --nodes $(or $(REAL_NODES),100) \
 	  --pairs $(or $(PAIRS),5) $(if $(ORIGINAL),--release $(ORIGINAL)) $(if $(THROTTLED),--throttled) \
 	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(REST),--rest $(REST)) $(if $(PAGE),--page $(PAGE)) $(if $(JSON),--json $(JSON)) $(if $(CHART),--chart $(CHART))
 
-# Leaks show in hours: virtual ones (a minute each), or real ones with REAL=1.
+# Leaks become visible after hours: virtual hours (a minute each), or real hours with REAL=1.
 soak: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench.soak --hours $(or $(HOURS),8) \
 	  $(if $(REAL),--real) $(if $(JSON),--json $(JSON)) $(if $(CHART),--chart $(CHART))
@@ -320,7 +323,7 @@ image: $(VENV)/.ready-dev
 
 REGISTRY ?=
 push: image
-	@[ -n "$(REGISTRY)" ] || { echo "say where to: make push REGISTRY=registry.example.com/team"; exit 1; }
+	@[ -n "$(REGISTRY)" ] || { echo "REGISTRY is missing: make push REGISTRY=registry.example.com/team"; exit 1; }
 	@PYTHONPATH=. $(BIN)/python -m tools.release.pushing $(REGISTRY) $(or $(IMAGES),build/images)/*.tar
 
 record-original: $(VENV)/.ready-dev

@@ -18,14 +18,14 @@ from hypothesis import settings
 from pykruise.admission import certificate_work
 from pykruise.sandbox.virtual_time import VirtualLoop
 
-# How many examples of each property. They are the same in every run, so more of them find what is new only once.
-# A property whose examples are dear has a share of them (support/examples.py).
+# Number of examples of each property. They are the same in every run, so more examples would find new faults only once.
+# A property with expensive examples uses a part of this number (support/examples.py).
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("exhaustive", settings.get_profile("default"), max_examples=250)
 settings.load_profile("default")
 
 KEYS = 30
-"""None comes again before so many others have; tests of several replicas make about 24."""
+"""Number of keys that are used in turn; tests with several replicas need about 24."""
 
 GC_THRESHOLDS = (200_000, 20, 50)
 """Allocations between looks at the youngest objects, and so on: a cluster makes many that live as long as it does."""
@@ -116,8 +116,8 @@ def _spread_waiting(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Build the real control plane if it is asked for; where that cannot be, say so in one line and end."""
-    # Here and not in a fixture: a first build takes minutes, which are no test's time.
+    """Build the real control plane if it is requested. If that is impossible, report it in one line and exit."""
+    # This is not a fixture, because a first build takes minutes, which must not count as the time of a test.
     if session.config.getoption("--cluster") != "real":
         return
     from testbed.build import NODE, BuildError, GoMissingError, MissingError, build
@@ -137,8 +137,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--exhaustive"):
         settings.load_profile("exhaustive")
-    # pytest-asyncio asks for the current loop to restore it later; where there never was one, asyncio would
-    # make one on demand that is never closed (a ResourceWarning in whichever test comes next).
+    # pytest-asyncio gets the current loop to restore it later. If there was none, asyncio would create a
+    # loop that is never closed (a ResourceWarning in the next test).
     asyncio.set_event_loop(None)
     gc.set_threshold(*GC_THRESHOLDS)
 

@@ -6,7 +6,7 @@ everything that decides its content, so it is built once, and a changed version 
 
 ``python testbed/build.py --kubernetes 1.37`` prints the folder that holds kube-apiserver, kube-controller-manager,
 kube-scheduler, kubectl and etcd. With ``--node`` it prints the folder with kubelet and kube-proxy. That is a separate
-build, so tests without nodes need not wait for it. With ``--openkruise 1.8`` it prints the folder with that release's
+build, so tests without nodes do not have to wait for it. With ``--openkruise 1.8`` it prints the folder with that
 manager.
 """
 

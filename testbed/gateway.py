@@ -2,7 +2,7 @@
 
     API server ──CONNECT over a unix socket──▶ gateway ──▶ kubelets, pods     (logs, exec, webhooks)
     kubelets, pods ──▶ 10.200.0.1:<its port> ──▶ gateway ──▶ API server on the machine's loopback
-    containerd ──▶ 10.200.0.1:80 ──▶ gateway: the registry's answers (registry.py)
+    containerd ──▶ 10.200.0.1:80 ──▶ gateway: the registry's responses (registry.py)
 
 The process creates its own network namespace, with a bridge to which nodes are connected. It is ready when it accepts
 connections on the unix socket. The network ends with the process.

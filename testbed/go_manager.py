@@ -76,7 +76,7 @@ class GoManager:
         return definitions
 
     def webhook_configurations(self) -> list[dict[str, Any]]:
-        """Return the webhook configurations of its release, with the names and Services that they have there."""
+        """Return the webhook configurations of its release, with the names and Services of the release."""
         text = (self._source / "config/webhook/manifests.yaml").read_text()
         return [document for document in yaml.safe_load_all(text) if document]
 

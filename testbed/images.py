@@ -34,7 +34,7 @@ COMMANDS = """
 """
 
 WAIT = ("/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done")
-"""Command that runs until it is asked to end, and then ends immediately."""
+"""Command that runs until it gets a signal to end, and then ends immediately."""
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 HOST_ARCHITECTURE = _ARCHITECTURES.get(platform.machine(), platform.machine())

@@ -1,7 +1,7 @@
 """kruise-game on a control plane of the testbed: game servers on Advanced StatefulSets and PodProbeMarkers.
 
     game = KruiseGame(plane, "1.0")
-    await game.install()  # its definitions and webhook configurations, as its release has them
+    await game.install()  # its CRDs and webhook configurations, as in its release
     await game.start()    # returns when it is ready
     await game.stop()
 

@@ -7,10 +7,10 @@
         subprocess.Popen(node.command("/usr/bin/python3", "-m", "agent"))  # a process on the node
         node.log("kubelet"), node.disk / "log/pods"  # files, seen from outside
 
-        nodes.registry.push(busybox_image("one"), "web:1", "web:2")  # one digest under two tags
-        nodes.registry.rule("private/", Rule(credentials="me:secret"))  # "private/web:1" needs a pull secret
-        nodes.registry.rule("slow/", Rule(bytes_per_second=250_000))  # "slow/web:1" is sent slowly
-        nodes.registry.pulls("web:1")          # how often it was pulled
+        nodes.registry.push(build_busybox_image("one"), "web:1", "web:2")  # one digest under two tags
+        nodes.registry.set_rule("private/", Rule(credentials="me:secret"))  # "private/web:1" needs a pull secret
+        nodes.registry.set_rule("slow/", Rule(bytes_per_second=250_000))  # "slow/web:1" is sent slowly
+        nodes.registry.count_pulls("web:1")    # number of pulls
 
         await node.kill("kubelet")             # SIGKILL; node.restart("kubelet") starts it again
         await node.kill("containerd")          # containers stay
@@ -18,7 +18,7 @@
         await node.boot()
 
 Most tests need not push images. The registry builds an image that was not pushed ("nginx:1") from busybox on demand: it
-runs until it is asked to end, and then ends immediately (testbed/registry.py). Only names such as "missing:1" and
+runs until it gets a signal to end, and then ends immediately (testbed/registry.py). Only names such as "missing:1" and
 "team/broken:1" do not exist.
 
 Commands on a node see the machine's files, except that /run, /var/lib and /var/log are the node's own: containerd's
@@ -467,7 +467,7 @@ async def _return_true() -> bool:
 
 
 def _kubelet_is_well(egress: Path, address: str) -> bool:
-    """Whether the kubelet's /healthz answers 200, over the same path that the API server uses."""
+    """Whether the kubelet's /healthz returns 200, over the same path that the API server uses."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as way:
         way.settimeout(5)
         way.connect(str(egress))

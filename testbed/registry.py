@@ -3,10 +3,10 @@
     Registry.push(image, "web:1") ──▶ folder ◀── answer(folder, request) ◀── gateway.py ◀── containerd
 
 It serves as every registry for the nodes: "nginx:1" and "registry.test/web:1" are both looked up here. An image that
-was not pushed is built from busybox on demand: each name and tag gives another image, which runs until it is asked to
-end. Only repositories named "missing" or "broken" do not exist, as for the sandbox's kubelets. Repositories may have
-rules (`Registry.set_rule`): credentials, slow answers, errors. There is no push over HTTP: the folder is the complete
-state.
+was not pushed is built from busybox on demand: each name and tag gives another image, which runs until it gets a
+signal to end. Only repositories named "missing" or "broken" do not exist, as for the sandbox's kubelets. Repositories
+may have rules (`Registry.set_rule`): credentials, slow responses, errors. There is no push over HTTP: the folder is
+the complete state.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _PATH = re.compile(r"/v2/(?P<repository>.+)/(?P<what>manifests|blobs)/(?P<refere
 
 @dataclass(frozen=True)
 class Rule:
-    """Rule for the answers of repositories below a prefix."""
+    """Rule for the responses of repositories below a prefix."""
 
     credentials: str = ""
     """Credentials that a pull needs, as "name:password"; empty: no credentials."""
     bytes_per_second: int = 0
     """Speed at which blobs are sent; 0: no limit. With a limit, images that are built on demand take SLOW_SECONDS."""
     status: int = 0
-    """An HTTP status for the answer to every request; 0: the usual answer."""
+    """An HTTP status for the response to every request; 0: the usual response."""
 
 
 class Registry:
@@ -67,7 +67,7 @@ class Registry:
         self._write_rules()
 
     def list_requests(self) -> list[dict[str, str]]:
-        """Return the requests so far, oldest first: "method", "path", and the "status" of the answer."""
+        """Return the requests so far, oldest first: "method", "path", and the "status" of the response."""
         log = self.folder / LOG
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
@@ -87,7 +87,7 @@ class Registry:
 
 @dataclass(frozen=True)
 class Answer:
-    """One HTTP answer."""
+    """One HTTP response."""
 
     status: int
     body: bytes = b""
@@ -96,7 +96,7 @@ class Answer:
 
 
 def answer(folder: Path, method: str, target: str, authorization: str) -> Answer:
-    """Answer a GET or HEAD of `target` (path and query). `authorization` is the value of that header."""
+    """Respond to a GET or HEAD of `target` (path and query). `authorization` is the value of that header."""
     path = urlsplit(target).path
     if path.rstrip("/") == "/v2":
         return Answer(200)

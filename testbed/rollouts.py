@@ -1,7 +1,7 @@
 """OpenKruise Rollouts on a control plane of the testbed: it steers rollouts of the workloads from outside.
 
     rollouts = Rollouts(plane, "0.6")
-    await rollouts.install()  # its definitions, webhook configurations and namespace, as its release has them
+    await rollouts.install()  # its CRDs, webhook configurations and namespace, as in its release
     await rollouts.start()    # returns when it is ready
     await rollouts.stop()
 

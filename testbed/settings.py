@@ -325,7 +325,7 @@ class Settings:
         ]
 
     def _delegation_flags(self, component: str) -> list[str]:
-        """Flags with which a component asks the API server who may read its metrics, by token only."""
+        """Flags with which a component checks at the API server who may read its metrics; clients send a token."""
         return [
             "--authentication-skip-lookup",
             f"--authentication-kubeconfig={self.find_kubeconfig(component)}",

@@ -242,6 +242,10 @@ _CLONE_SET: Final = _differences_of(
         "images, caches and local data are there",
     ),
     (
+        "pods that are updated in place on nodes that do not respond use up `maxUnavailable` and can stop a rollout",
+        "the same; with the annotation `pykruise.io/ignore-unavailable-nodes` that number of nodes out of service does "
+        "not count against `maxUnavailable`",
+        "a dead node does not stop the rollout on all others",
         "each pod is scheduled alone",
         "the same; with the gate `PodGroups` and the annotation `pykruise.io/gang-min-count` the pods are a PodGroup "
         "of Kubernetes' scheduler, and are updated together",
@@ -307,6 +311,12 @@ _STATEFUL_SET: Final = _differences_of(
         "the same; with the annotation `pykruise.io/replace-never-ready-after-seconds` the newest revision replaces a "
         "pod that has never been ready",
         "no person, and no program beside the manager, has to delete such pods",
+    ),
+    (
+        "pods on nodes that do not respond use up `maxUnavailable` and can stop a rollout",
+        "the same; with the annotation `pykruise.io/ignore-unavailable-nodes` that number of nodes out of service does "
+        "not count against `maxUnavailable` (with podManagementPolicy Parallel)",
+        "a dead node does not stop the rollout on all others",
     ),
 )
 
@@ -408,6 +418,12 @@ _SIDECAR_SET: Final = _differences_of(
         "`partition` keeps a number of pods, so the number of updated pods follows the workloads' sizes",
         "the same; with the annotation `pykruise.io/updated-pods` a fixed number of pods gets the newest sidecars",
         "a canary of sidecars stays small when workloads scale",
+    ),
+    (
+        "a change of `patchPodMetadata` reaches running pods only with an upgrade of their images",
+        "the same; with the annotation `pykruise.io/roll-on-pod-metadata` running pods get it within the update "
+        "strategy, and containers whose variables read it restart in place",
+        "settings in annotations change without new pods",
     ),
 )
 

@@ -1,12 +1,12 @@
-"""All measurements of one kind of cluster in one run: `make bench [CLUSTER=sandbox|real] [N=] [NODES=]`.
+"""All measurements for one type of cluster in one run: `make bench [CLUSTER=sandbox|real] [N=] [NODES=]`.
 
-`JSON=file` writes the figures to a file too, `CHART=file.svg` (real) draws them.
+`JSON=file` also writes the figures to a file, `CHART=file.svg` (real) draws them.
 
 --cluster sandbox: sandbox.py (a CloneSet's life, everything in one process) ──▶ table
                    bench_cache.py, bench_plan.py, bench_admission.py, bench_daemonset.py ──▶ lines
---cluster real:    real.py (the same life; API server, manager and kubelets in processes of their own) ──▶ tables
+--cluster real:    real.py (the same life; API server, manager and kubelets in their own processes) ──▶ tables
 
-Prints; asserts nothing. Each part runs in a process of its own, so that none finds the memory of another.
+Prints; asserts nothing. Each part runs in its own process, so that the memory of one does not affect another.
 """
 
 import argparse
@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser(prog="make bench", description="Measure CloneSets.")
     parser.add_argument("--cluster", choices=("sandbox", "real"), default="sandbox")
     parser.add_argument("--pods", type=int, default=1000)
@@ -65,7 +65,7 @@ def measure_real(*, pods: int, nodes: int, webhooks: bool, file: Path | None, ch
 
 
 def measure_sandbox(asked: argparse.Namespace) -> None:
-    """In the sandbox, and what needs no cluster at all."""
+    """Measure in the sandbox, and without a cluster."""
     if not asked.only_life:
         for part in ("bench_cache.py", "bench_plan.py", "bench_admission.py", "bench_daemonset.py"):
             print(f"── {part}", flush=True)

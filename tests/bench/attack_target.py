@@ -1,6 +1,6 @@
-"""The target of attacks, and what all of them do: connect from an address of their own, try again, store objects.
+"""The target of attacks, and their common actions: connect from their own address, retry, store objects.
 
-Target ──▶ connected() ──▶ one connection      repeated(256, work) ──▶ so many at once, until cancelled
+Target ──▶ connected() ──▶ one connection      repeated(256, work) ──▶ this number in parallel, until cancelled
 """
 
 import asyncio
@@ -43,27 +43,27 @@ _log = logging.getLogger(__name__)
 HOST: Final = "127.0.0.1"
 NAMESPACE: Final = "attacked"
 UNREVIEWED: Final = "attacked-unreviewed"
-"""A namespace that API servers ask no webhook about: what admission refuses can be stored there."""
+"""A namespace without webhooks, in which objects can be stored that admission rejects."""
 NODE: Final = "node-a"
 """The node of the agent that is attacked."""
 MIB: Final = 1024 * 1024
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where a manager listens, and how a user of one namespace reaches the API server."""
+    """Addresses of a manager, and access of a user of one namespace to the API server."""
 
     webhook: int
     plain: tuple[int, ...] = ()
     """Ports of probes, metrics and thread dumps."""
     address: str = "127.0.0.2"
-    """Where the attack comes from."""
+    """Address of the attack."""
     kubeconfig: str = ""
     dashboard: int = 0
     """Port of a shared dashboard."""
     token: str = ""
     """Of a user of the dashboard."""
     counts: Counter[str] = msgspec.field(default_factory=Counter)
-    """What the attacks got, by words; all attacks of a run add to the same."""
+    """Results of the attacks by name; all attacks of a run add to them."""
 
 
 Talk = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -93,7 +93,7 @@ def head(path: str, length: int) -> bytes:
 
 
 async def repeated(count: int, work: Callable[[], Awaitable[None]]) -> None:
-    """So many do it, again and again."""
+    """Run this number of copies of the work in parallel, repeatedly."""
 
     async def again() -> None:
         while True:
@@ -110,7 +110,7 @@ async def repeated(count: int, work: Callable[[], Awaitable[None]]) -> None:
 
 
 def typed(resource: Resource) -> Document:
-    """The two fields that say what an object is."""
+    """The fields apiVersion and kind of an object."""
     return {"apiVersion": resource.api_version, "kind": resource.kind}
 
 
@@ -125,7 +125,7 @@ async def storing(target: Target) -> AsyncIterator[Client]:
 
 
 async def store(client: Client, resource: Resource, namespace: str, doc: Document) -> None:
-    """Create the object; where that fails, because a review of it fails or it is there already, go on."""
+    """Create the object; ignore errors of its admission review, and an existing object."""
     try:
         await client.create(resource, namespace, {**typed(resource), **doc})
     except KubeError as error:

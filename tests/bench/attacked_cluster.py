@@ -1,6 +1,6 @@
-"""The cluster of bench_attacks.py: a real control plane, or the sandbox in a process of its own.
+"""The cluster of bench_attacks.py: a real control plane, or the sandbox in its own process.
 
-attacked_cluster("real" | "sandbox", folder) ──▶ AttackedCluster: where it is, and files of service accounts
+attacked_cluster("real" | "sandbox", folder) ──▶ AttackedCluster: its address, and files of service accounts
 
 PYTHONPATH=tests:. python -m bench.attacked_cluster KUBECONFIG: the sandbox, until killed; prints its address as JSON.
 """
@@ -30,7 +30,7 @@ ClusterName = Literal["real", "sandbox"]
 
 
 class AttackedCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """An API server with the kinds, without controllers of others."""
+    """An API server with the kinds, without other controllers."""
 
     kubeconfig: Path
     """Of its administrator."""
@@ -51,7 +51,7 @@ class AttackedCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def attacked_cluster(name: ClusterName, folder: Path) -> AsyncIterator[AttackedCluster]:
-    """Start one, with the kinds."""
+    """Start a cluster with the kinds."""
     async with _real() if name == "real" else _sandbox(folder) as cluster:
         yield cluster
 

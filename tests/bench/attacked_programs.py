@@ -1,7 +1,7 @@
-"""The node's agent and the shared dashboard under attack, each with an honest user beside.
+"""The node's agent and the shared dashboard under attack, each with a legitimate user.
 
-attacked_agent() ──▶ lone_agent.py + lone_node.py: how late honest pods' probes are
-attacked_dashboard() ──▶ `pykruise dashboard --shared`: how long an honest user's requests take
+attacked_agent() ──▶ lone_agent.py + lone_node.py: the delay of legitimate pods' probes
+attacked_dashboard() ──▶ `pykruise dashboard --shared`: the duration of a legitimate user's requests
 """
 
 import asyncio
@@ -29,19 +29,19 @@ __all__ = ["AttackedAgent", "AttackedDashboard", "Seen", "Watched", "attacked_ag
 
 READY_S: Final = 60.0
 ASKS_A_SECOND: Final = 10
-"""Requests of the honest user of the dashboard."""
+"""Requests per second of the legitimate user of the dashboard."""
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What an honest user saw of a program."""
+    """Observations of a legitimate user of a program."""
 
     seconds: list[float]
     refused: list[str]
     counts: dict[str, int] = {}
-    """What the attacks made the program do, by words."""
+    """Effects of the attacks on the program, by name."""
 
     def add(self, counts: Mapping[str, int]) -> "Seen":
-        """With what the attacks made the program do later."""
+        """Add the later effects of the attacks on the program."""
         words = dict.fromkeys((*self.counts, *counts))
         return msgspec.structs.replace(
             self, counts={word: self.counts.get(word, 0) + counts.get(word, 0) for word in words}
@@ -49,23 +49,23 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Watched(Protocol):
-    """A program that is attacked while an honest user uses it."""
+    """A program that is attacked while a legitimate user uses it."""
 
     name: str
     pid: int
 
     async def use(self, seconds: float) -> Seen:
-        """Use it for so long."""
+        """Use it for this time."""
 
     async def count_late(self) -> Mapping[str, int]:
-        """Return what the attacks have made the program do since the last report."""
+        """Return the effects of the attacks on the program since the last report."""
 
 
 # ── the agent ────────────────────────────────────────────────────────────────
 
 
 class AttackedAgent:
-    """An agent, and the node whose honest pods it probes."""
+    """An agent, and the node whose legitimate pods it probes."""
 
     name = "agent"
 
@@ -74,7 +74,7 @@ class AttackedAgent:
         self._node = node
 
     async def use(self, seconds: float) -> Seen:
-        """How late each probe of an honest pod was."""
+        """Delay of each probe of a legitimate pod."""
         await self.report()
         await asyncio.sleep(seconds)
         said = await self.report()
@@ -97,7 +97,7 @@ class AttackedAgent:
 async def attacked_agent(
     kubeconfig: Path, *, url: str, account: Path, log: int | None
 ) -> AsyncIterator[AttackedAgent]:
-    """An agent at work: all honest pods have been probed. `account`: a folder with a service account's files."""
+    """A running agent that has probed all legitimate pods. `account`: a folder with a service account's files."""
     sockets = account / "run"
     sockets.mkdir()
     quiet = asyncio.subprocess.DEVNULL if log is None else log
@@ -157,7 +157,7 @@ class AttackedDashboard:
         return urlsplit(self.url).port or 0
 
     async def use(self, seconds: float) -> Seen:
-        """Ask ten times a second, with one login, and look at one page all the time."""
+        """Send ten requests per second, with one login, and keep one page open."""
         times: list[float] = []
         refused: list[str] = []
         connector = aiohttp.TCPConnector(limit=0, local_addr=(LOOPBACK, 0))
@@ -198,7 +198,7 @@ async def _ask(session: aiohttp.ClientSession, times: list[float], refused: list
 
 
 async def _look(session: aiohttp.ClientSession, refused: list[str]) -> None:
-    """One page that stays open; that it ends counts as a refusal."""
+    """One page that stays open; its end counts as a rejection."""
     try:
         async with session.get(
             "api/stream", params={"page": "rollouts"}, timeout=aiohttp.ClientTimeout(total=None)
@@ -217,7 +217,7 @@ async def attacked_dashboard(
 ) -> AsyncIterator[AttackedDashboard]:
     """`pykruise dashboard --shared` with two users who may see the workloads of a namespace.
 
-    A request counts as refused when no answer comes within `answer_s`.
+    A request counts as rejected if no response arrives within `answer_s`.
     """
     await client.create(NAMESPACES, "", {"metadata": {"name": "looked-at"}})
     hand = Hand(kubeconfig)

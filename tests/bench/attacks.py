@@ -1,14 +1,14 @@
-"""What a pod that can reach the webhook's port, or a user of one namespace, can do to hold up a manager. Loopback only.
+"""Attacks on a manager by a pod that can reach the webhook's port, or by a user of one namespace. Loopback only.
 
 Target (ports of a manager under test) ──▶ ATTACKS[name](target), until cancelled
 
 PYTHONPATH=tests:. python -m bench.attacks --webhook PORT [--plain PORT,PORT] --seconds 60 [--only NAME,NAME]
                         [--kubeconfig FILE] [--dashboard PORT --token TOKEN]
 
-It prints what the attacks got, as JSON: counts by words.
+It prints the results of the attacks as JSON: counts by name.
 
-Each attack comes from an address of its own (127.0.0.2, .3, …), as pods have them, and is bounded: so many connections,
-so many bytes at once. It speaks TLS without looking at certificates, as an attacker would.
+Each attack has its own address (127.0.0.2, .3, …), like a pod, and limits its number of connections and of
+bytes in memory. It uses TLS without verifying certificates, like an attacker.
 """
 
 import argparse
@@ -69,7 +69,7 @@ VALIDATING: Final = Resource(
 
 
 async def halves(target: Target) -> None:
-    """256 requests of which the head and a part of the body come, and no more."""
+    """256 requests that send the head and a part of the body, and then nothing."""
 
     async def work() -> None:
         reader, writer = await connected(target.webhook, target)
@@ -83,7 +83,7 @@ async def halves(target: Target) -> None:
 
 
 async def drips(target: Target) -> None:
-    """64 requests with bodies of 7 MiB that come byte by byte after a first half."""
+    """64 requests with bodies of 7 MiB; they send the second half byte by byte."""
 
     async def work() -> None:
         reader, writer = await connected(target.webhook, target)
@@ -100,7 +100,7 @@ async def drips(target: Target) -> None:
 
 
 async def idle(target: Target) -> None:
-    """3,000 connections that have sent one request each, and are kept open."""
+    """3,000 open connections that have sent one request each."""
 
     async def work() -> None:
         reader, writer = await connected(target.webhook, target)
@@ -136,7 +136,8 @@ async def half_heads(target: Target) -> None:
 
 
 def _pipelining(ports: Callable[[Target], Collection[int]], *, tls: bool, count: int) -> Attack:
-    """So many connections on each port, on which 8,000 of the smallest requests are sent at once, again and again."""
+    """This number of connections on each port; each sends 8,000 of the smallest requests at the same time,
+    repeatedly."""
     requests = b"GET / HTTP/1.1\r\nHost:x\r\n\r\n" * 8000
 
     async def attack(target: Target) -> None:
@@ -254,7 +255,7 @@ def _posting(path: str, body: Callable[[], bytes], *, at_once: int = 1) -> Attac
 
 
 def _conversion(size: int) -> bytes:
-    """A conversion review of about so many bytes: CloneSets of 30 kB."""
+    """A conversion review of about this number of bytes: CloneSets of 30 kB."""
     env = [{"name": f"E{number}", "value": "v" * 20} for number in range(600)]
     spec = {"selector": {}, "template": {"spec": {"containers": [{"name": "a", "image": "a", "env": env}]}}}
     item = {
@@ -381,7 +382,7 @@ def _sidecar_set() -> Document:
 
 
 def stored(names: Collection[str]) -> list[tuple[Resource, Document]]:
-    """What a user of the namespace has stored before, so that these attacks' reviews of pods go by it."""
+    """Objects that a user of the namespace has stored before, so that reviews of pods use them."""
     by_attack: dict[str, list[tuple[Resource, Document]]] = {
         "ordinals": [
             (ADVANCED_STATEFUL_SETS, _stateful_set("ordinals", reserveOrdinals=["1000-10000000"])),
@@ -426,7 +427,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
 """By the names that --only takes: attacks on the server, objects that users may store, and those on other programs."""
 
 ASIDE: Final = frozenset({"refusals", "http-heads", "churn", "probe-output", "one-user"})
-"""Attacks that need little of a processor, and a process of their own, so that those that flood leave them some."""
+"""Attacks that need little CPU time. They have their own process, so that others do not use all of it."""
 AT_AGENT: Final = frozenset({"http-heads", "probe-output"})
 """Attacks on the agent of a node."""
 AT_DASHBOARD: Final = frozenset({"one-user"})
@@ -439,13 +440,14 @@ AIMS: Final[Mapping[str, frozenset[str]]] = {
     "probe-output": frozenset({REPORTED}),
     "one-user": frozenset({LOGINS, OPENED}),
 }
-"""The words under which these attacks count what they got."""
+"""The names of the results of these attacks."""
 MOST_LATE_S: Final = 60.0
-"""An attack that has got nothing yet goes on for so long at most, where other programs use the processors."""
+"""Maximum seconds for which an attack without a result continues while other programs use the processors."""
 
 
 async def attack(names: list[str], target: Target, seconds: float) -> None:
-    """All at once, for so long and until each has reached its aims, each from its own address."""
+    """Run all attacks in parallel for this time, and until each has reached its goals, each from its own
+    address."""
     aims = {words for name in names for words in AIMS.get(name, ())}
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds + MOST_LATE_S) as ending, asyncio.TaskGroup() as tasks:
@@ -468,7 +470,7 @@ async def _run(name: str, target: Target) -> None:
 
 
 def main() -> None:
-    """Attack what listens on this machine's loopback."""
+    """Attack the programs that listen on this machine's loopback."""
     parser = argparse.ArgumentParser(prog="bench.attacks", description=__doc__.partition("\n")[0])
     parser.add_argument("--webhook", type=int, required=True)
     parser.add_argument("--plain", default="", help="ports of probes, metrics and thread dumps")

@@ -1,10 +1,10 @@
-"""What a user whose pods run on a node can ask the node's agent for: probes and hooks that carry more than they say.
+"""Attacks of a user whose pods run on a node on the node's agent: probes and hooks with hidden content.
 
-Target ──▶ http_heads(): headers and paths with line ends, to a service that counts what it is sent
+Target ──▶ http_heads(): headers and paths with line ends, to a service that counts the requests
        ──▶ probe_output(): commands that print 16 MB each
 
-The pods are those of lone_node.py. What admission refuses is stored where no webhook is asked; what the
-manager does not pass on to the agent is written where the agent reads it.
+The pods are those of lone_node.py. Objects that admission rejects are stored without a webhook. Values that the
+manager does not pass on to the agent are written to the objects that the agent reads.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ async def http_heads(target: Target) -> None:
 
 
 def _counting(target: Target) -> Any:
-    """A service of the node's network that answers, and counts requests by whether a probe may send them."""
+    """A service in the node's network that responds, and counts requests by whether a probe may send them."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -137,7 +137,7 @@ async def _put_into_node(client: Client, probes: Sequence[Document]) -> None:
 
 
 async def _recreate_again(client: Client, gets: Sequence[Mapping[str, Any]]) -> None:
-    """One request after the other whose hook asks for such paths and headers."""
+    """Requests whose hooks have such paths and headers, sequentially."""
     number = 0
     while True:
         listed = await client.list(PODS, UNREVIEWED, label_selector=HOSTILE)

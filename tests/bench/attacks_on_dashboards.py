@@ -1,4 +1,4 @@
-"""One user of a shared dashboard who opens pages and logs in as often as it can.
+"""One user of a shared dashboard who opens pages and logs in as often as possible.
 
 Target (dashboard, token) ──▶ one_user(), until cancelled
 """
@@ -15,17 +15,17 @@ from pykruise.dashboard.guard import OWN_HEADER
 __all__ = ["LOGINS", "OPENED", "one_user"]
 
 STREAMS: Final = 520
-"""Pages at once."""
+"""Number of parallel pages."""
 LOGGING_IN: Final = 4
-"""Logins at once; with each answered within 100 ms that is 1,150 in half a minute."""
+"""Number of parallel logins; if each takes 100 ms, this is 1,150 in half a minute."""
 LOGINS: Final = "logins of one user"
 OPENED: Final = "pages of one user"
 
 
 async def one_user(target: Target) -> None:
-    """520 pages, each opened again when it ends, and logins of the same user one after the other.
+    """520 pages, each opened again when it ends, and sequential logins of the same user.
 
-    The pages begin with the first login: before, they would only be refused, and keep the login from being answered.
+    The pages begin after the first login, because earlier pages would only be rejected and delay the login.
     """
     cookie = ""
     is_logged_in = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Objects that make a manager create and delete, or write again and again, stored where no webhook is asked about them.
+"""Objects that make a manager create and delete, or write repeatedly. They are stored without a webhook.
 
 Target ──▶ churn(): templates with marks that are for single pods, the objects of restless_objects.py
 """
@@ -27,7 +27,7 @@ MOST_CHURNED: Final = 2 * SETS * REPLICAS * (FREE_TURNS + 6)
 
 
 async def churn(target: Target) -> None:
-    """Twenty workloads whose template marks each of its pods for deletion, beside one of each restless object."""
+    """Twenty workloads whose template marks each of its pods for deletion, and one of each restless object."""
     objects = [
         *((CLONE_SETS, _marked(f"churn-clone-{number}")) for number in range(SETS)),
         *(

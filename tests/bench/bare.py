@@ -1,18 +1,18 @@
 """A yardstick: a bare asyncio script that makes the same writes to pods as a manager does, and nothing else.
 
-scripted_life() ──▶ this file as a process of its own ──▶ API server; the scheduler and the nodes do their part
-lines of JSON on its standard input (what to do) ──▶ an empty line on its standard output (ready, done)
+scripted_life() ──▶ this file as its own process ──▶ API server; the scheduler and the nodes run as usual
+lines of JSON on its standard input (the work) ──▶ an empty line on its standard output (ready, done)
 
-It decides nothing: no cache, no plan, no revision, no status, no retry. It says how many pods a second this
-machine takes when what the manager itself costs is next to nothing, so that a manager's figures can be compared
-between machines as a share of it.
+It decides nothing: no cache, no plan, no revision, no status, no retry. It measures how many pods per second this
+machine handles if a manager costs almost nothing. So the figures of a manager, as a share of it, can be compared
+between machines.
 
-- up: a POST a pod, and once it has a node one PATCH of its status (readiness condition, lifecycle state). At most
-  `in_flight` requests at once. Over when all pods are ready.
+- up: one POST per pod, and one PATCH of its status when it has a node (readiness condition, lifecycle state). At most
+  `in_flight` requests in parallel. It ends when all pods are ready.
 - in place: each of `in_flight` workers takes a pod out of service (PATCH of the status), changes its image and
-  labels (PATCH), waits until the container runs it, brings the pod back (PATCH of the status), waits until it is
+  labels (PATCH), waits until the container runs it, returns the pod to service (PATCH of the status), waits until it is
   ready, and takes the next one.
-- down: a DELETE a pod.
+- down: one DELETE per pod.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "bench"
 MANAGERS_AT_ONCE = 32
-"""Requests that a manager has under way at most, and the most pods that it begins to update with one plan."""
+"""Maximum number of a manager's concurrent requests, and of pods that one plan begins to update."""
 JSON = "application/json"
 STRATEGIC = "application/strategic-merge-patch+json"
 STATE, CHANGED_AT = "lifecycle.apps.kruise.io/state", "lifecycle.apps.kruise.io/timestamp"
@@ -53,7 +53,7 @@ NOW = "2026-01-31T12:00:00Z"
 
 
 class Yardstick(msgspec.Struct, frozen=True, kw_only=True):
-    """What the script reached before and after the manager did the same; ratios are of the mean of both."""
+    """Figures of the script before and after the manager did the same work; ratios use the mean of both."""
 
     of: str
     """The manager's phase."""
@@ -79,7 +79,7 @@ def yardsticks(
     in_place: "RealPhase",
     pods: int,
 ) -> list[Yardstick]:
-    """Both lives of the script beside the manager's phases. A host that has a good or a bad minute has it once."""
+    """The script before and after the manager's phases, so that changes of the host's speed affect both."""
 
     def yardstick(of: "RealPhase", in_flight: int, real_phase: "RealPhase", other: "RealPhase") -> Yardstick:
         return Yardstick(
@@ -105,13 +105,14 @@ def _divide_cpu(cpu_ms: float, base_ms: float) -> float:
 
 
 def out_at_once(pods: int) -> int:
-    """Pods that a manager has out of service at once in an update in place (measured): those that one plan begins,
-    and those of the plan before, which are on their way back."""
+    """Number of pods that a manager has out of service during an in-place update (measured): those of the
+    current plan, and those of the last plan that are not ready yet."""
     return 2 * count_begun_updates(pods) - 2
 
 
 async def scripted_life(stage: "Stage", *, pods: int) -> list["RealPhase"]:
-    """Scale up, update in place with as many pods out of service as a manager has, and with 32; and all deleted."""
+    """Scale up, update in place with the same number of pods out of service as a manager has, and with 32; then
+    delete all."""
     owner = await _owner(stage)
     async with _started(stage.plane.manager_kubeconfig, owner) as (process, do):
         bench = stage.bench(process.pid, worker="script")
@@ -227,15 +228,15 @@ class _List(msgspec.Struct, frozen=True):
 
 
 class _RefusedError(Exception):
-    """A write that must succeed did not."""
+    """A write that must succeed failed."""
 
 
 class _NotReachedError(Exception):
-    """What the script waited for did not come."""
+    """The state for which the script waited did not occur."""
 
 
 PATIENCE_S: Final = 120.0
-"""Seconds after which the script gives up on one pod."""
+"""Seconds after which waiting for one pod fails."""
 
 
 class Script:
@@ -271,7 +272,7 @@ class Script:
                 turn.set_result(None)
 
     async def do(self, task: dict[str, Any]) -> None:
-        """One order of the bench."""
+        """Handle one command of the bench."""
         names = [f"bare-{number:05}" for number in range(task["pods"])]
         in_flight = task["in_flight"]
         match task["do"]:
@@ -313,7 +314,7 @@ class Script:
             raise _RefusedError(f"{method} {name}: {answer.status} {answer.body[:300]!r}")
 
     async def _until(self, name: str, what: str, is_met: Callable[[_Pod], bool]) -> None:
-        """Wait until a pod is as `what` says. Raises _NotReachedError after PATIENCE_S."""
+        """Wait until a pod has the state `what`. Raises _NotReachedError after PATIENCE_S."""
         pod = self._pods.get(name)
         if pod is not None and is_met(pod):
             return
@@ -415,7 +416,7 @@ def _other_image(image: str) -> dict[str, Any]:
 
 
 async def main() -> None:
-    """Orders, one after another, until there is no further one."""
+    """Handle commands sequentially until there are no more."""
     transport = HttpTransport(load_kubeconfig(Path(sys.argv[1])), pool=MANAGERS_AT_ONCE)
     script = Script(transport, owner=sys.argv[2])
     watching = asyncio.create_task(script.watch())

@@ -1,9 +1,9 @@
-"""What a review costs: over TLS at one and at 32 at once, and the CPU of it. Prints; asserts nothing.
+"""Cost of an admission review over TLS: sequentially and 32 in parallel, with its CPU time. Prints; asserts nothing.
 
 PYTHONPATH=tests python -m bench.bench_admission [--reviews 4000]
 
-The server runs in a process of its own, as a manager does; its CPU is what is printed. The pod is 5 KB, as a
-CloneSet creates it, and gets its readiness gate.
+The server runs in its own process, like a manager, and its CPU time is printed. The pod has 5 KB, like one of a
+CloneSet, and gets its readiness gate.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def pod() -> dict[str, Any]:
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Of one run: milliseconds but for the rate."""
+    """Figures of one run, in milliseconds except for the rate."""
 
     at_once: int
     p50_ms: float
@@ -86,7 +86,7 @@ async def serve(folder: Path) -> None:
 
 
 async def measure(folder: Path, authority: Authority, *, count: int) -> list[Figures]:
-    """Ask it, first one by one, then 32 at once."""
+    """Send reviews sequentially, and then 32 in parallel."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     child = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -1,9 +1,9 @@
-"""What a node agent costs: its memory, and its CPU while nothing happens and while it probes.
+"""Cost of a node agent: its memory, and its CPU time while nothing happens and while it probes.
 
 PYTHONPATH=tests python -m bench.bench_agent [--pods 100] [--seconds 60]
 
-API server and container runtime are the sandbox and the fake runtime, in this process; the agent is a process of its
-own. Prints; asserts nothing.
+API server and container runtime are the sandbox and the fake runtime, in this process; the agent has its own
+process. Prints; asserts nothing.
 """
 
 import argparse

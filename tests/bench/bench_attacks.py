@@ -1,16 +1,16 @@
-"""Programs that are attacked for a minute, and what honest users saw of them meanwhile.
+"""Programs that are attacked for a minute, and the observations of legitimate users.
 
-attacked_cluster.py ◀── lone_manager.py: the manager, with a watch on its loop ◀── attacks.py: a process of its own
+attacked_cluster.py ◀── lone_manager.py: the manager, with a watch on its loop ◀── attacks.py: its own process
                                                                                ◀── this process: 50 reviews a second
-                    ◀── attacked_programs.py: an agent and a dashboard, where an attack is on these
+                    ◀── attacked_programs.py: an agent and a dashboard, for attacks on these
 
 PYTHONPATH=tests:. python -m bench.bench_attacks [--seconds 60] [--only halves,idle] [--each] [--cluster sandbox]
 PYTHONPATH=tests:. python -m bench.bench_attacks --page [--seconds 60]. Prints; asserts nothing.
 
-`--each`: one attack after the other, `--seconds` each. `--page`: each for EACH_S, then all at once for `--seconds`, and
-the figures as the tables of docs/lab/security.md. Everything is on this machine's loopback: honest reviews come from
-127.0.0.1 as those of an API server, each attack from another address. The manager and the process that converts for
-it have one processor to themselves, as a pod has its CPU; all others share the rest. `--shared`: all share all.
+`--each`: one attack after the other, `--seconds` each. `--page`: each for EACH_S, then all together for `--seconds`,
+with the tables of docs/lab/security.md. Everything uses this machine's loopback: legitimate reviews come from
+127.0.0.1, like those of an API server, and each attack from another address. The manager and its conversion process
+have their own processor, like a pod; all others share the remaining ones. `--shared`: all programs share all.
 """
 
 import argparse
@@ -56,30 +56,30 @@ from support.reviews import posted, read, request
 from support.webhooks import LOOPBACK, free_port, install_configurations, install_namespace, webhook_settings
 
 RATE = 50
-"""Honest reviews a second."""
+"""Legitimate reviews per second."""
 ANSWER_S = 10.0
 """Seconds that an API server gives a review, and a user of the dashboard a request."""
 END_S = 60.0 + MOST_LATE_S
-"""So long attacks may take to reach their aims and take back what they stored, beside other programs."""
+"""Maximum seconds in which attacks reach their goals and delete their objects, while other programs run."""
 EACH_S = 8.0
-"""One attack of `--page`."""
+"""Seconds of one attack with `--page`."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What honest users of one program saw, and what it took of the program."""
+    """Observations of legitimate users of one program, and its resource usage."""
 
     attack: str
     program: str
     asked: int
     """Reviews, requests, or probes."""
     refused: int
-    """Not answered, or with something else than what was asked for."""
+    """Requests without the right response."""
     p50_ms: float
     p99_ms: float
     longest_ms: float
     """Of a probe: how late it was."""
     memory_mb: float
-    """At its highest, the program and the processes that it has started together; what they share counts once."""
+    """Maximum memory of the program and its child processes together; shared memory counts once."""
     stop_ms: float = 0.0
     """CPU time of the loop's thread between two turns, at most. This and the next ones: of the manager alone."""
     wait_ms: float = 0.0
@@ -90,13 +90,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     lease_kept: bool
     """By the manager."""
     set_s: float = 0.0
-    """Until a CloneSet of another namespace had its pod, made in the middle of the attack."""
+    """Seconds until a CloneSet of another namespace, created during the attack, had its pod."""
     counts: dict[str, int] = {}
-    """What the attacks got, by words."""
+    """Results of the attacks, by name."""
 
 
 class Victim(msgspec.Struct, frozen=True):
-    """A manager at work."""
+    """A running manager."""
 
     manager: LoneManager
     client: Client
@@ -108,7 +108,7 @@ class Victim(msgspec.Struct, frozen=True):
 
 @contextmanager
 def processors(numbers: set[int]) -> Iterator[None]:
-    """What is started meanwhile runs on these processors alone."""
+    """Processes that start in this block use only these processors."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, numbers)
     try:
@@ -121,7 +121,7 @@ def processors(numbers: set[int]) -> Iterator[None]:
 async def victim(
     cluster: AttackedCluster, folder: Path, log: int | None, own: set[int]
 ) -> AsyncIterator[Victim]:
-    """A manager as in a pod, with leader election, webhooks and all its ports, on processors of its own."""
+    """A manager as in a pod, with leader election, webhooks and all its ports, on its own processors."""
     account = cluster.account(folder / "manager", of_manager=True)
     ports = {name: free_port() for name in ("metrics", "health-probe", "pprof")}
     webhook = free_port()
@@ -182,7 +182,7 @@ async def _leader(client: Client) -> tuple[str, int]:
 
 
 class Honest:
-    """An API server's reviews of pods, at their times whether the one before is answered or not."""
+    """An API server's reviews of pods, at fixed times, independent of earlier responses."""
 
     def __init__(self, victim: Victim, answer_s: float) -> None:
         self._answer_s = answer_s
@@ -231,9 +231,9 @@ async def run(
     shared: bool = False,
     answer_s: float = ANSWER_S,
 ) -> list[Outcome]:
-    """Quiet, and then the attacks: one after the other, for `each_s` (0: not so), and all `at_once`.
+    """Measure without attacks, then sequentially with each attack for `each_s` (0: skip), and with all for `at_once`.
 
-    An honest request counts as refused when no answer comes within `answer_s`.
+    A legitimate request counts as rejected if no response arrives within `answer_s`.
     """
     outcomes: list[Outcome] = []
     every = os.sched_getaffinity(0)
@@ -360,7 +360,7 @@ async def _attack(
 
 
 async def _counts(attacker: asyncio.subprocess.Process) -> dict[str, int]:
-    """What it got, when it has ended. Raises RuntimeError when an attack failed: then nothing was measured."""
+    """Results of an ended attack. Raises RuntimeError if an attack failed, because then nothing was measured."""
     try:
         async with asyncio.timeout(END_S):
             said, _ = await attacker.communicate()
@@ -376,7 +376,7 @@ async def _counts(attacker: asyncio.subprocess.Process) -> dict[str, int]:
 
 
 async def _make_a_set(client: Client, title: str, *, within_s: float) -> float:
-    """Seconds until a CloneSet of one pod had it; infinite when it never had within that time."""
+    """Seconds until a CloneSet of one pod had its pod; infinite if it had none within this time."""
     await asyncio.sleep(within_s / 4)
     template = {
         "metadata": {"labels": {"app": title}},
@@ -395,7 +395,7 @@ async def _make_a_set(client: Client, title: str, *, within_s: float) -> float:
 
 
 class Memory:
-    """How much a process and its children have in memory, looked at every quarter of a second in a thread."""
+    """Memory of a process and its children; a thread measures it every quarter of a second."""
 
     def __init__(self, pid: int) -> None:
         self.highest_mb = 0.0
@@ -447,7 +447,7 @@ def _got(outcome: Outcome) -> str:
 
 
 def page(outcomes: Sequence[Outcome]) -> str:
-    """The tables of docs/lab/security.md: all at once, and one attack after the other."""
+    """The tables of docs/lab/security.md: all attacks in parallel, and sequentially."""
     whole = [outcome for outcome in outcomes if outcome.attack == "all"]
     single = [outcome for outcome in outcomes if outcome.attack != "all"]
     # The agent and the dashboard have figures where an attack is on them, and beside those of no attack.

@@ -1,8 +1,8 @@
-"""How many watch events a cache takes per second. By hand: PYTHONPATH=src python tests/bench/bench_cache.py
+"""Number of watch events that a cache handles per second. Run it with PYTHONPATH=src python tests/bench/bench_cache.py
 
-lines of a watch (made beforehand) ──▶ a Transport that has them all ──▶ Client ──▶ Cache with 2 indexes
+lines of a watch (built before) ──▶ a Transport with all of them ──▶ Client ──▶ Cache with 2 indexes
 
-Two sizes: a small object, and a pod of about 6 KB of which a few fields are kept.
+It uses a small object, and a pod of about 6 KB of which a few fields are kept.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ def pod_document(number: int, version: int, *, padding: int) -> dict[str, Any]:
 
 
 class Feed:
-    """A Transport with an empty list and a watch whose lines are all there."""
+    """A Transport with an empty list, and a watch with all its lines."""
 
     def __init__(self, lines: list[bytes]) -> None:
         self.lines = lines
@@ -139,7 +139,7 @@ def make_lines(*, objects: int, events: int, padding: int) -> list[bytes]:
 
 
 async def events_per_second(lines: list[bytes], *, objects: int) -> float:
-    """What a cache makes of these lines, alone on the event loop; decoding and projection included."""
+    """Events per second of a cache for these lines, alone on the event loop; it includes decoding and views."""
     feed = Feed(lines)
     cache: Cache[PodItem] = Cache(
         Client(feed),

@@ -1,4 +1,4 @@
-"""What a DaemonSet costs by its nodes: a plan, a node's event, and the writes per pod. Prints; asserts nothing.
+"""Cost of a DaemonSet by its nodes: a plan, a node's event, and the writes per pod. Prints; asserts nothing.
 
 PYTHONPATH=tests python -m bench.bench_daemonset [--nodes 1000] [--sets 10] [--only-plans]
 """
@@ -56,7 +56,7 @@ from support.wakes import Woken  # noqa: E402
 
 
 def timed(action: Callable[[], object], *, repeats: int) -> float:
-    """Seconds of CPU time of the middle run: what others on the machine do meanwhile does not count."""
+    """CPU seconds of the median run; other work on the machine does not count."""
     times = []
     for _ in range(repeats):
         start = time.thread_time()
@@ -95,8 +95,7 @@ def builders(count: int) -> Iterator[tuple[str, DaemonSetBuilder]]:
 
 
 def looks(builder: DaemonSetBuilder, memories: Memories) -> Iterator[DaemonSetSnapshot]:
-    """One snapshot after the other, each after an event of the first pod. What is looked up is indexed before, as in
-    a cache."""
+    """Consecutive snapshots, each after an event of the first pod. Indexes are built before, as in a cache."""
     view, pods = builder.view(), builder.pod_views()
     changed = [msgspec.structs.replace(pod, resource_version=pod.resource_version + 1) for pod in pods[:1]]
     reads: list[Read[Any]] = []
@@ -121,8 +120,8 @@ def timed_once(events: Iterator[DaemonSetSnapshot]) -> float:
 
 
 def measure_plans(count: int) -> None:
-    """Snapshot and plan together, all that a turn of the loop computes before it writes: the first time, and again
-    after an event of one node. A fresh view of that node's pod stands for the event."""
+    """Snapshot and plan together, which a turn of the loop computes before it writes: the first time, and after
+    an event of one node. A new view of that node's pod simulates the event."""
     print(f"── looks at {count} nodes: the first, and one after an event of one node")
     for name, builder in builders(count):
         builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
@@ -136,7 +135,7 @@ def measure_plans(count: int) -> None:
 
 
 def measure_events(count: int, sets: int) -> None:
-    """What a node's event costs before anything is enqueued."""
+    """Cost of a node's event before anything is enqueued."""
     sets_there = []
     for number in range(sets):
         builder = daemonset(0)
@@ -160,8 +159,8 @@ def measure_events(count: int, sets: int) -> None:
 async def measure_life(nodes: int) -> None:
     """Writes per pod in a sandbox: created, recreated, updated in place.
 
-    The nodes write no leases: a thousand of them would be a hundred writes a second, which on a busy machine take
-    all of this process; its nodes would then be taken for dead.
+    The nodes write no leases: a thousand of them would cause a hundred writes per second, which use this whole process
+    on a busy machine. Its nodes would then count as lost.
     """
     rng = random.Random(1)
     settings = ClusterSettings(
@@ -230,8 +229,8 @@ async def measure_life(nodes: int) -> None:
 
 
 class Looks:
-    """How often the DaemonSet is looked at meanwhile, how long snapshot and plan take, and which nodes are
-    examined."""
+    """Number of reconciles of the DaemonSet, duration of snapshot and plan, and the examined
+    nodes."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -269,7 +268,7 @@ class Looks:
 
 
 async def measure_node_events(cluster: Cluster, counting: MeteredTransport, nodes: int) -> None:
-    """What one event of one node among many costs: looks, nodes examined, and writes, all about that node."""
+    """Cost of one event of one of many nodes: reconciles, examined nodes, and writes, all for that node."""
     last = f"node-{nodes}"
 
     async def change(body: Any) -> None:

@@ -1,4 +1,4 @@
-"""The dashboard with many workloads that change: how long a browser is busy at a time, and what the server takes.
+"""The dashboard with many changing workloads: the longest tasks of a browser, and the cost of the server.
 
 HttpSandbox (2,000 CloneSets, no manager) ──100 changes a second──▶ pykruise dashboard ──▶ Chromium: long tasks, paint
 
@@ -61,7 +61,7 @@ async def change(client: Client, number: int, turn: int) -> None:
 
 
 async def keep_changing(client: Client, count: int, a_second: int, seconds: float) -> int:
-    """Evenly; returns how many were made."""
+    """Make changes at a constant rate, and return their number."""
     begun, made = time.monotonic(), 0
     while (now := time.monotonic() - begun) < seconds:
         due = int(now * a_second) - made

@@ -1,9 +1,9 @@
-"""What it costs to keep a Secret in thousands of namespaces: writes, reads, time and memory.
+"""Cost of a Secret in thousands of namespaces: writes, reads, time and memory.
 
 PYTHONPATH=tests python -m bench.bench_distribution [--namespaces 2000] [--others 5000] [--kilobytes 4]
 
-Everything is in one process, the sandbox's API server too; memory of Python's objects is that of the manager's caches
-alone, by what starting a manager adds. Prints; asserts nothing.
+Everything runs in one process, including the sandbox's API server. The memory of Python objects is that of the
+manager's caches: the difference that the start of a manager makes. Prints; asserts nothing.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def secret(name: str, kilobytes: int, seed: int) -> dict[str, Any]:
 
 
 class Bench:
-    """A cluster, and a manager that is started anew at will."""
+    """A cluster, and a manager that can be restarted."""
 
     def __init__(self, cluster: Cluster, *, namespaces: int, kilobytes: int) -> None:
         self.cluster = cluster
@@ -58,7 +58,7 @@ class Bench:
         self.counting = MeteredTransport(cluster.make_transport("manager"))
 
     async def phase(self, name: str, act: Callable[[], Awaitable[Any]]) -> None:
-        """Do it, wait until all namespaces have it, and print what it took."""
+        """Run the work, wait until all namespaces have the copy, and print the cost."""
         self.counting.requests.clear()
         began, cpu = time.perf_counter(), time.process_time()
         await act()
@@ -124,7 +124,7 @@ async def in_parallel(count: int, make: Callable[[int], Awaitable[Any]]) -> None
 
 
 async def run(*, namespaces: int, others: int, kilobytes: int) -> None:
-    """Create, change, tamper, and start anew."""
+    """Create, change, change a copy, and restart."""
     rng = random.Random(1)
     async with Cluster(
         ClusterSettings(nodes=1, controllers=()),

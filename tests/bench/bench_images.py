@@ -1,10 +1,10 @@
-"""What it costs to have an image pulled on a thousand nodes: writes a node, wakes, time.
+"""Cost of an image pull on a thousand nodes: writes per node, wakes, time.
 
 PYTHONPATH=tests python -m bench.bench_images [--nodes 1000] [--parallelism 100] [--beside 50] [--pull-s 0.2]
 
-Nodes get their NodeImages, a job that never ends has all of them pull, one node's status changes alone, and the job is
-deleted. `--beside`: further jobs that never end, for other images; they must not be woken. Everything is in
-one process, the sandbox's API server and the nodes' agents too. Prints; asserts nothing.
+Nodes get their NodeImages, a job that never ends makes all of them pull, the status of one node changes, and the job
+is deleted. `--beside`: number of further jobs that never end, for other images; they must not be enqueued. Everything
+runs in one process, including the sandbox's API server and the nodes' agents. Prints; asserts nothing.
 """
 
 import argparse
@@ -60,7 +60,7 @@ class Bench:
     async def phase(
         self, name: str, act: Callable[[], Awaitable[Any]], until: Callable[[], Awaitable[bool]]
     ) -> None:
-        """Do it, wait until it is done and quiet, and print what it took."""
+        """Run the work, wait until it is complete and at rest, and print the cost."""
         self.counting.requests.clear()
         by_agents, reconciles = self._agent_writes, self._reconciles()
         began, cpu = time.perf_counter(), time.process_time()
@@ -110,7 +110,7 @@ class Bench:
         return bool((doc.get("status") or {}).get("succeeded") == self.nodes)
 
     async def tamper(self) -> None:
-        """One node says something else of one image."""
+        """One node reports another state of one image."""
         doc = decode(await self.cluster.client.get(NODE_IMAGES, "", "node-1"))
         (tag,) = doc["status"]["imageStatuses"]["ahead"]["tags"]
         patch = {"status": {"imageStatuses": {"ahead": {"tags": [{**tag, "message": "again"}]}}}}
@@ -139,7 +139,7 @@ def _image_agents(cluster: Cluster) -> ImageAgents:
 
 
 async def run(*, nodes: int, parallelism: int, beside: int, pull_s: float) -> None:
-    """Nodes, a job, one status, the end of the job."""
+    """Measure nodes, a job, one status, and the end of the job."""
     settings = ClusterSettings(
         nodes=nodes,
         controllers=(),
@@ -189,7 +189,7 @@ async def run(*, nodes: int, parallelism: int, beside: int, pull_s: float) -> No
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser(description="Measure ImagePullJobs.")
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--parallelism", type=int, default=100)

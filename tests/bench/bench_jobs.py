@@ -1,8 +1,8 @@
-"""What a BroadcastJob over a thousand nodes and a month of an AdvancedCronJob cost: writes, plans, CPU.
+"""Cost of a BroadcastJob on a thousand nodes, and of a month of an AdvancedCronJob: writes, plans, CPU.
 
 PYTHONPATH=tests python -m bench.bench_jobs [--nodes 1000] [--parallelism 10%]
 
-Everything is in one process, the sandbox's API server and its kubelets too. Prints; asserts nothing.
+Everything runs in one process, including the sandbox's API server and kubelets. Prints; asserts nothing.
 """
 
 import argparse
@@ -99,7 +99,7 @@ def timed(what: str, plan: Callable[[], Any], *, times: int = 15) -> None:
 
 
 def plans(nodes: int) -> None:
-    """Of worlds on paper; views are made beforehand, as caches have them."""
+    """Plans of simulated worlds; views are computed before, as in caches."""
     from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
 
     world = BroadcastWorld(nodes)
@@ -113,7 +113,7 @@ def plans(nodes: int) -> None:
 
 
 def months() -> None:
-    """What `pykruise simulate` plays."""
+    """A month of `pykruise simulate`."""
     for schedule in ("0 * * * *", "*/5 * * * *"):
         document = CronWorld(schedule, created=format_time(BEGIN)).document
         began = time.process_time()

@@ -1,12 +1,12 @@
-"""Compare a small operator on our runtime with the same one in kopf, sequentially, over HTTPS with a sandbox server.
+"""Compare a small operator on pykruise's runtime with the same one in kopf, sequentially, over HTTPS with a sandbox.
 
-Sandbox cluster + HttpFront (counts requests) ◀── HTTPS ── page_operators/on_runtime.py or on_kopf.py, a process each
+Sandbox cluster + HttpFront (counts requests) ◀── HTTPS ── page_operators/on_runtime.py or on_kopf.py, one process each
 
     make bench-kopf [N=10000] [CHANGES=1000] [ROUNDS=2]
 
 For each contender and round: N Sites are created and settle; CHANGES of them change; the operator ends, a hundredth of
 the Sites change, and it starts again. A Site is settled when its ConfigMap has its page and its status its generation.
-The bench's own requests go past HTTPS, so that only the operator's are counted. Prints; asserts nothing.
+The bench's own requests do not use HTTPS, so that only the operator's requests are counted. Prints; asserts nothing.
 """
 
 import argparse
@@ -68,7 +68,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     cpu_ms_per_change: float
     """CPU of the operator's process, in milliseconds."""
     start_s: float
-    """From its start as a process until the Sites that changed meanwhile are settled."""
+    """Seconds from the start of the process until the Sites that changed before are settled."""
     start_requests: float
     start_cpu_s: float
     """Until it has nothing left to do."""
@@ -107,7 +107,7 @@ class CountingFront(HttpFront):
         self.last_at = time.perf_counter()
 
     async def answer(self, request: WireRequest) -> Response | Streamed:
-        """Count, and answer."""
+        """Count the request, and respond."""
         resource = next(
             (name for name in ("sites", "configmaps", "events") if f"/{name}" in request.path), "others"
         )
@@ -134,7 +134,7 @@ class KopfBench:
         self._version = 0
 
     async def measure(self, start: Start) -> Figures:
-        """Let one contender live its life."""
+        """Run all phases of one contender."""
         async with self._running(start) as pid:
             await self._until_watching()
             began, before = time.perf_counter(), self._front.requests.total()
@@ -269,7 +269,7 @@ async def run(*, sites: int, changes: int, rounds: int) -> dict[str, list[Figure
 
 
 def rotate(names: Sequence[str], by: int) -> list[str]:
-    """Return the names beginning with another one: none is always the first."""
+    """Return the names, beginning with another one each time."""
     first = by % len(names)
     return [*names[first:], *names[:first]]
 

@@ -1,13 +1,13 @@
-"""What one `pykruise up` bears: writes in process and over HTTPS, watchers, large objects, many objects.
+"""Load on one `pykruise up`: writes in process and over HTTPS, watchers, large objects, many objects.
 
-Each part runs in a process of its own, on an API server alone (but for `up`: that is a whole `pykruise up`, its
-controllers at work): `python tests/bench/bench_load.py [--part NAME] [--objects N] [--writes N]`. Prints; asserts
-nothing. Latencies are of one request among those that are under way at the same time.
+Each part runs in its own process, with an API server alone (except `up`, which is a whole `pykruise up` with its
+controllers): `python tests/bench/bench_load.py [--part NAME] [--objects N] [--writes N]`. Prints; asserts
+nothing. Latencies are those of one of several concurrent requests.
 
-The writes are those of seven kinds (`OPERATIONS`), as many of each: POST, PATCH and DELETE of a small ConfigMap
-and of a pod, and PATCH of a pod's status. managedFields are kept and answered. In process, the CPU of a write is
-that of client and server together; over HTTPS the two are told apart. Over HTTPS the server has a process of its
-own, and so the other core of a machine that has two.
+There are seven types of writes (`OPERATIONS`), the same number of each: POST, PATCH and DELETE of a small ConfigMap
+and of a pod, and PATCH of a pod's status. managedFields are stored and returned. In process, the CPU time of a write
+is that of client and server together; over HTTPS both are measured separately. Over HTTPS the server has its own
+process, and so the other core of a machine with two.
 """
 
 import argparse
@@ -49,7 +49,7 @@ PYKRUISE = (sys.executable, "-c", "from pykruise.cli.entry import main; main()")
 
 
 def main() -> None:
-    """Run all parts one after another, or the one that was asked for."""
+    """Run all parts sequentially, or the requested one."""
     parser = argparse.ArgumentParser(description="Measure what the sandbox bears.")
     parser.add_argument("--part", choices=sorted(PARTS))
     parser.add_argument("--objects", type=int, default=100_000, help="in memory")
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def pod(name: str) -> dict[str, object]:
-    """A pod such as a workload makes: about 2 KB as stored."""
+    """A pod like those of a workload: about 2 KB in the storage."""
     return {
         "metadata": {"name": name, "labels": {"app": "web", "controller-revision-hash": "web-6b9f5c7d4f"}},
         "spec": {
@@ -97,7 +97,7 @@ def server() -> tuple[ApiServer, Client]:
 async def spread(
     count: int, work: Callable[[int], Awaitable[object]], *, at_once: int = AT_ONCE
 ) -> list[float]:
-    """Do `count` things, so many at once; the seconds that each took."""
+    """Do `count` operations, this number in parallel; returns the seconds of each."""
     took: list[float] = []
     numbers = iter(range(count))
 
@@ -129,7 +129,7 @@ def cpu_s(process: int) -> float:
 
 
 class Operation(NamedTuple):
-    """A kind of write, or GET to compare with: its name, and what does number n of it."""
+    """A type of write, or GET for comparison: its name, and the function for number n."""
 
     name: str
     work: Callable[[Client, int], Awaitable[object]]
@@ -171,7 +171,7 @@ OPERATIONS = (
 
 
 async def writes(count: int) -> None:
-    """All kinds of writes in process, then over HTTPS to an API server in a process of its own."""
+    """All types of writes in process, then over HTTPS to an API server in its own process."""
     client = server()[1]
     here = await _measured("in process", client, OPERATIONS, count, process=None)
     alone = await asyncio.create_subprocess_exec(
@@ -192,7 +192,7 @@ async def writes(count: int) -> None:
 
 
 async def up(count: int) -> None:
-    """Writes over HTTPS to a `pykruise up` in a process of its own, its controllers at work."""
+    """Writes over HTTPS to a `pykruise up` in its own process, with its controllers."""
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         process = await asyncio.create_subprocess_exec(
@@ -224,7 +224,7 @@ async def serve(_: int) -> None:
 
 
 class Sum(NamedTuple):
-    """Writes a second, and the server's seconds of CPU for each (in process: the client's too)."""
+    """Writes per second, and the server's CPU seconds for each (in process: including the client's)."""
 
     rate: float
     cpu: float
@@ -307,7 +307,7 @@ async def watches(_: int) -> None:
 
 
 async def slow(_: int) -> None:
-    """What a watcher that never reads costs one that does, over HTTPS."""
+    """Effect of a watcher that never reads on one that reads, over HTTPS."""
     made, client = server()
     front = HttpFront(made, token="t", certificate=issue(now=read_system_clock()), send_timeout_s=2.0)
     await front.start()
@@ -369,7 +369,7 @@ async def large(_: int) -> None:
 
 
 async def memory(objects: int) -> None:
-    """Many objects at once."""
+    """Memory of many objects."""
     client = server()[1]
     gc.collect()
     before = rss_mb()

@@ -1,11 +1,12 @@
-"""How long pods are out of service while an image is changed on real nodes: in place, and by a rolling Deployment.
+"""Time for which pods are out of service during an image update on real nodes: in place, and with a Deployment.
 
 PYTHONPATH=tests:. python -m bench.bench_nodes [--nodes 3] [--pods 60] [--pull]
 
-The same pods, in turn: a CloneSet updated in place with maxUnavailable 20% and 100%, a CloneSet that recreates its pods
-with 20%, and a Deployment with maxUnavailable 20% without surge. Out of service is what is missing of the wanted
-number of ready pods, integrated over time and divided by that number: seconds a pod, as a client sees them. Both
-images are pulled on all nodes before, unless `--pull`. Prints; asserts nothing. Needs root (testbed/node.py).
+The same pods belong to one workload after the other: a CloneSet updated in place with maxUnavailable 20% and 100%, a
+CloneSet that recreates its pods with 20%, and a Deployment with maxUnavailable 20% without surge. "Out of service" is
+the number of missing ready pods, integrated over time and divided by the wanted number: seconds per pod, as a client
+sees them. Both images are pulled on all nodes before, unless `--pull` is set. Prints; asserts nothing. Needs root
+(testbed/node.py).
 """
 
 import argparse
@@ -47,7 +48,7 @@ WAYS: Mapping[str, tuple[Resource, dict[str, Any]]] = {
 
 
 class Service:
-    """Watches pods, and adds up what is missing of the wanted number of ready ones."""
+    """Watches pods, and adds up the number of missing ready pods over time."""
 
     def __init__(self, client: Client, wanted: int) -> None:
         self._wanted = wanted
@@ -94,7 +95,7 @@ class Service:
 
 
 def workload(resource: Resource, strategy: dict[str, Any], pods: int) -> dict[str, Any]:
-    """The same pods, whatever owns them; they end at once when they are asked to."""
+    """The same pods for every owner; they end immediately after the signal."""
     spec: dict[str, Any] = {
         "replicas": pods,
         "selector": {"matchLabels": {"app": "shop"}},
@@ -122,7 +123,7 @@ async def until(claim: Any, what: str) -> None:
 
 
 async def measure(client: Client, way: str, pods: int) -> None:
-    """One line: how long the rollout took, seconds out of service a pod, and how many were ready at least."""
+    """One line: the duration of the rollout, seconds out of service per pod, and the minimum of ready pods."""
     resource, strategy = WAYS[way]
     service = Service(client, pods)
     watching = asyncio.create_task(service.cache.run())
@@ -165,7 +166,7 @@ async def pull_ahead(client: Client, nodes: Nodes) -> None:
 
 
 async def run(*, kubernetes: str | None, count: int, pods: int, is_pulled: bool) -> None:
-    """All ways, one after the other, on one cluster."""
+    """Run all types of rollouts sequentially on one cluster."""
     check()
     async with (
         await ControlPlane.start(kubernetes, nodes=True) as plane,
@@ -191,7 +192,7 @@ async def run(*, kubernetes: str | None, count: int, pods: int, is_pulled: bool)
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser(description="Measure updates on real nodes.")
     parser.add_argument("--kubernetes", metavar="MINOR")
     parser.add_argument("--nodes", type=int, default=3)

@@ -1,4 +1,4 @@
-"""What a pod costs: decoding, memory, and its share of a plan. Prints; asserts nothing.
+"""Cost of a pod: decoding, memory, and its share of a plan. Prints; asserts nothing.
 
 PYTHONPATH=tests python -m bench.bench_plan [--pods 10000]
 """
@@ -182,7 +182,7 @@ def under_way(rng: random.Random, old: str, new: str, *, pods: int, waiting: int
 
 
 def in_the_middle(rng: random.Random, *, pods: int, waiting: int) -> CloneSetSnapshot:
-    """The same as one snapshot."""
+    """The same pods as one snapshot."""
     builder = cloneset(pods, pods=0, image="nginx:2", max_unavailable="100%")
     builder.with_revisions(revision(template("nginx:1"), 1), revision(template("nginx:2"), 2))
     builder.with_rolling(podUpdatePolicy="InPlaceIfPossible")
@@ -193,7 +193,7 @@ def in_the_middle(rng: random.Random, *, pods: int, waiting: int) -> CloneSetSna
 
 
 def timed(action: Callable[[], object], *, repeats: int) -> float:
-    """CPU seconds of the fastest run: what others do on the machine counts as little as can be."""
+    """CPU seconds of the fastest run, which other work on the machine affects least."""
     best = float("inf")
     for _ in range(repeats):
         start = time.thread_time()
@@ -203,7 +203,7 @@ def timed(action: Callable[[], object], *, repeats: int) -> float:
 
 
 def snapshots(pods: list[PodView]) -> Iterator[tuple[str, CloneSetSnapshot]]:
-    """What is planned: the same pods under different specs."""
+    """Snapshots to plan: the same pods under different specs."""
     count = len(pods)
 
     def snapshot(builder: CloneSetBuilder) -> CloneSetSnapshot:

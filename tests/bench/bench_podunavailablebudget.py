@@ -1,9 +1,9 @@
-"""What a PodUnavailableBudget costs: status writes and CPU per decision, when many pods are to be deleted at once.
+"""Cost of a PodUnavailableBudget: status writes and CPU per decision, during many concurrent deletions.
 
 PYTHONPATH=tests:. python -m bench.bench_podunavailablebudget [--pods 200] [--going 64] [--let-go 20] [--replicas 3]
 
-Users, webhooks (over HTTPS, behind one address), the manager and the sandbox's API server are in one process. CPU is
-printed beside that of the same race without a budget. Prints; asserts nothing.
+Users, webhooks (over HTTPS, behind one address), the manager and the sandbox's API server are in one process. The CPU
+time of the same race without a budget is also printed. Prints; asserts nothing.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from support.webhook_place import webhook_place  # noqa: E402
 
 
 async def run(*, pods: int, going: int, let_go: int, replicas: int) -> None:
-    """Without a budget, and with one."""
+    """Measure without a budget, and with one."""
     print(f"{pods} pods, {going} to go at once, {let_go} may be out, {replicas} webhook replicas")
     for name, amount in (("no budget", None), ("a budget", let_go)):
         with tempfile.TemporaryDirectory() as folder:
@@ -32,7 +32,7 @@ async def run(*, pods: int, going: int, let_go: int, replicas: int) -> None:
 
 
 def line(name: str, raced: Raced, going: int) -> str:
-    """One race. A decision is one answer to a deletion or an eviction."""
+    """One race. A decision is one response to a deletion or an eviction."""
     return (
         f"{name:10} {raced.decisions:4d} decisions in {raced.seconds:5.2f} s, "
         f"{1000 * raced.cpu_s / raced.decisions:5.2f} ms CPU each; {raced.writes} status writes "

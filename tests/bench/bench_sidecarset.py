@@ -1,9 +1,9 @@
-"""What injection costs a pod, and what a plan costs by its pods. Prints; asserts nothing.
+"""Cost of injection per pod, and of a plan by its pods. Prints; asserts nothing.
 
 PYTHONPATH=tests python -m bench.bench_sidecarset [--sets 20] [--pods 2000]
 
-A pod of about 5 KB goes through the step of pod admission with that many SidecarSets in the cluster: all of them
-mean it, one of them does, or none. Every SidecarSet has one sidecar with a mount, a shared one and a variable
+The step of pod admission handles a pod of about 5 KB, with this number of SidecarSets in the cluster: all of them
+select it, one of them does, or none. Every SidecarSet has one sidecar with a mount, a shared one and a variable
 from the pod's own container.
 """
 
@@ -86,7 +86,7 @@ def cpu_ms(action: Callable[[], object], *, repeats: int = REPEATS) -> float:
 
 
 def stepped(views: Sequence[SidecarSetView]) -> float:
-    """One pod through the step."""
+    """Time of the step for one pod."""
     step = SidecarInjection(step_context(KIND, Sets(views), clock=lambda: NOW))
     doc: Document = pod()
     doc["metadata"]["labels"]["app"] = "web"
@@ -107,7 +107,7 @@ def stepped(views: Sequence[SidecarSetView]) -> float:
 
 
 def reviewed(views: Sequence[SidecarSetView]) -> float:
-    """One AdmissionReview, from the body to the answer with its patch."""
+    """Time of one AdmissionReview, from the body to the response with its patch."""
     doc: Document = pod()
     doc["metadata"]["labels"]["app"] = "web"
     lookups = Lookups(readers={"sidecarset": Sets(views)}, clock=lambda: NOW)
@@ -132,7 +132,7 @@ def planned(pods: int) -> tuple[float, float]:
     memories = Memories()
 
     def measured() -> float:
-        """With what is looked up indexed before, as in a cache."""
+        """Measure with indexes that were built before, as in a cache."""
         objects: OnPaper = {POD_VIEWS: pod_views, REVISION_VIEWS: world.revision_views()}
         view = world.view
         read = read_of(KIND, view, objects, settings=SidecarSetSettings(), now=NOW, memories=memories)

@@ -1,11 +1,11 @@
-"""What an hour of rollout costs in `pykruise simulate`: the whole command, and its parts. Prints; asserts nothing.
+"""Cost of an hour of rollout in `pykruise simulate`: the whole command, and its parts. Prints; asserts nothing.
 
-manifests of N pods, one replaced at a time ──▶ the command in a process of its own, several times ──▶ CPU seconds
+manifests of N pods, one replaced at a time ──▶ the command in its own process, several times ──▶ CPU seconds
 
 PYTHONPATH=tests python -m bench.bench_simulate [--pods 60] [--runs 3]
 
-CPU time of a busy machine is longer than that of a quiet one, so what a fixed loop takes is measured beside it: runs
-are compared by their ratio. As an installed package has them, modules are compiled before.
+CPU times are longer on a busy machine. So the bench also measures a fixed loop, and runs are compared by their ratio
+to it. Modules are compiled before, as in an installed package.
 """
 
 import argparse
@@ -56,7 +56,8 @@ def main() -> None:
 
 
 def _manifests(folder: Path, pods: int) -> list[str]:
-    """Arguments that play an hour: a pod is ready as long after its start as makes all of them take that."""
+    """Arguments of a simulation of an hour: the start of a pod takes the time for which all of them need an
+    hour."""
     files = []
     for name, image in (("app.yaml", "nginx:1"), ("new.yaml", "nginx:2")):
         files.append(folder / name)

@@ -1,4 +1,4 @@
-"""What a StatefulSet costs: its plans, and with --real its life on a control plane of its own. Asserts nothing.
+"""Cost of a StatefulSet: its plans, and with --real its life on a real control plane. Asserts nothing.
 
 PYTHONPATH=tests python -m bench.bench_statefulset [--pods 2000]                      plans, CPU time of one
 PYTHONPATH=tests python -m bench.bench_statefulset --real [--pods 500] [--nodes 10]   as bench/real.py measures
@@ -48,7 +48,7 @@ def builders(count: int) -> Iterator[tuple[str, StatefulSetBuilder]]:
 
 
 def plans(count: int) -> None:
-    """CPU time of a plan: what others on the machine do meanwhile does not count."""
+    """CPU time of a plan; other work on the machine does not count."""
     for name, builder in builders(count):
         snapshot = builder.snapshot()
         times = []
@@ -63,7 +63,7 @@ def plans(count: int) -> None:
 
 
 async def life(bench: Bench, pods: int) -> list[RealPhase]:
-    """Made in parallel, updated in place and by recreation, and scaled to nothing."""
+    """Create in parallel, update in place and by recreation, and scale to 0."""
 
     def update(number: int, *, policy: str, most: str) -> Callable[[], Awaitable[Any]]:
         containers = [{"name": "main", "image": f"nginx:{number}"}]
@@ -95,7 +95,7 @@ async def life(bench: Bench, pods: int) -> list[RealPhase]:
 
 
 async def on_real(*, pods: int, nodes: int) -> None:
-    """On a control plane of its own."""
+    """Measure on a real control plane."""
     async with await ControlPlane.start(audit=True) as plane:
         await install_kinds(plane)
         async with bench_on(plane, pods=pods, nodes=nodes, kind=ADVANCED_STATEFUL_SETS) as bench:
@@ -106,7 +106,7 @@ async def on_real(*, pods: int, nodes: int) -> None:
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser(description="Measure StatefulSets.")
     parser.add_argument("--pods", type=int, default=0)
     parser.add_argument("--nodes", type=int, default=10)

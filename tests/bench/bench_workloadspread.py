@@ -1,8 +1,8 @@
-"""What spreading costs: CPU and status writes per injected pod, in a burst through two webhook replicas.
+"""Cost of spreading: CPU and status writes per injected pod, in a burst through two webhook replicas.
 
 PYTHONPATH=tests python -m bench.bench_workloadspread [--pods 500] [--at-once 64] [--replicas 2]
 
-Everything is in one process. CPU is the difference to the same burst without a WorkloadSpread. Prints;
+Everything runs in one process. CPU is the difference to the same burst without a WorkloadSpread. Prints;
 asserts nothing.
 """
 

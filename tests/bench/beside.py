@@ -5,10 +5,10 @@ control plane ◀── pykruise kubelets (one process for all runs) ── node
               ◀── this process ── the work (beside_phases.py), watches, CPU and memory of each process
 runs ──▶ compare_runs() ──▶ Comparison (JSON) ──▶ table_of() ──▶ docs/performance.md; chart_of() ──▶ SVG
 
-Both managers get the same rights, definitions (OpenKruise's), leader election, webhooks and objects. OpenKruise's
+Both managers get the same permissions, CRDs (OpenKruise's), leader election, webhooks and objects. OpenKruise's
 client-side throttling is lifted (500 requests per second, bursts of 1,000), or left at its default with `--throttled`.
 A figure is the median of all runs; a ratio is the median of the ratios of each pair, so that a slow minute of the
-machine counts for both.
+machine affects both.
 """
 
 import argparse
@@ -50,7 +50,7 @@ REST_S: Final = 6.0
 
 
 class ManagerRun(msgspec.Struct, frozen=True, kw_only=True):
-    """All work, done once by one manager."""
+    """The work of one manager, done once."""
 
     manager: ManagerName
     phases: list[RealPhase]
@@ -70,7 +70,7 @@ class PhaseComparison(msgspec.Struct, frozen=True, kw_only=True):
     writes: tuple[float, float]
     rss_mb: tuple[float, float]
     out_p50_ms: tuple[float, float]
-    """Time out of service per pod that stays; 0: no pod left service and came back."""
+    """Time for which a kept pod is out of service; 0: no pod left and returned to service."""
     out_p99_ms: tuple[float, float]
     speed_ratio: float
     """Pods per second, pykruise / OpenKruise."""
@@ -80,7 +80,7 @@ class PhaseComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LatencyComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Milliseconds at one replica, (pykruise, OpenKruise)."""
+    """Latencies with one replica in milliseconds, (pykruise, OpenKruise)."""
 
     name: str
     p50_ms: tuple[float, float]
@@ -113,7 +113,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 async def measure_beside(
     *, workload: Workload, pairs: int, rounds: int, release: str, throttled: bool, rest_s: float = REST_S
 ) -> Comparison:
-    """Run all pairs on a control plane of their own."""
+    """Run all pairs on their own control plane."""
     runs: list[ManagerRun] = []
     async with await ControlPlane.start(audit=True) as plane:
         original = OpenKruise(plane, release, kubeconfig=plane.manager_kubeconfig, throttled=throttled)
@@ -185,7 +185,7 @@ _ALL_RIGHTS: Final = json.dumps(
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USERS[MANAGER]}],
     }
 )
-"""Both managers have the rights of an administrator, so that no difference comes from their roles."""
+"""Both managers have the permissions of an administrator, so that their roles cause no difference."""
 
 
 def _peak_rss_mb(pid: int) -> float:

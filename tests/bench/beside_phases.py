@@ -1,9 +1,9 @@
-"""The work of `bench.beside`: what each manager does to the same objects, in the same order.
+"""The work of `bench.beside`: each manager does it with the same objects, in the same order.
 
-measure_work(bench, workload) ──▶ one RealPhase per piece of work, and the latencies at one replica
+measure_work(bench, workload) ──▶ one RealPhase per piece of work, and the latencies with one replica
 
-Each piece of work creates or changes objects and returns when their statuses report the end of it. The last ones
-delete what they created, so that the next manager begins with an empty namespace.
+Each piece of work creates or changes objects and returns when their statuses report its end. The last ones
+delete the objects, so that the next manager begins with an empty namespace.
 """
 
 import asyncio
@@ -221,7 +221,7 @@ class Work:
     async def _wait_for_node_images(self, count: int) -> None:
         """Wait until every node has its NodeImage: both managers create it only half a minute after the node.
 
-        A job that finds none ends immediately, without a node.
+        A job that finds no NodeImage ends immediately, without a node.
         """
         async with asyncio.timeout(PHASE_S):
             while len((await self._bench.client.list(NODE_IMAGES, "")).items) < count:
@@ -284,7 +284,7 @@ class Work:
 async def measure_work(
     bench: Bench, workload: Workload, *, rounds: int
 ) -> tuple[list[RealPhase], list[Latency]]:
-    """Do all work. `rounds`: how often one replica is created and deleted for the latencies."""
+    """Do all work. `rounds`: the number of times that one replica is created and deleted for the latencies."""
     work = Work(bench, workload)
     await work.roll_one()
     await work.scale_down()

@@ -1,6 +1,6 @@
 """Charts of runs on a real control plane.
 
-phases of one manager ──▶ svg() ──▶ pods per second, beside a bare script and the API server alone
+phases of one manager ──▶ svg() ──▶ pods per second, compared with a bare script and a bare client
 phases of two managers ──▶ svg_of_comparison() ──▶ pods per second and CPU of both
 """
 
@@ -17,7 +17,7 @@ REACHED, SCRIPT, LIMIT = "#2f6fb0", "#e0a040", "#c9d6e3"
 
 
 class BarPhase(Protocol):
-    """What a row shows."""
+    """Values of a row."""
 
     @property
     def name(self) -> str: ...
@@ -33,8 +33,8 @@ class BarPhase(Protocol):
 
 
 def svg(phases: Sequence[BarPhase], *, title: str) -> str:
-    """Bars of a phase: what the manager reached, what a bare script with the same writes did (where that was
-    measured), and what the API server alone takes of them."""
+    """Bars of a phase: the figures of the manager, of a bare script with the same writes (if it was measured),
+    and of a bare client."""
     rates = (
         rate
         for phase in phases

@@ -1,14 +1,14 @@
-"""A manager alone with ten thousand pods: its memory, its CPU, and how long its event loop ever stands still.
+"""A manager alone with ten thousand pods: its memory, its CPU, and the longest stop of its event loop.
 
-sandbox (a process of its own, HTTP and TLS) ◀── lone_manager.py: `pykruise manager` with a watch on its loop
+sandbox (its own process, HTTP and TLS)      ◀── lone_manager.py: `pykruise manager`, whose loop is measured
                                              ◀── this process: writes, and waiting for them
 
 PYTHONPATH=tests python -m bench.large [--pods 10000] [--nodes 100] [--touched 500]. Prints; asserts nothing.
-The pods are there before the measured manager starts; then some of them are touched in each way.
+The pods exist before the measured manager starts; then the bench changes some of them in each way.
 
-With --beside CHECKOUT the manager of another checkout runs at the same moment, on a sandbox of its own, --pairs times
-(8) in turn, and what is printed are ratios of this one's figures to that one's. A machine that is faster at one time
-than at another is so for both, so medians of eight differ by a hundredth or two where single runs differ by ten.
+With --beside CHECKOUT the manager of another checkout runs at the same time, on its own sandbox, --pairs (8)
+times, and the ratios of the figures of this checkout to those of the other are printed. Changes of the machine's speed
+affect both, so medians of eight differ by one or two hundredths, and single runs by ten.
 """
 
 import argparse
@@ -50,7 +50,7 @@ PATIENCE_S = 1800.0
 
 
 class LargePhase(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing done to some pods; everything is the manager's alone."""
+    """One operation on some pods; all figures are those of the manager alone."""
 
     name: str
     pods: int
@@ -65,7 +65,7 @@ class LargePhase(msgspec.Struct, frozen=True, kw_only=True):
     plans: int
     """Of the CloneSet."""
     plan_ms: float
-    """CPU time of one, on average."""
+    """Mean CPU time of one."""
     longest_plan_ms: float
     where: str
     """In which call the longest stop was; only with WHERE in the environment."""
@@ -124,9 +124,9 @@ class LoneManager:
         log: int | None = None,
         checkout: Path | None = None,
     ) -> "LoneManager":
-        """As in a pod: with a service account, and where the API server is in the environment.
+        """Start a manager as in a pod: with a service account, and the API server's address in the environment.
 
-        `log`: a file that its log is written to. `checkout`: whose manager; None: this one's.
+        `log`: a file for its log. `checkout`: the checkout of the manager; None: this one.
         """
         quiet = None if os.environ.get("PROFILE") else asyncio.subprocess.DEVNULL
         server = urlsplit(url)
@@ -158,7 +158,7 @@ class LoneManager:
         return report
 
     async def end(self) -> None:
-        """At once."""
+        """End it immediately."""
         if self._process.returncode is None:
             self._process.kill()
         await self._process.wait()
@@ -243,7 +243,7 @@ async def _life(client: Client, manager: LoneManager, pods: int, touched: int) -
 
 
 async def settled(client: Client, replicas: int, *, updated: int | None = None) -> None:
-    """Return when the CloneSet has so many pods at work, so many of them updated."""
+    """Return when this number of the CloneSet's pods is available, and this number is updated."""
     async with asyncio.timeout(PATIENCE_S):
         while not await _is_done(client, replicas, updated):
             await asyncio.sleep(0.2)
@@ -283,7 +283,7 @@ def text(phases: list[LargePhase]) -> str:
 async def compare(
     beside: Path, *, pairs: int, pods: int, nodes: int, touched: int
 ) -> Sequence[Sequence[tuple[LargePhase, LargePhase]]]:
-    """So many pairs of runs, as this one's and that one's phases."""
+    """Run this number of pairs, and return the phases of both checkouts."""
     compare = []
     for _ in range(pairs):
         both = (
@@ -295,7 +295,7 @@ async def compare(
 
 
 def ratios(pairs: Sequence[Sequence[tuple[LargePhase, LargePhase]]]) -> str:
-    """The medians of what one takes of what the other takes, by phase and of all phases together."""
+    """The medians of the ratios of both checkouts, by phase and for all phases together."""
 
     def median(figures: Sequence[tuple[float, float]]) -> float:
         return statistics.median(here / there for here, there in figures)

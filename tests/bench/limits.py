@@ -1,8 +1,8 @@
-"""What the API server alone takes: the writes that pods are made of, without controllers, scheduler and nodes.
+"""Limits of the API server alone: the writes of pods, without controllers, scheduler and nodes.
 
-Stage ──▶ bare_writes() ──▶ Limit (a second, CPU) of each kind ──▶ with_ratio() puts them beside a phase
+Stage ──▶ bare_writes() ──▶ Limit (per second, CPU) of each type ──▶ with_ratio() adds them to a phase
 
-No scheduler takes these pods. How fast the same writes are when schedulers and nodes do their part, bare.py says.
+No scheduler handles these pods. bare.py measures the same writes with schedulers and nodes.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from testbed.control_plane import API_SERVER
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
-    """Bare writes of one kind, 64 at once, nothing else going on."""
+    """Bare writes of one type, 64 in parallel, while nothing else runs."""
 
     write: str
     count: int
@@ -28,7 +28,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def bare_writes(stage: Stage, pods: int) -> list[Limit]:
-    """The writes that pods are made of, alone: no scheduler takes these pods."""
+    """The writes of pods alone: no scheduler handles these pods."""
     await asyncio.sleep(2)
     template = cloneset(1)["spec"]["template"]
     names = [f"bare-{number:05}" for number in range(pods)]

@@ -1,8 +1,8 @@
-"""`pykruise-agent` as in a pod of a cluster: a service account instead of a kubeconfig. What bench_agent.py measures.
+"""`pykruise-agent` as in a pod of a cluster: with a service account, not a kubeconfig. bench_agent.py measures it.
 
 PYTHONPATH=tests python -m bench.lone_agent FOLDER [flags of the agent]
 
-Nothing is imported but what the command itself imports, so that its memory is that of an agent.
+It imports only modules that the command imports, so that its memory is that of an agent.
 """
 
 import asyncio

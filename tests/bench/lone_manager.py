@@ -1,13 +1,12 @@
-"""`pykruise manager` as in a pod of a cluster, with a watch on its event loop: the process that large.py measures.
+"""`pykruise manager` as in a pod of a cluster, with a measured event loop: the process that large.py measures.
 
 service account (a folder) ──▶ run_process ──▶ API server
 line on standard input ──▶ one line of JSON on standard output: the longest stop since the last one, memory, CPU
 
-PYTHONPATH=tests python -m bench.lone_manager FOLDER [flags of the manager]. Nothing is imported but what the
-command itself imports, so that its memory is that of a manager. With PROFILE in its environment it also notes where
-it uses CPU, a sample every few milliseconds of CPU time, and adds what it found to that file with every answer. With
-WHERE it says where the longest stop was, for which a thread looks at what the loop is in: that costs CPU, and a process
-that had it crashed once.
+PYTHONPATH=tests python -m bench.lone_manager FOLDER [flags of the manager]. It imports only modules that
+the command imports, so that its memory is that of a manager. With PROFILE in its environment it also takes a sample
+every few milliseconds of CPU time, and appends the samples to this file with every output. With WHERE it reports the
+place of the longest stop. For this a thread examines the loop, which costs CPU; such a process crashed once.
 """
 
 import asyncio
@@ -43,17 +42,17 @@ SAMPLE_S = 0.002
 
 
 class LoopWatch:
-    """The most CPU time that this thread used between two turns of its loop, and where.
+    """The maximum CPU time of this thread between two iterations of its loop, and the place.
 
-    CPU time, so that other work on the machine does not count. What the garbage collector takes is part of it. It
-    is looked every `LOOK_S`, and what the thread used since the last look counts as one stop: up to that much more
-    than there was.
+    CPU time, so that other work on the machine does not count; it includes the garbage collector. The time is read
+    every `LOOK_S`, and the time used since the last read counts as one stop, which may be too long by up to
+    `LOOK_S`.
     """
 
     def __init__(self) -> None:
         self.longest_s = 0.0
         self.waited_s = 0.0
-        """The longest time between two turns, whatever used it: other threads, other processes."""
+        """The longest time between two iterations, including that of other threads and processes."""
         self.where = ""
         self.collecting_s = 0.0
         """The longest garbage collection."""
@@ -78,7 +77,7 @@ class LoopWatch:
                 self.where = self._seen[1] if self._seen[0] == self._turn else ""
 
     def _look(self) -> None:
-        """What the loop is in, when it has been in it for a while."""
+        """Record the place of the loop if an iteration takes long."""
         turn, seen = self._turn, Counter[str]()
         while True:
             time.sleep(0.005)
@@ -101,7 +100,7 @@ class LoopWatch:
             self.collecting_s = max(self.collecting_s, time.thread_time() - self._collection_began)
 
     def report(self) -> dict[str, object]:
-        """Since the last one."""
+        """Figures since the last report."""
         report: dict[str, object] = {
             "stop_ms": self.longest_s * 1000,
             "wait_ms": self.waited_s * 1000,
@@ -115,7 +114,7 @@ class LoopWatch:
 
 
 class Plans:
-    """How many plans of CloneSets there were, and the CPU time of them all and of the longest."""
+    """Number of plans of CloneSets, the CPU time of all of them and of the longest."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -138,7 +137,7 @@ class Plans:
         msgspec.structs.force_setattr(control, "plan", timed)
 
     def report(self) -> dict[str, float]:
-        """Since the last one; times in milliseconds."""
+        """Figures since the last report; times in milliseconds."""
         report = {
             "plans": self.count,
             "plans_ms": self.sum_s * 1000,
@@ -149,7 +148,7 @@ class Plans:
 
 
 class Samples:
-    """Where the process uses CPU: by function, its own share and that of all it calls."""
+    """CPU use of the process by function: its own share, and that of all functions that it calls."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -173,7 +172,7 @@ class Samples:
             frame = frame.f_back
 
     def write(self) -> None:
-        """Add what was found since the last time."""
+        """Append the samples since the last call."""
         # Samples go on while this writes.
         count, own, whole = self._count or 1, self._own, self._whole
         self._count, self._own, self._whole = 0, Counter(), Counter()

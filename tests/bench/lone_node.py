@@ -1,10 +1,10 @@
-"""A node's container runtime with pods of honest and of hostile users, for the agent that bench_attacks.py attacks.
+"""A node's container runtime with pods of legitimate and of hostile users, for the agent that bench_attacks.py attacks.
 
-honest pods' probe ──PodProbeMarker──▶ manager ──NodePodProbe──▶ agent ──CRI──▶ FakeRuntime: when each command is run
-line on standard input ──▶ one line of JSON on standard output: how late the honest probes were since the last one
+legitimate pods' probe ──PodProbeMarker──▶ manager ──NodePodProbe──▶ agent ──CRI──▶ FakeRuntime: times of commands
+line on standard input ──▶ one line of JSON on standard output: the delays of legitimate probes since the last one
 
-PYTHONPATH=tests:. python -m bench.lone_node SOCKET KUBECONFIG. It is a process of its own, because what hostile
-commands print costs it as much as it costs the agent.
+PYTHONPATH=tests:. python -m bench.lone_node SOCKET KUBECONFIG. It has its own process, because the output of hostile
+commands costs it as much as it costs the agent.
 """
 
 import asyncio
@@ -33,18 +33,18 @@ from support.cri_server import serving
 from support.fake_runtime import FakeRuntime
 
 PODS_EACH: Final = 8
-"""Of the honest user, and of the hostile one."""
+"""Number of pods of the legitimate user, and of the hostile one."""
 OUTPUT: Final = ExecResult(exit_code=0, stdout=b"x" * 16_000_000, stderr=b"")
 NOTHING: Final = ExecResult(exit_code=0, stdout=b"", stderr=b"")
 FLOODED: Final = "commands that printed 16 MB"
 """The words under which they are counted."""
 PERIOD_S: Final = 1.0
 LOST_S: Final = 10.0
-"""A probe that is so late counts as one that was not made."""
+"""Delay after which a probe counts as missing."""
 
 
 class Probes:
-    """When the honest pods' probe was made, by pod."""
+    """Times of the legitimate pods' probes, by pod."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
@@ -53,14 +53,14 @@ class Probes:
         """Commands that printed 16 MB."""
 
     def note(self, pod: str) -> None:
-        """It is made now."""
+        """Record a probe."""
         now = time.monotonic()
         if pod in self._last:
             self._late_s.append(now - self._last[pod] - PERIOD_S)
         self._last[pod] = now
 
     def report(self) -> dict[str, object]:
-        """Since the last one; a probe that is due for long counts with what it is late by now."""
+        """Delays since the last report; an overdue probe counts with its current delay."""
         now = time.monotonic()
         due = [late_s for last in self._last.values() if (late_s := now - last - PERIOD_S) > LOST_S]
         late_s, self._late_s = [*self._late_s, *due], []
@@ -90,7 +90,7 @@ class Node:
         return NOTHING
 
     async def fill(self) -> None:
-        """The node, its pods, and the honest ones' probes: one marker a pod, whose command names it."""
+        """Create the node, its pods, and the legitimate probes: one marker per pod, whose command names it."""
         await self._client.create(NODES, "", {**typed(NODES), "metadata": {"name": NODE}})
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(read_system_clock())}
         await self._client.patch(

@@ -1,13 +1,13 @@
-"""Where the memory of a manager goes: what it loads before its first pod, and what it keeps at work.
+"""Memory of a manager: the modules that it loads before its first pod, and its memory at work.
 
-PYTHONPATH=tests:. python -m bench.memory                     each line: what was added by loading that part, in the
+PYTHONPATH=tests:. python -m bench.memory                     each line: the memory that this part adds, in the
                                                               order in which a manager loads it
-PYTHONPATH=tests:. python -m bench.memory --at 0,500,10000    managers at work on so many pods, without webhooks and
-                                                              with them
+PYTHONPATH=tests:. python -m bench.memory --at 0,500,10000    managers with these numbers of pods, without
+                                                              and with webhooks
 
-Prints; asserts nothing. RSS is what the kernel counts, USS what would be free without this process (shared libraries
-left out), "Python" what was asked of the allocator (tracemalloc, in a second process: it costs memory itself).
-Modules come from bytecode that was made before, as in an image: what compiling them leaves behind is not counted.
+Prints; asserts nothing. RSS is the kernel's count, USS the memory that would be free without this process (without
+shared libraries), "Python" the memory that Python allocated (tracemalloc in a second process, as it costs memory).
+Modules are loaded from existing bytecode, as in an image, so the memory of compiling is not counted.
 """
 
 import argparse
@@ -37,14 +37,14 @@ WEBHOOKS = (
     "--metrics-addr=127.0.0.1:0",
     "--pprof-addr=0",
 )
-"""Flags of a manager that serves everything that one in a cluster serves."""
+"""Flags of a manager with all servers of a manager in a cluster."""
 
 CALM_S = 15.0
-"""After the pods are seen, until the manager's memory is looked at."""
+"""Seconds from the observation of the pods until the manager's memory is measured."""
 
 
 async def at_work(pods: int, environment: Mapping[str, str]) -> None:
-    """Managers on a cluster with so many pods, without webhooks and with them."""
+    """Managers on a cluster with this number of pods, without and with webhooks."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         command = (sys.executable, "-m", "bench.large", "--serve", name, "--pods", str(pods))
@@ -104,7 +104,7 @@ async def update(client: Client, **spec: Any) -> None:
 
 
 async def retried(work: Callable[[], Awaitable[None]]) -> None:
-    """Until the webhooks answer."""
+    """Retry until the webhooks respond."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
@@ -119,7 +119,7 @@ def _print(what: str, manager: LoneManager) -> None:
 
 
 def main() -> None:
-    """Print tables, or be the process that is looked at from inside."""
+    """Print tables, or run as the measured process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--at", type=lambda text: [int(part) for part in text.split(",")])
     asked = parser.parse_args()

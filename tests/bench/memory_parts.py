@@ -1,8 +1,8 @@
-"""What each part of a manager adds to a process that loads it: the process that memory.py looks at from inside.
+"""Memory that each part of a manager adds to the process that loads it: the process that memory.py starts.
 
 PYTHONPATH=tests:. python -m bench.memory_parts [--traced]: rows of name, RSS, USS and Python's objects in MiB, by tabs
 
-It imports nothing of its own that it can do without.
+It imports no other modules if possible.
 """
 
 import gc
@@ -30,7 +30,7 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def loaded() -> list[tuple[str, float, float, float]]:
-    """What loading each part adds to this process: RSS, USS, Python's objects in MiB."""
+    """Memory that each loaded part adds to this process: RSS, USS, Python objects in MiB."""
     rows = [("the interpreter", *resident(), 0.0)]
     for name, modules in PARTS:
         before = (*resident(), tracemalloc.get_traced_memory()[0])

@@ -1,4 +1,4 @@
-"""Processes of a bench that do not outlive it, however it ends: also one that `timeout` has killed."""
+"""Processes of a bench that always end with it, also if `timeout` kills the bench."""
 
 import ctypes
 import signal
@@ -9,5 +9,5 @@ _SET_PARENT_DEATH_SIGNAL = 1
 
 
 def end_with_parent() -> None:
-    """Have the kernel kill this process when the one that started it is gone. Linux."""
+    """Make the kernel kill this process when its starter ends (Linux)."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)

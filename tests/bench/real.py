@@ -1,15 +1,14 @@
-"""What a manager does to a real API server, and what it costs: `make bench CLUSTER=real [N=500] [NODES=10]`.
+"""The writes of a manager to a real API server, and their cost: `make bench CLUSTER=real [N=500] [NODES=10]`.
 
-control plane (testbed) ◀── pykruise kubelets (a process) ── nodes on which pods start and stop at once
-                        ◀── pykruise manager (a process)  ── what is measured
+control plane (testbed) ◀── pykruise kubelets (a process) ── nodes on which pods start and stop immediately
+                        ◀── pykruise manager (a process)  ── the measured process
                         ◀── a bare script (bare.py), before and after the manager ── a yardstick: the same writes
-                        ◀── this process ── writes, watches, and the bare writes to compare with (limits.py)
+                        ◀── this process ── writes, watches, and the bare writes for comparison (limits.py)
 
-With `webhooks` the API server asks the same manager process about every new pod and every CloneSet, as in a
-cluster where OpenKruise's webhooks are installed; what that costs is part of the manager's figures, but not of
-the script's.
+With `webhooks` the API server sends admission reviews of every new pod and every CloneSet to the same manager, as in
+a cluster with OpenKruise's webhooks. Their cost is part of the manager's figures, but not of the script's.
 
-The audit log, by which writes are counted, costs the API server a little in every figure, the bare writes' included.
+The audit log, which counts the writes, adds a small cost to every figure, including those of the bare writes.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from support.control_plane import install_kinds
 from testbed.control_plane import ControlPlane
 
 ROUNDS = 30
-"""Of the latency at one replica."""
+"""Number of measurements of the latency with one replica."""
 
 CHASE_S = 0.2
 """Seconds between a status and the next change, where changes follow each other."""
@@ -45,7 +44,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
     nodes: int
     webhooks: bool = False
-    """Whether the manager's webhooks were asked."""
+    """Whether the manager's webhooks were called."""
     phases: list[RealPhase]
     latencies: list[Latency]
     limits: list[Limit]
@@ -57,7 +56,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run(*, pods: int, nodes: int, webhooks: bool = False) -> Report:
-    """Everything, on a control plane of its own."""
+    """Measure everything on a control plane."""
     async with await ControlPlane.start(audit=True) as plane:
         await install_kinds(plane)
         async with on_stage(plane, pods=pods, nodes=nodes) as stage:
@@ -89,7 +88,7 @@ async def run(*, pods: int, nodes: int, webhooks: bool = False) -> Report:
 
 
 def with_script(phase: RealPhase, sticks: list[Yardstick]) -> RealPhase:
-    """The phase beside the first script that did the same."""
+    """The phase with the figures of the first script for the same work."""
     stick = next((stick for stick in sticks if stick.of == phase.name), None)
     if stick is None:
         return phase
@@ -133,9 +132,9 @@ async def life(bench: Bench, pods: int) -> list[RealPhase]:
 
 
 async def latency(bench: Bench, *, rounds: int = ROUNDS) -> list[Latency]:
-    """Scale between 0 and 1, and measure when the pod and the status follow; both are watched.
+    """Scale between 0 and 1, and measure the time until the pod and the status change; both are watched.
 
-    First with a rest after each change, then with changes that follow each other: the next one comes `CHASE_S` after
+    First there is a pause after each change. Then changes follow each other: the next one is made `CHASE_S` after
     the status of the last one.
     """
     pod_came: asyncio.Queue[float] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""How fast a CloneSet gets ready in the sandbox, and what it costs: everything in one process.
+"""Speed and cost of a CloneSet's life in the sandbox, with everything in one process.
 
 N pods, nodes ──▶ create, wait until all are ready, update, scale to 0 ──▶ seconds, writes per pod, memory
 """
@@ -26,7 +26,7 @@ from pykruise.sandbox.cluster import Cluster, ClusterSettings
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing done to all pods."""
+    """One operation on all pods."""
 
     name: str
     pods: int

@@ -1,19 +1,19 @@
-"""Several managers that share the work (--shards) against one: throughput, and a cluster of a hundred thousand pods.
+"""Several managers that share the work (--shards), compared with one: throughput, and a cluster of 100,000 pods.
 
-sandbox (a process of its own, HTTPS, writes answered after a fixed delay) ◀── 1, 2, 4 × lone_manager.py
+sandbox (its own process, HTTPS, responses to writes after a fixed delay)  ◀── 1, 2, 4 × lone_manager.py
                                                                            ◀── this process: writes, waiting, figures
 
 PYTHONPATH=tests:. python -m bench.slots throughput [--sets 160] [--pods 20] [--delay 0.2] [--managers 1,4]
 PYTHONPATH=tests:. python -m bench.slots large      [--sets 1000] [--pods 100] [--touched 100] [--delay 0.2]
                                                      [--managers 1,2,4] [--real]
 
-throughput: `sets` CloneSets of `pods` pods are made, and then updated in place.
-large: the pods are there; managers start on them, rest, and update all pods of `touched` sets in place.
+throughput: `sets` CloneSets of `pods` pods are created, and then updated in place.
+large: the pods exist; managers start, rest, and update all pods of `touched` sets in place.
 
-An answer to a write takes `delay` seconds, so one manager is limited by how many writes it has under way, and neither
-by its processor nor by the server's: the machine need not have a processor for each manager. It shows how well the keys
-are shared, not what a processor can do. With --delay 0 it is the other way round. With --real the server is that of
-testbed/, with simulated kubelets, and answers as fast as it can; its writes are not counted.
+The response to a write takes `delay` seconds. So the number of concurrent writes limits a manager, and neither its
+processor nor the server's does: the machine needs no processor for each manager. The bench shows how well managers
+share the keys, but not the speed of a processor. With --delay 0 the processors are the limit. With --real the server
+is that of testbed/, with simulated kubelets and without delays; its writes are not counted.
 
 Prints; asserts nothing. CPU and memory are those of the managers, each and together.
 """
@@ -77,7 +77,7 @@ LOOK_S = 1.0
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing done by so many managers."""
+    """One operation by a number of managers."""
 
     managers: int
     name: str
@@ -97,7 +97,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Slow:
-    """An API server that counts writes, and answers those of managers after `delay_s`, but for Leases."""
+    """An API server that counts writes, and responds to those of managers after `delay_s`, except for Leases."""
 
     def __init__(self, server: Any, delay_s: float) -> None:
         self._server = server
@@ -120,7 +120,7 @@ class _Slow:
 
 
 async def serve(folder: Path, *, sets: int, pods: int, delay_s: float, is_full: bool) -> None:
-    """A sandbox, with the CloneSets and their pods where it is to be full, until killed."""
+    """Run a sandbox, with the CloneSets and their pods if requested, until killed."""
     nodes = max(50, sets * pods // 100)
     # Leases of a thousand nodes would keep the server busy, and no manager reads them.
     kubelet = KubeletSettings(lease_s=None)
@@ -151,7 +151,7 @@ async def serve(folder: Path, *, sets: int, pods: int, delay_s: float, is_full: 
 
 
 async def make_sets(client: Client, sets: int, pods: int) -> None:
-    """So many CloneSets, whose pods are then to be made."""
+    """Create this number of CloneSets, whose pods managers then create."""
     for number in range(sets):
         await client.create(CLONE_SETS, "default", _cloneset(number, pods))
 
@@ -168,7 +168,7 @@ def _cloneset(number: int, pods: int) -> dict[str, Any]:
 async def settled(
     client: Client, sets: int, pods: int, *, updated: bool = False, look_s: float = LOOK_S
 ) -> None:
-    """Return when all have their pods, of the newest revision where that is asked for."""
+    """Return when all CloneSets have their pods, with the newest revision if requested."""
     wanted = ("replicas", "availableReplicas", *(("updatedAvailableReplicas",) if updated else ()))
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -190,7 +190,7 @@ def _is_done(value: Mapping[str, Any], pods: int, fields: Sequence[str]) -> bool
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster that managers are started on."""
+    """A cluster for managers."""
 
     client: Client
     folder: Path
@@ -203,7 +203,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fleet:
-    """So many managers at work on one cluster, and what they have used."""
+    """A number of managers on one cluster, and their CPU time and memory."""
 
     def __init__(self, stage: Stage, managers: Sequence[LoneManager]) -> None:
         self._client = stage.client
@@ -238,7 +238,7 @@ class Fleet:
             await asyncio.sleep(LOOK_S)
 
     async def phase(self, name: str, pods: int, began: float) -> Phase:
-        """What has been used since the last one."""
+        """CPU time and memory since the last call."""
         seconds = time.perf_counter() - began
         reports = [await manager.report() for manager in self.managers]
         server, before = await self._figures(), self._before
@@ -260,7 +260,7 @@ class Fleet:
         )
 
     async def end(self) -> None:
-        """All at once; Leases run out, so that the next ones can begin."""
+        """End all of them immediately; the Leases expire, so that the next managers can begin."""
         for manager in self.managers:
             await manager.end()
         for item in decode(await self._client.get_path(self._leases))["items"]:
@@ -347,7 +347,7 @@ async def _at_once(numbers: Sequence[int], work: Callable[[int], Awaitable[None]
 
 
 async def run(asked: argparse.Namespace) -> None:
-    """Each number of managers after the other; for throughput on a cluster of its own."""
+    """Measure each number of managers sequentially; for throughput each on its own cluster."""
     part = _large if asked.part == "large" else _throughput
     opened = _real if asked.real else _sandbox
     for counts in [asked.managers] if asked.part == "large" else [[manager] for manager in asked.managers]:
@@ -364,7 +364,7 @@ async def run(asked: argparse.Namespace) -> None:
 
 @asynccontextmanager
 async def _sandbox(asked: argparse.Namespace) -> AsyncIterator[Stage]:
-    """In a process of its own."""
+    """A sandbox in its own process."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         size = ("--sets", str(asked.sets), "--pods", str(asked.pods), "--delay", str(asked.delay))
@@ -391,7 +391,7 @@ async def _sandbox(asked: argparse.Namespace) -> AsyncIterator[Stage]:
 
 @asynccontextmanager
 async def _real(asked: argparse.Namespace) -> AsyncIterator[Stage]:
-    """kube-apiserver and etcd, with the pods of CloneSets that another manager has made."""
+    """kube-apiserver and etcd, with the pods of CloneSets that another manager has created."""
     pods = asked.sets * asked.pods
     async with await ControlPlane.start() as plane:
         await install_kinds(plane)
@@ -420,7 +420,7 @@ async def _real(asked: argparse.Namespace) -> AsyncIterator[Stage]:
 
 
 async def _copy_pods(client: Client, pods: int) -> None:
-    """Give each CloneSet, which has one, so many: in two writes each, as kubelets do not look yet."""
+    """Copy the pod of each CloneSet to this number: two writes each, because no kubelets run yet."""
     originals = [decode(raw) for raw in (await client.list(PODS, "default")).items]
     nodes = [decode(raw)["metadata"]["name"] for raw in (await client.list(NODES, "")).items]
 

@@ -1,6 +1,6 @@
-"""The stage of a bench on a real control plane: nodes, a client, and the process that is measured.
+"""The stage of a bench on a real control plane: nodes, a client, and the measured process.
 
-on_stage(): kubelets in a process of their own ──▶ Stage ──▶ managed(): a manager ──▶ Bench.measure() ──▶ RealPhase
+on_stage(): kubelets in their own process ──▶ Stage ──▶ managed(): a manager ──▶ Bench.measure() ──▶ RealPhase
                                                         ──▶ any other process (bare.py) ──▶ Bench.measure()
 
 Writes are counted in the API server's audit log, by the manager's user; CPU and memory are the kernel's figures
@@ -51,7 +51,7 @@ PHASE_S = 600.0
 
 
 class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing done to all pods."""
+    """One operation on all pods."""
 
     name: str
     pods: int
@@ -66,7 +66,7 @@ class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
     """By it."""
     writes: Mapping[str, int]
     script_pods_per_s: float = 0.0
-    """What a bare script reached with the same writes to pods, nodes and scheduler at work; 0: not measured."""
+    """Pods per second of a bare script with the same writes, nodes and scheduler; 0: not measured."""
     of_script: float = 0.0
     """`pods_per_s` of that."""
     bare_pods_per_s: float = 0.0
@@ -74,7 +74,7 @@ class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float = 0.0
     """`pods_per_s` of that."""
     out_p50_ms: float = 0.0
-    """Time out of service, from not ready to ready, of pods that stay; 0: none left it."""
+    """Time from not ready to ready of kept pods; 0: no pod left service."""
     out_p99_ms: float = 0.0
     out_at_once: float = 0.0
     """Pods out of service at the same time, on average: it does not depend on how fast the machine is."""
@@ -85,7 +85,7 @@ class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
-    """From a changed spec to what follows from it, at one replica; milliseconds."""
+    """Milliseconds from a changed spec to its effect, with one replica."""
 
     name: str
     rounds: int
@@ -95,7 +95,7 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outages:
-    """How long pods are not ready, as a watch sees it; only of pods that were ready before and are again."""
+    """Times for which pods are not ready, as a watch sees them; only for pods that were ready before and after."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -128,13 +128,13 @@ class Outages:
 
 
 class Bench:
-    """A stage with a process on it that is measured."""
+    """A stage with a measured process."""
 
     def __init__(self, stage: "Stage", *, worker: str, pid: int, kind: Resource) -> None:
         self.stage = stage
         self.client = stage.client
         self.kind = kind
-        """What is measured: objects called NAME of this resource."""
+        """The measured objects: those called NAME of this resource."""
         self._worker = worker
         self._pid = pid
         self._audit_read = 0
@@ -142,7 +142,8 @@ class Bench:
     async def measure(
         self, name: str, act: Callable[[], Awaitable[Any]], *, pods: int, replicas: int
     ) -> RealPhase:
-        """Do it, wait until `replicas` pods are available and all of the newest template, and say what it took."""
+        """Run the work, wait until `replicas` pods are available and all have the newest template, and return
+        the cost."""
 
         async def work() -> None:
             await act()
@@ -151,7 +152,7 @@ class Bench:
         return await self.observe(name, work, pods=pods)
 
     async def observe(self, name: str, work: Callable[[], Awaitable[Any]], *, pods: int) -> RealPhase:
-        """Do it, and say what it took for so many pods."""
+        """Run the work, and return the cost for this number of pods."""
         self.writes()
         cpu = self.cpu()
         outages = Outages(self.client)
@@ -203,7 +204,7 @@ class Bench:
                 await asyncio.sleep(0.05)
 
     async def gone(self) -> None:
-        """Wait until there is no pod any more."""
+        """Wait until no pod exists."""
         async with asyncio.timeout(PHASE_S):
             while (await self.client.list(PODS, NAMESPACE)).items:
                 await asyncio.sleep(0.2)
@@ -216,8 +217,8 @@ class Bench:
         return generation
 
     def writes(self) -> tuple[Counter[str], Counter[str]]:
-        """The writes since this was last asked: the manager's as `verb resource[/subresource]`, and those of
-        all others, each after its user."""
+        """Writes since the last call: the manager's as `verb resource[/subresource]`, and those of all others,
+        by user."""
         writes: Counter[str] = Counter()
         of_others: Counter[str] = Counter()
         with self.stage.plane.audit_log.open("rb") as log:
@@ -254,7 +255,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     kubelets_pid: int
 
     def bench(self, pid: int, *, worker: str = "manager", kind: Resource = CLONE_SETS) -> "Bench":
-        """To measure what the process does, which is called `worker` in the figures."""
+        """A bench that measures the process, which the figures call `worker`."""
         return Bench(self, worker=worker, pid=pid, kind=kind)
 
 
@@ -262,7 +263,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 async def on_stage(
     plane: ControlPlane, *, pods: int, nodes: int, agent: bool = False
 ) -> AsyncIterator[Stage]:
-    """Kubelets in a process of their own, with room for twice the pods. `agent`: with simulated node agents."""
+    """Kubelets in their own process, with room for twice the pods. `agent`: with simulated node agents."""
     kubelets = (
         *("kubelets", "--kubeconfig", str(plane.kubeconfig), "--nodes", str(nodes)),
         *("--pods-per-node", str(-(-pods * 2 // nodes)), "--start", "0", "--stop", "0"),
@@ -282,7 +283,7 @@ async def on_stage(
 async def managed(
     stage: Stage, *, kind: Resource = CLONE_SETS, webhooks: bool = False
 ) -> AsyncIterator[Bench]:
-    """A manager in a process of its own; with `webhooks`, the API server asks it as long as it runs."""
+    """A manager in its own process; with `webhooks`, the API server calls it while it runs."""
     flags = [text for text in ALONE if not (webhooks and text.startswith("--enable-webhooks"))]
     manager = ("manager", "--kubeconfig", str(stage.plane.manager_kubeconfig), *flags)
     with TemporaryDirectory() as folder:
@@ -298,14 +299,14 @@ async def managed(
 
 
 async def install_pykruise(plane: ControlPlane, *flags: str) -> None:
-    """Apply what `pykruise install` prints with these flags, with webhooks at this machine's loopback."""
+    """Apply the output of `pykruise install` with these flags, with webhooks at this machine's loopback."""
     printed = await asyncio.to_thread(pykruise, "install", "--webhook-host=127.0.0.1", *flags)
     printed.check_returncode()
     await asyncio.to_thread(apply_manifests, plane, printed.stdout)
 
 
 def apply_manifests(plane: ControlPlane, manifests: str) -> None:
-    """Apply manifests with the rights of an admin, also over fields of other managers."""
+    """Apply manifests with the permissions of an admin, also over fields of other managers."""
     kubectl = Kubectl(plane.kubeconfig, program=str(plane.find_binary("kubectl")))
     kubectl.says("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
 
@@ -334,8 +335,8 @@ async def _published(client: Client, folder: Path) -> dict[str, str]:
 
 
 async def _narrowed(client: Client) -> None:
-    """Wait until API servers ask only about selected pods, as they do in a cluster where no SidecarSet and
-    no WorkloadSpread has changed for two minutes."""
+    """Wait until API servers send only reviews of selected pods, as in a cluster where no SidecarSet and no
+    WorkloadSpread has changed for two minutes."""
     async with asyncio.timeout(2 * QUIET_S):
         while True:
             result = read_current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))

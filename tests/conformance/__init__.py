@@ -1,1 +1,1 @@
-"""The sandbox's API server against a real one: the same requests, the answers compared."""
+"""The sandbox's API server and a real one: the same requests, with a comparison of the responses."""

@@ -1,4 +1,4 @@
-"""Small objects for cases: each says what matters and nothing else."""
+"""Small objects for cases: each contains only the fields that matter."""
 
 from collections.abc import Mapping
 from typing import Any

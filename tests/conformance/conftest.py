@@ -1,10 +1,10 @@
-"""Which servers answer: the sandbox and the recordings, or with `--cluster=real` a real API server as well.
+"""The compared servers: the sandbox and the recordings, or with `--cluster=real` also a real API server.
 
-    pytest tests/conformance                              the sandbox against what was recorded
-    pytest tests/conformance --cluster=real               a real API server too, against the same
-    pytest tests/conformance --cluster=real --record      ... and keep what it answers
+    pytest tests/conformance                              the sandbox and the recordings
+    pytest tests/conformance --cluster=real               a real API server too
+    pytest tests/conformance --cluster=real --record      ... and record its responses
 
-$KUBERNETES chooses the real one's minor. Neither side has controllers, a scheduler or kubelets: the API
+$KUBERNETES selects the minor of the real server. Neither side has controllers, a scheduler or kubelets: only the API
 servers are compared, and nothing else writes.
 """
 

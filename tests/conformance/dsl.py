@@ -1,4 +1,4 @@
-"""How a case is written: a title and the requests of one conversation with an API server, in order.
+"""The form of a case: a title and the requests of one conversation with an API server, in order.
 
     case(
         "a merge patch removes what it sets to null",
@@ -7,15 +7,15 @@
         get("configmaps/a"),
     )
 
-Each case has a namespace of its own, made before its first request. Paths are short: `pods/a/status` is read
+Each case has its own namespace, which is created before its first request. Paths are short: `pods/a/status` is read
 in that namespace, `deployments` knows its group, `widgets@v1/w` is a custom resource in version v1 of the
-case's own group, `$ns.example.com` (`widgets!@v1/w` when it is in no namespace), and what begins with a slash
-is a path as it stands.
+case's own group, `$ns.example.com` (`widgets!@v1/w` if it is cluster-scoped), and a path that begins with a
+slash is used unchanged.
 
-In every string of a path, query, header or body, `$ns` is the case's namespace, `$hook` where the webhooks of hooks.py
-answer and `$bundle` their authority, and `${2.metadata.uid}` taken from the
-answer to the second request (steps count from 1); where a string is nothing else, the value keeps its type. A
-`put` says by `based_on` which answer it changes.
+In every string of a path, query, header or body, `$ns` is the case's namespace, `$hook` the URL of the webhooks of
+hooks.py, `$bundle` their CA, and `${2.metadata.uid}` a value of the response to the second request (steps count from
+1); if a string contains nothing else, the value keeps its type. `based_on` of a `put` names the response that it
+changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 @dataclass(frozen=True)
 class BasedOn:
-    """The body is the answer to a step, changed by a merge patch."""
+    """The body is the response to a step, changed by a merge patch."""
 
     step: int
     changes: Mapping[str, Any]
@@ -71,7 +71,7 @@ class BasedOn:
 
 @dataclass(frozen=True)
 class Request:
-    """One request with one answer. `only`: the parts of the answer that are compared, as dotted paths."""
+    """One request with one response. `only`: the parts of the response that are compared, as dotted paths."""
 
     method: str
     path: str
@@ -88,9 +88,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Watch:
-    """A watch of one second. `during`: requests made while it is open, whose answers are not compared.
+    """A watch of one second. `during`: requests that are sent while it is open, whose responses are not compared.
 
-    The answer is the list of its events.
+    The result is the list of its events.
     """
 
     path: str
@@ -105,7 +105,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class Define:
-    """Create a CRD and wait until its first served version can be listed; the answer is the CRD then."""
+    """Create a CRD and wait until its first served version can be listed; the result is the CRD at that time."""
 
     crd: Mapping[str, Any]
 
@@ -115,7 +115,7 @@ class Define:
 
 @dataclass(frozen=True)
 class Pause:
-    """Let what was configured take effect: a real server learns of it by watching. Nothing is compared."""
+    """Wait until a configuration takes effect: a real server reads it from a watch. Nothing is compared."""
 
     seconds: float = 1.0
 
@@ -125,7 +125,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class Forget:
-    """Have the server forget the past up to now, as every server does of a past some minutes old."""
+    """Make the server compact its history up to now, as every server does after some minutes."""
 
     def __str__(self) -> str:
         return "FORGET"
@@ -136,7 +136,7 @@ Step = Request | Watch | Define | Pause | Forget
 
 @dataclass(frozen=True)
 class Case:
-    """A conversation. Its title is a sentence; `name` is made of it, and of `name` its namespace."""
+    """A conversation. Its title is a sentence, from which `name` and its namespace are derived."""
 
     title: str
     steps: tuple[Step, ...]

@@ -1,6 +1,6 @@
-"""Webhooks with scripted answers, by path: `$hook/deny` refuses everything, `$hook/patch/x` sets a label.
+"""Webhooks with scripted responses, by path: `$hook/deny` denies everything, `$hook/patch/x` sets a label.
 
-The sandbox asks them directly, a real API server over HTTPS on loopback.
+The sandbox calls them directly, a real API server over HTTPS on loopback.
 """
 
 import asyncio
@@ -141,7 +141,7 @@ def _renamed(doc: dict[str, Any], desired: str) -> dict[str, Any]:
 
 
 class DirectCaller:
-    """How the sandbox asks them."""
+    """Calls of the sandbox."""
 
     async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
         if target.service is not None:
@@ -157,7 +157,7 @@ class DirectCaller:
 
 
 class HookServer:
-    """How a real API server asks them."""
+    """A server for calls of a real API server."""
 
     def __init__(self, runner: web.ServerRunner, names: dict[str, str]) -> None:
         self._runner = runner

@@ -1,10 +1,10 @@
-"""Where the sandbox answers otherwise than Kubernetes, and why. docs/sandbox.md shows this list.
+"""Differences of the sandbox from Kubernetes, with their reasons. docs/sandbox.md shows this list.
 
-A difference names a case, a step of it (from 1) and where in the normalised answer it is. It covers what is
-below these places and nothing else, and it must be real: the suite fails for one that is gone.
+A difference names a case, one of its steps (from 1) and places in the normalised response. It covers only the parts
+below these places, and it must exist: the suite fails for a difference that no longer exists.
 
-Where the two minors answer otherwise than each other, `MINORS` says what the differences between them are. The
-sandbox of a minor follows that minor, or at some of these places either of them.
+If the two minors respond differently, `MINORS` contains the differences between them. The sandbox of a minor follows
+that minor, or at some of these places either of them.
 """
 
 import re
@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Difference:
-    """`at`: dotted paths in the answer, such as `body.message`; without any the whole answer is meant."""
+    """`at`: dotted paths in the response, such as `body.message`; without any, the whole response differs."""
 
     case: str
     step: int
@@ -42,8 +42,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class MinorsDiffer:
-    """A difference between Kubernetes 1.32 and 1.37: `what` it is, and a pattern for where it shows (a dotted
-    path), in which cases.
+    """A difference between Kubernetes 1.32 and 1.37: its description `what`, a pattern for its place (a dotted
+    path), and its cases.
     """
 
     what: str

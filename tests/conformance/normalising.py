@@ -1,17 +1,17 @@
-"""Makes the answers of two servers comparable: what must differ becomes a name for what it is.
+"""Makes the responses of two servers comparable: a name for its type replaces each value that must differ.
 
-[Answer, …] of one conversation ──▶ normalised() ──▶ JSON that is equal when the servers behave alike
+[Answer, …] of one conversation ──▶ normalised() ──▶ JSON that is equal if the servers behave in the same way
 
 - uids, generated names and allocated addresses are numbered as they appear: `<uid 1>`, `web-<name 1>`;
-- times of this decade become `<time>` or `<micro time>` (those a case writes itself are of an earlier one);
-- the version of an object becomes its place among all versions the conversation saw: `<version 3>`; the
-  version of a list or bookmark, which others' writes move as well, the newest of those it includes:
+- times of this decade become `<time>` or `<micro time>` (times that a case writes are from an earlier one);
+- the version of an object becomes its position among all versions of the conversation: `<version 3>`; the
+  version of a list or bookmark, which other clients' writes change as well, becomes the newest included one:
   `<after version 3>`;
-- continue tokens become `<token>`; the history that a text about versions mentions loses its numbers;
-- managedFields are left out, unless the step asks for them; then they are compared manager by manager: their order
-  is that of seconds, so it depends on whether a second ends between two steps;
-- conflicts of managers come in the order of a Go map, another one each time: they are sorted;
-- texts that show Go structs are cut there, and what a table says about its columns is left out.
+- continue tokens become `<token>`; numbers in texts about versions are removed;
+- managedFields are left out, unless the step requests them. Then they are compared for each manager, because their
+  order depends on whether a second ends between two steps;
+- conflicts of managers are sorted, because they have the random order of a Go map;
+- texts end before Go structs, and descriptions of a table's columns are left out.
 
 Pure.
 """
@@ -117,7 +117,7 @@ _ABSENT: Final = _Absent()
 
 
 class _Names:
-    """What stands for the values of one conversation."""
+    """Names for the values of one conversation."""
 
     def __init__(self, answers: list[Answer]) -> None:
         self._uids: dict[str, str] = {}

@@ -1,9 +1,9 @@
-"""What real API servers answered, kept with the suite: recorded/<minor>/<group of cases>.json.
+"""Recorded responses of real API servers: recorded/<minor>/<group of cases>.json.
 
     {"<case>": [{"status": 201, "body": {…}}, …]}
 
-One line for each answer, so that a change reads well. In the recordings of the older minor an answer that is
-the newest one's too is written as "same".
+Each response has one line, so that a change is easy to read. In the recordings of the older minor, "same" stands for
+a response that is equal to that of the newest minor.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Carries a case out: its steps become requests to a Transport, one after the other.
+"""Carries out a case: its steps become sequential requests to a Transport.
 
 Case ──▶ talk() ──▶ [Answer, …], as received ──▶ normalising.py
 """
@@ -33,7 +33,7 @@ _JSON: Final = {"content-type": "application/json"}
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: the headers worth comparing, and the body; of a watch, the list of its events."""
+    """A response: the compared headers, and the body; for a watch, the list of its events."""
 
     status: int
     body: Any

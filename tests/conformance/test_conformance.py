@@ -1,4 +1,4 @@
-"""The sandbox's API server answers as Kubernetes does; where it does not, the list says so."""
+"""The sandbox's API server responds as Kubernetes does, except for the listed differences."""
 
 from pathlib import Path
 from typing import Any, Final

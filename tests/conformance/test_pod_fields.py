@@ -1,8 +1,8 @@
-"""Every field of a pod's spec: the API servers of two minors, their sandboxes and CloneSets treat it alike.
+"""Every field of a pod's spec: the API servers of two minors, their sandboxes and CloneSets treat it in the same way.
 
-pytest tests/conformance/test_pod_fields.py                          sandboxes and CloneSets against what was recorded
+pytest tests/conformance/test_pod_fields.py                          sandboxes and CloneSets and the recordings
 pytest tests/conformance/test_pod_fields.py --cluster=real           a real API server too ($KUBERNETES)
-pytest tests/conformance/test_pod_fields.py --cluster=real --record  ... and keep what it answers
+pytest tests/conformance/test_pod_fields.py --cluster=real --record  ... and record its responses
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Watches over WebSockets: the sandbox and a real API server answer alike.
+"""Watches over WebSockets: the sandbox and a real API server respond in the same way.
 
     pytest tests/conformance/test_websocket_watches.py                  the sandbox
     pytest tests/conformance/test_websocket_watches.py --cluster=real   a real API server ($KUBERNETES)

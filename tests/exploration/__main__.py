@@ -1,4 +1,4 @@
-"""Exploring: everything that can happen in small worlds, counted, and the shortest way to what must not.
+"""Exploration: every order of events in small worlds, their number, and the shortest path to a broken rule.
 
 make explore KIND=cloneset PODS=3
 python -m exploration --kind statefulset --small --only "in order"

@@ -1,4 +1,4 @@
-"""Every way a scope of pykruise's kinds can go: `pykruise.testing.exploration` with the worlds of world.py.
+"""Every path of a scope of pykruise's kinds: `pykruise.testing.exploration` with the worlds of world.py.
 
 Scope ──▶ explore() ──▶ Steps ──▶ Graph          Scope + labels ──▶ follow() ──▶ the rule that is broken then
 """

@@ -1,8 +1,8 @@
-"""Ways in which the original waits for ever, or loses what was written: our remedy removed, and where that shows.
+"""Situations in which OpenKruise waits forever, or loses a write: pykruise without its fix, and the broken rule.
 
 Pitfall.changes ──▶ mutated() ──▶ explore(Pitfall.scope) ──▶ a rule that is broken, or a state without a way to rest
 
-The specifications name them; each world is the smallest in which it can happen.
+The specifications name these situations; each world is the smallest in which the situation can occur.
 """
 
 from copy import deepcopy
@@ -30,7 +30,7 @@ __all__ = ["PITFALLS", "Pitfall"]
 
 
 class Pitfall(msgspec.Struct, frozen=True):
-    """`source`: where the specifications name it."""
+    """`source`: its place in the specifications."""
 
     name: str
     source: str

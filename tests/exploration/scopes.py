@@ -1,8 +1,8 @@
-"""The small worlds of each kind: what is there, what a person does, and what may go wrong.
+"""The small worlds of each kind: their objects, the change by a person, and the possible faults.
 
-kind, pods ──▶ scopes() ──▶ Scopes: small ones, each with one thing that may happen besides; or a large one with all
+kind, pods ──▶ scopes() ──▶ Scopes: small ones, each with one additional event; or a large one with all events
 
-A kind brings an object of so many pods (or nodes), what begins a change of it, and what else a person may do meanwhile.
+A kind defines an object with this number of pods (or nodes), the initial change, and further operations of a person.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ LARGE_FAULTS = tuple(
 
 
 class Small(msgspec.Struct, frozen=True):
-    """A change of one kind, of the smallest size. `operations`: what else may be done."""
+    """A change of one kind, of the smallest size. `operations`: further operations."""
 
     name: str
     script: Script

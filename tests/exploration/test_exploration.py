@@ -1,6 +1,6 @@
-"""What is explored in every test run, and that the exploration finds what it is there for.
+"""Worlds that every test run explores, and faults that the exploration must find.
 
-`make explore KIND=cloneset PODS=3` explores more; docs/lab/simulation.md says what has been.
+`make explore KIND=cloneset PODS=3` explores more; docs/lab/simulation.md lists explored worlds.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
-"""A small world: a cluster and its manager, brought to rest, and from there on everything that happens is chosen.
+"""A small world: a cluster and its manager at rest; from then on the exploration chooses every event.
 
-Scope ──▶ World.play(chooser) ──at each state──▶ chooser(State) ──▶ which of its choices comes next
+Scope ──▶ World.play(chooser) ──at each state──▶ chooser(State) ──▶ the next of its choices
 
-It is the stage of the random simulation with its rules, on another loop. A state is a moment in which nothing runs:
-writes, events, reconciles and kubelets wait. Where nothing waits, time passes; where it passes for long and nothing
-comes of it, the world is at rest, and has to be as it was asked for.
+It is the stage of the random simulation with its rules, on another loop. In a state nothing runs:
+writes, events, reconciles and kubelets wait. If nothing waits, time advances. If nothing changes for a long time,
+the world is at rest, and must match the spec.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ __all__ = ["QUIET_S", "Scope", "World"]
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """What a world is, and what may happen in it."""
+    """A world, and the possible events in it."""
 
     name: str
     script: Script
@@ -74,7 +74,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class World(Stage):
-    """A scope that is played: see the module."""
+    """A running scope: see the module."""
 
     has_steady_watches = True
     is_overseen = False

@@ -1,4 +1,4 @@
-"""Objects of all kinds with wrong values, in a cluster: does the manager come to rest?
+"""Objects of all kinds with wrong values, in a cluster: the manager must come to rest.
 
-`make fuzz OBJECTS=2000`; test_fuzz.py has a brief run.
+`make fuzz OBJECTS=2000`; test_fuzz.py runs a few objects.
 """

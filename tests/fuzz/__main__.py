@@ -1,6 +1,6 @@
-"""`make fuzz OBJECTS=2000 FIRST=0`: batches of odd objects, half of them past the webhooks.
+"""`make fuzz OBJECTS=2000 FIRST=0`: batches of invalid objects, half of them without the webhooks.
 
-Each batch is a cluster of its own, so what is found names a batch that can be played again.
+Each batch has its own cluster, so a finding names a batch that can be repeated.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""A batch of odd objects in a sandbox with a manager: stored, left to settle, looked at.
+"""A batch of invalid objects in a sandbox with a manager: stored, at rest after a while, and checked.
 
-mutants ──▶ hunt() ──▶ Findings: tracebacks, objects that are not left in peace, what memory holds
+mutants ──▶ hunt() ──▶ Findings: tracebacks, objects that are always reconciled, memory
 
-Time is virtual, so a minute of rest costs what happens in it.
+Time is virtual, so a minute costs only the CPU time of its events.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ MOST_REMEMBERED: Final = 20_000
 
 
 class Findings(msgspec.Struct, kw_only=True):
-    """What came of a batch."""
+    """Results of a batch."""
 
     stored: int = 0
     refused: int = 0

@@ -1,4 +1,4 @@
-"""Objects of every kind that a schema allows and no user means.
+"""Objects of every kind that a schema allows, but that no user wants.
 
 examples, documents with every field (support/wrong_values.py) + seed ──▶ mutants() ──▶ objects with some values changed
 
@@ -38,7 +38,7 @@ OTHER_TYPE: Final = 0.15
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """One object, and what is odd about it."""
+    """One object, and its wrong values."""
 
     resource: Resource
     document: Document

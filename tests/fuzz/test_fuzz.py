@@ -1,4 +1,4 @@
-"""A brief hunt: some hundred odd objects of all kinds, past the webhooks and through them."""
+"""A short run: some hundred invalid objects of all kinds, without the webhooks and through them."""
 
 import asyncio
 from collections import Counter

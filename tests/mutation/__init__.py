@@ -1,1 +1,1 @@
-"""Mutations made by a tool: small changes of the files that decide, each of which some test has to notice."""
+"""Generated mutants: small changes of files that contain decisions. A test must detect each of them."""

@@ -1,10 +1,10 @@
-"""Mutants of files that decide, and which of them nothing notices.
+"""Mutants of files that contain decisions, and a list of those that no test detects.
 
 make mutate FILES=kinds/cloneset            a folder or file of packages/pykruise/src/pykruise
 python -m mutation kinds/cloneset/scale.py --only "_keep" --seeds 40
 
 files ──▶ mutants ──▶ those whose lines a test runs ──▶ tests, seeds, worlds that run these lines, the cheapest first,
-each in a copy of a warm process ──▶ caught by …, explained (explained.toml), or listed as a survivor
+each in a copy of a prepared process ──▶ caught by …, explained (explained.toml), or listed as a survivor
 """
 
 import argparse
@@ -42,7 +42,7 @@ BUDGET_S = {"unit": 3.0, "properties": 2.0, "scenarios": 20.0, "simulation": 12.
 
 
 class Case(msgspec.Struct):
-    """One mutant, and what came of it. `caught`: the level, `survives`, `explained`, `uncovered` or `not made`."""
+    """One mutant, and its result. `caught`: the level, `survives`, `explained`, `uncovered` or `not made`."""
 
     file: str
     path: Path

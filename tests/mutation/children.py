@@ -1,6 +1,6 @@
-"""Work in a copy of this process, with limits; the copy is thrown away.
+"""Work in a copy of this process, with limits; the copy ends afterwards.
 
-in_child(work) ──fork──▶ work() ──pipe──▶ what it returned, or why there is nothing
+in_child(work) ──fork──▶ work() ──pipe──▶ the result, or the reason why there is none
 """
 
 import os
@@ -18,11 +18,11 @@ MEMORY = 3 << 30
 
 
 class LimitError(Exception):
-    """The copy ended without an answer: it took too long, took too much memory, or crashed."""
+    """The copy ended without a result: it exceeded a limit of time or memory, or crashed."""
 
 
 class Child:
-    """A copy at work."""
+    """A running copy."""
 
     def __init__(self, pid: int, pipe: int, until: float) -> None:
         self.pid = pid

@@ -1,4 +1,4 @@
-"""Which lines of which files something runs.
+"""Lines of files that a function runs.
 
 Tracer(files) ── with it on ──▶ lines: file ──▶ line numbers
 """

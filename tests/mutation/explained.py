@@ -1,6 +1,6 @@
-"""Mutants that nothing has to notice, each with the reason: `explained.toml`, by file, function and change.
+"""Mutants that no test has to detect, each with the reason: `explained.toml`, by file, function and change.
 
-A mutant is known by its words and not by its line, so what is written elsewhere in the file does not matter.
+The text of a mutant identifies it, not its line, so other changes of the file do not matter.
 """
 
 import tomllib

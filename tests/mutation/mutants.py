@@ -1,10 +1,11 @@
-"""Which mutants a module has: one small change of one function each.
+"""The mutants of a module: each is one small change of one function.
 
 source ──parse──▶ functions ──▶ mutants_of() ──▶ Mutants; Mutant.apply() changes the tree that they share
 
-Left alone is what only people read (messages, notes, docstrings), and what runs once, when a module is imported:
-tables, defaults, declarations. A mutant that equals another one for every test is not made: of `a and b` there are
-`a`, `b` and False, and none of them lives where `a or b` would die; `x < 1` becomes `x <= 1` and not `x < 2` as well.
+It does not change texts for people (messages, notes, docstrings), and code that runs once when a module is imported:
+tables, defaults, declarations. It generates no mutant that is equal to another one for every test. For `a and b` it
+generates `a`, `b` and False, because a test that detects `a or b` detects one of them; `x < 1` becomes `x <= 1`, but
+not `x < 2`.
 """
 
 import ast
@@ -67,7 +68,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """One change. `lines`: where it is; `name`: function, and what stands there before and after, whatever its line."""
+    """One change. `lines`: its place; `name`: function, and the text before and after the change, without its line."""
 
     place: Place
     name: str
@@ -128,7 +129,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class _Changes:
-    """Walks one function and says what may be changed."""
+    """Walks one function and yields the possible changes."""
 
     def __init__(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._function = function

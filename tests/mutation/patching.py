@@ -1,6 +1,6 @@
-"""A mutant put into a running process: the code of one function is replaced.
+"""Patching of a running process with a mutant: it replaces the code of one function.
 
-Mutant ──apply, compile──▶ code of the module ──find──▶ code of the function ──▶ whatever ran the old one
+Mutant ──apply, compile──▶ code of the module ──find──▶ code of the function ──▶ all references to the old code
 """
 
 import functools
@@ -16,11 +16,11 @@ __all__ = ["Functions", "NotPatchedError"]
 
 
 class NotPatchedError(Exception):
-    """The mutant cannot be put into a running process."""
+    """The running process cannot be patched with the mutant."""
 
 
 class Functions:
-    """The functions of a process, by file and place; wrapped and decorated ones too, for they are looked up by code."""
+    """The functions of a process, by file and place, including wrapped and decorated ones: the lookup uses code."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, int], list[FunctionType]] = {}

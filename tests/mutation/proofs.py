@@ -1,8 +1,8 @@
-"""What may catch a mutant, the cheapest first: tests, seeds of the simulation, worlds of the exploration.
+"""Proofs that may detect a mutant, the cheapest first: tests, seeds of the simulation, worlds of the exploration.
 
 tests collected once ──▶ Proof per test, with the lines that it runs ──▶ those that run a mutant's lines are tried
 
-A Proof is run in a copy of a process that has everything imported and collected, so it costs what the test itself does.
+A Proof runs in a copy of a process that has imported and collected everything, so it costs only the test itself.
 """
 
 import time
@@ -36,7 +36,7 @@ UNUSED = ("cacheprovider", "xdist", "logging", "stepwise", "junitxml")
 
 
 class Proof(msgspec.Struct):
-    """`is_broken()`: whether it notices what is in this process. `cost_s`: as it was when nothing was."""
+    """`is_broken()`: whether it detects the mutant in this process. `cost_s`: its cost without a mutant."""
 
     level: str
     name: str
@@ -46,7 +46,7 @@ class Proof(msgspec.Struct):
 
 
 class _Watcher:
-    """A plugin that is called with failures, and keeps what was collected."""
+    """A plugin that records failures and collected tests."""
 
     def __init__(self) -> None:
         self.items: list[pytest.Item] = []

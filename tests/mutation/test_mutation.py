@@ -1,4 +1,4 @@
-"""The tool that makes mutants: what it makes, that a mutant runs, and that explanations are of mutants that exist."""
+"""The generator of mutants: its mutants, their execution, and explanations of existing mutants."""
 
 import textwrap
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""The work that every client of a cluster is given: each kind in each version that the definitions serve.
+"""The work of every client of a cluster: each kind in each version that the CRDs serve.
 
     place.work("kr8s") ──▶ Work(api_version, kind, plural, …, document), one for each kind and version
     Client ──▶ do_all(client, place, work): list, create, watch, patch, scale, status, delete
 
-A kind without a sample fails the test (`samples_of`), so a new kind is in it. Agents make NodeImages and
-NodePodProbes, and the manager deletes those of others, so clients change the ones that are there.
+A kind without a sample fails the test (`samples_of`), so a new kind must have one. Agents create NodeImages and
+NodePodProbes, and the manager deletes those of other clients, so clients change the existing ones.
 """
 
 import json
@@ -64,7 +64,7 @@ class Work(NamedTuple):
 
 
 class Client(Protocol):
-    """A client for one kind in one version. Documents are those that the API server sent."""
+    """A client for one kind in one version. Documents are those of the API server."""
 
     def list_names(self) -> list[str]: ...
 
@@ -88,9 +88,9 @@ class Client(Protocol):
 
 
 class Place:
-    """A cluster with pykruise, and what clients need in it. `kubectl`: the program that the cluster has.
+    """A cluster with pykruise, and the objects that clients need. `kubectl`: the program of the cluster.
 
-    `only_stored`: clients work with each kind in the version that is stored, and not in the other one.
+    `only_stored`: clients use only the stored version of each kind.
     """
 
     def __init__(self, kubeconfig: Path, kubectl: str, *, only_stored: bool = False) -> None:

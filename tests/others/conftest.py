@@ -1,10 +1,10 @@
-"""Programs of others beside pykruise, on a real control plane: started once, and what became of them kept.
+"""Programs of other projects with pykruise, on a real control plane: started once, with recorded results.
 
     @pytest.mark.program("OpenKruise Rollouts", "0.6.2", "CloneSet: canary by partition")
 
-Each test names the program, its version and what it runs. `make test-others` keeps that in results.json, from which
-`make docs` makes the table of docs/compatibility.md. Programs that are not built yet are built then; without
-`--build-others` their tests are skipped.
+Each test names the program, its version and what it runs. `make test-others` records them in results.json, from which
+`make docs` generates the table of docs/compatibility.md. It builds missing programs; without `--build-others` their
+tests are skipped.
 """
 
 import asyncio

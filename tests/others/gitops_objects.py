@@ -1,6 +1,6 @@
 """Objects of every kind for tools that apply documents: at rest, and workloads in several states.
 
-place.work() ──▶ samples(place, name): one of each kind ──▶ states(place): workloads with how a wait for them ends
+place.work() ──▶ samples(place, name): one of each kind ──▶ states(place): workloads with the result of a wait
 """
 
 import json
@@ -49,7 +49,7 @@ def key(document: Document) -> str:
 
 
 class State(NamedTuple):
-    """A document in a state, and how a wait for it ends: "" is well."""
+    """A document in a state, and the result of a wait for it: "" is success."""
 
     name: str
     document: Document

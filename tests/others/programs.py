@@ -1,4 +1,4 @@
-"""Small Go programs of the testbed that call the packages of another project: a JSON question, a JSON answer."""
+"""Small Go programs of the testbed that call the packages of another project: JSON in, JSON out."""
 
 import json
 import os

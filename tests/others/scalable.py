@@ -1,4 +1,4 @@
-"""Workloads of every kind with a scale in every version, for programs that scale or look for a pod's controller.
+"""Workloads of every kind with a scale in every version, for programs that scale, or that look up a pod's controller.
 
 SCALED: kind and version ──▶ app_of("hpa", …), workload("hpa", …)
 """

@@ -1,6 +1,6 @@
-"""The controller of HorizontalPodAutoscalers, that of Kubernetes, scales every kind that has a scale, in every version.
+"""Kubernetes' controller of HorizontalPodAutoscalers scales every kind that has a scale, in every version.
 
-What a metrics server would measure is written by the test: a definition serves PodMetrics in the API of metrics.
+The test writes the values of a metrics server: a CRD serves PodMetrics in the metrics API.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""A backup of all kinds is restored into a new cluster as Velero does it: nothing is rolled out, and nothing twice.
+"""A backup of all kinds is restored into a new cluster, as by Velero: nothing is rolled out or created twice.
 
-What a backup tool writes back of an object: its name, namespace, labels, annotations and spec. UIDs are new, owners and
-statuses are gone. A CloneSet does not take pods without an owner, as OpenKruise's does not, so what controllers made is
-left out of the restore: pods, revisions, and the workloads of a UnitedDeployment.
+A backup tool restores the name, namespace, labels, annotations and spec of an object. UIDs are new, owners and
+statuses are missing. A CloneSet does not adopt pods without an owner, like OpenKruise's. So the restore leaves out the
+objects that controllers created: pods, revisions, and the workloads of a UnitedDeployment.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Descheduler and Karpenter's packages beside pykruise: owners that they know, budgets that they respect, evictions."""
+"""Descheduler and Karpenter's packages with pykruise: known owners, respected budgets, evictions."""
 
 import subprocess
 import time

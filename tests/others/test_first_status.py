@@ -1,7 +1,7 @@
-"""Flux reads an object between its creation and its first status, before a controller has seen it.
+"""Flux reads an object between its creation and its first status, before a controller has handled it.
 
-The definitions are copied into another group, which has neither a controller nor webhooks, with and without a default
-for the status. docs/gitops.md (Before the first status) says what follows from it.
+The CRDs are copied into another group without a controller and webhooks, with and without a default for the status.
+docs/gitops.md (Before the first status) describes the consequences.
 """
 
 import json

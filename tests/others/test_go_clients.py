@@ -1,7 +1,7 @@
 """client-go's dynamic client, informers, scale client and RESTMapper, and the typed clients of kruise-api, unchanged.
 
-The work that Python's clients get goes to a small program in Go (testbed/client-go-*), which ends with an error for the
-first thing that is not as it has to be.
+A small program in Go (testbed/client-go-*) does the same work as the Python clients. It ends with an error at the
+first wrong result.
 """
 
 from collections.abc import Callable

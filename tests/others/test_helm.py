@@ -45,7 +45,7 @@ def runs_in_both(what: str) -> pytest.MarkDecorator:
 
 
 class Helm:
-    """One release of Helm with a home of its own."""
+    """One release of Helm with its own home."""
 
     def __init__(self, program: Path, kubeconfig: Path, home: Path, namespace: str) -> None:
         self._program = program

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.real_time, pytest.mark.timeout(600)]
 
 
 class Scrape:
-    """The text that Prometheus would read, and what the program has logged."""
+    """The text for Prometheus, and the log of the program."""
 
     def __init__(self, port: int, log: Path) -> None:
         self._port, self.log = port, log

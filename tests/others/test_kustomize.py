@@ -1,4 +1,4 @@
-"""Kustomize, as it is in kubectl, with the file that `pykruise manifests kustomize-schema` prints."""
+"""Kustomize of kubectl, with the file that `pykruise manifests kustomize-schema` prints."""
 
 import json
 import subprocess

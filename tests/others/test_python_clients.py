@@ -1,7 +1,7 @@
 """Python clients, unchanged, with every kind in every version: the official one, kr8s, lightkube, and kopf.
 
-They run against the sandbox and against a real API server, so what they do here is what they do there. In the sandbox
-they use the stored version of each kind; with --exhaustive every version.
+They run with the sandbox and with a real API server, so their results are the same on both. In the sandbox they
+use the stored version of each kind; with --exhaustive every version.
 """
 
 import asyncio
@@ -146,7 +146,7 @@ def work_with_lightkube(place: Place) -> int:
 
 
 class Kr8s:
-    """kr8s with a class that it makes for the kind."""
+    """kr8s with a class that it creates for the kind."""
 
     def __init__(self, api: Any, work: Work, runner: asyncio.Runner) -> None:
         self._api, self._work, self._run = api, work, runner.run
@@ -313,7 +313,7 @@ for item in WORK:
 
 
 class Operator:
-    """An operator of kopf at work in a process of its own, and what it has said."""
+    """A kopf operator in its own process, and its output."""
 
     def __init__(self, place: Place, work: list[Work], folder: Path) -> None:
         source = folder / "operator.py"

@@ -1,4 +1,4 @@
-"""OpenKruise Rollouts, unchanged, steers rollouts of pykruise's workloads: canary, blue-green, ways back."""
+"""OpenKruise Rollouts, unchanged, controls rollouts of pykruise's workloads: canary, blue-green, rollbacks."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""KEDA and VerticalPodAutoscaler as their Go packages: what they scale, and the controllers that they find for pods.
+"""KEDA and VerticalPodAutoscaler as their Go packages: their scaling, and the controllers that they find for pods.
 
 Small programs in Go (testbed/keda-*, testbed/vpa-*) call the packages as their controllers do.
 """
@@ -49,7 +49,7 @@ def count_pods(cluster: Cluster, app: str) -> int:
 
 
 class Workloads:
-    """A workload of each kind and version, and what a ScaledObject or a VPA refers to."""
+    """A workload of each kind and version, and the reference of a ScaledObject or a VPA to it."""
 
     def __init__(self, cluster: Cluster, loop: Loop, prefix: str, kinds: list[tuple[str, str]]) -> None:
         self.cluster, self._loop, self.prefix, self._kinds = cluster, loop, prefix, kinds

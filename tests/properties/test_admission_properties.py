@@ -1,4 +1,4 @@
-"""Whatever is sent to the webhooks: an answer that an API server understands, and never an inner failure."""
+"""Every request to the webhooks gets a response that an API server understands, and never an internal error."""
 
 import asyncio
 import copy
@@ -61,7 +61,7 @@ documents = st.none() | st.dictionaries(keys, anything, max_size=5)
 
 
 def answered(path: str, body: bytes) -> Reply:
-    reply = read(asyncio.run(REVIEWS.answer(path, body)))
+    reply = read(asyncio.run(REVIEWS.answer(path, body, timeout_s=600.0)))
     assert INNER not in reply.message, reply.message
     return reply
 

@@ -1,7 +1,7 @@
-"""What holds for every AdvancedCronJob, whatever becomes of clocks, children, managers and its spec.
+"""Invariants of every AdvancedCronJob, for any clocks, children, managers and specs.
 
-A small world carries plans out, some of them only in part, as if the manager was killed. Nothing is known of cron here:
-the schedules have a period.
+A small world carries out plans, some of them only partly, as if the manager was killed. The schedules have a period,
+so the test does not parse cron.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""Every int-or-percent field of every kind: what is refused, what counts as another number, and what 0 stops.
+"""Every int-or-percent field of every kind: rejected values, values that count as another number, and the effect of 0.
 
-The fields are those that the definitions have; a new one fails here until its kind's table (`amounts`) names it.
+The fields are those of the CRDs; the test fails for a new field until its kind's table (`amounts`) lists it.
 """
 
 import random

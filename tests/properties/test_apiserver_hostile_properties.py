@@ -1,4 +1,4 @@
-"""Whatever a client sends, the answer is an object or a Status, and never an error of the server's own.
+"""Every response to a client is an object or a Status, and never an internal error of the server.
 
 Each example is a few requests to a server that has a pod, a config map and a custom resource.
 """

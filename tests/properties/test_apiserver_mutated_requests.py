@@ -1,4 +1,4 @@
-"""Whatever is sent to the API server: a Status or an object comes back, and nothing breaks inside."""
+"""Every response of the API server to a changed request is a Status or an object, without an internal error."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Whatever is written: every revision kept can be seen again, and changes lead from one to the next."""
+"""After any writes, every kept revision can be read, and changes lead from one revision to the next."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,7 @@
-"""`kubectl apply` in the older version of a kind: twice changes nothing, and a field that is taken out has no effect.
+"""`kubectl apply` in the older version of a kind: a second apply changes nothing, and a removed field has no effect.
 
-For every field of every older version, from the schemas of the definitions, and for what they leave open and a
-conversion reads. What a client reads must contain what it wrote, or each apply is another generation, since API servers
+The test uses every field of every older version, from the schemas of the CRDs, and open fields that a conversion reads.
+A client must read the values that it wrote. Otherwise each apply creates another generation, because API servers
 compare objects in the version of the request.
 """
 

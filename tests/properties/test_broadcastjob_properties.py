@@ -1,7 +1,7 @@
-"""What holds for every BroadcastJob, whatever its policies, its nodes and the order of events.
+"""Invariants of every BroadcastJob, for any policies, nodes and order of events.
 
-A small world carries plans out, some of them only in part, as if the manager was killed; pods end, nodes come, go and
-are cordoned, people delete pods.
+A small world carries out plans, some of them only partly, as if the manager was killed; pods end, nodes join, leave
+and are cordoned, people delete pods.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
-"""A cache over a model server: random writes by oneself and by others, random faults, random delays.
+"""A cache with a model server: random writes of its own client and of others, random faults, random delays.
 
-The claim, checked after every step and in every notification: what the cache shows of a key is what the
-server held at some version; that version never goes back, and is never behind an answer to a write of one's
-own. And in the end, when everything has arrived, cache and server are the same and nothing is remembered.
+The test checks after every step and in every notification: the object of a key in the cache is the server's object
+at some version; this version never goes back, and is never older than the response to one of the client's own
+writes. After all events have arrived, cache and server are equal and no memory is left.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ GRACE_S = 30
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing that happens. `answer_after`: how many steps later an own write's answer arrives."""
+    """One event. `answer_after`: number of steps after which the response to the client's own write arrives."""
 
     what: str
     name: str = "a"
@@ -41,7 +41,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class World:
-    """Server, cache, the answers on their way, and what the cache may show."""
+    """Server, cache, delayed responses, and the allowed content of the cache."""
 
     def __init__(self, seed: int) -> None:
         self.server = ModelServer(page_limit=1)

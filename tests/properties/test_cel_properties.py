@@ -1,4 +1,4 @@
-"""Selectors in CEL hold for exactly the objects that the selectors select."""
+"""Selectors in CEL select exactly the same objects as the original selectors."""
 
 from types import SimpleNamespace
 

@@ -1,8 +1,8 @@
-"""Conversion loses nothing: there and back is the identity on meaning, for every kind with two versions.
+"""Conversion loses nothing: a conversion in both directions keeps the meaning, for every kind with two versions.
 
-Objects are made from the schemas of the CRDs, so every field of every version occurs. Meaning: a field that
-is null, an empty text or absent is the same, and so is what a rule states explicitly (a default, the label or
-annotation that stands for a field).
+Objects are generated from the schemas of the CRDs, so every field of every version occurs. A null field, an empty
+text and an absent field have the same meaning. So do values that a rule declares equal (a default, the label or
+annotation that represents a field).
 """
 
 import json

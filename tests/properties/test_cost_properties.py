@@ -1,9 +1,9 @@
-"""Work grows with what users write, and never with its square: every review, conversion, plan and explanation of
-every kind.
+"""The work of every review, conversion, plan and explanation of every kind grows with the size of users' objects, and
+never with its square.
 
-Documents are made from the CRDs' schemas, with more and more members in all lists and maps of one depth, longer texts
-or larger numbers. Work is counted line by line (support/work_meter.py), so that a few dozen members show what
-thousands would cost. A kind is here as soon as it has a CRD, a webhook, a conversion or an explanation.
+Documents are generated from the CRDs' schemas, with more and more members in all lists and maps of one depth, longer
+texts or larger numbers. Work is counted line by line (support/work_meter.py), so that a few dozen members show the
+cost of thousands. A kind is tested as soon as it has a CRD, a webhook, a conversion or an explanation.
 """
 
 import asyncio
@@ -34,6 +34,9 @@ NUMBERS: Final = (200_000, 1_000_000_000)
 DIGITS: Final = 64
 """What texts of the larger numbers may cost on a line."""
 
+LONGEST_S: Final = 600.0
+"""Time limit of a review: lines are counted, not seconds, so a busy machine must not end one."""
+
 IMMUTABLE: Final = ("containerrecreaterequests",)
 """Kinds whose changes are refused at once: nothing but a creation is looked at."""
 
@@ -49,7 +52,7 @@ Use = Callable[[Document], None]
 
 
 class Kind:
-    """One version of a kind: its documents, and everything that reads them."""
+    """One version of a kind: its documents, and all functions that read them."""
 
     def __init__(self, name: str, resource: Document, version: Document, uses: Mapping[str, Use]) -> None:
         self.is_stored = version["storage"]
@@ -135,7 +138,7 @@ def _reviewed(reviews: Any, path: str, plural: str, resource: Document) -> Use:
         body = orjson.dumps(
             {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
         )
-        answer = orjson.loads(asyncio.run(reviews.answer(path, body)))["response"]
+        answer = orjson.loads(asyncio.run(reviews.answer(path, body, timeout_s=LONGEST_S)))["response"]
         code = answer.get("status", {}).get("code", 200)
         refused = 400 if plural == "persistentpodstates" else 422  # each kind as its specification says
         assert code in (200, refused), answer
@@ -155,7 +158,7 @@ def _converted(wanted: str) -> Use:
 
 
 class _Cluster:
-    """What admission of pods reads, where there is one object."""
+    """The reads of pod admission if there is one object."""
 
     def __init__(self, doc: Document) -> None:
         self._doc = doc
@@ -219,7 +222,7 @@ def _new_pods() -> Use:
         body = orjson.dumps(
             {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
         )
-        answer = asyncio.run(reviews.answer("/mutate-pod", body))
+        answer = asyncio.run(reviews.answer("/mutate-pod", body, timeout_s=LONGEST_S))
         assert orjson.loads(answer)["response"]["allowed"], answer
 
     return use

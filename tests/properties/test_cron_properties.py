@@ -1,7 +1,7 @@
-"""Schedules agree with an oracle that goes the other way: from every wall-clock time of a year to its instants.
+"""Schedules agree with an oracle that works in reverse: from every wall-clock time of a year to its instants.
 
-The schedule under test looks at instants and asks what the clock shows; the oracle enumerates what the clock may show
-and asks when that is. It never sees the text: fields are drawn as sets of numbers, and written as text.
+The schedule under test computes the clock time of instants; the oracle enumerates clock times and computes their
+instants. It never parses the text: fields are generated as sets of numbers, and written as text.
 """
 
 from collections.abc import Sequence

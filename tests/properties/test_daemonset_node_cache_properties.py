@@ -1,7 +1,7 @@
-"""What is remembered of nodes never shows: snapshot and plan are those of a manager that has just started.
+"""The memory of nodes has no effect: snapshot and plan are those of a manager that has just started.
 
-Documents of nodes and pods change by chance; after each change the snapshot with memory and the one without must
-be equal, and so must the plans made of them.
+Documents of nodes and pods change randomly; after each change the snapshots with and without memory must be
+equal, and so must their plans.
 """
 
 from collections.abc import Callable

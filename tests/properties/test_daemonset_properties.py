@@ -1,7 +1,7 @@
-"""What holds for every DaemonSet, whatever its spec, its nodes, its pods and the order of events.
+"""Invariants of every DaemonSet, for any spec, nodes, pods and order of events.
 
-A small model carries plans out (creations, deletions, patches) and plays kubelet and scheduler. Each step makes a
-plan from what is true and looks at it; then something in the model moves, by chance.
+A small model carries out plans (creations, deletions, patches) and acts as kubelet and scheduler. Each step checks
+a plan of the current state; then something in the model changes randomly.
 """
 
 import copy
@@ -201,7 +201,7 @@ def test_a_selector_that_was_changed_stops_everything(builder: DaemonSetBuilder,
 
 
 class World:
-    """Documents, and what the rest of a cluster does to them."""
+    """Documents, and the actions of the rest of a cluster on them."""
 
     def __init__(self, builder: DaemonSetBuilder) -> None:
         self.builder = builder

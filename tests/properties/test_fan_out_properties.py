@@ -1,7 +1,7 @@
-"""What holds for every job that fans out, whatever its policy, its targets and the order of events.
+"""Invariants of every job that fans out, for any policy, targets and order of events.
 
-A small model carries decisions out: what is started becomes active, what is stopped ends, and by chance targets
-succeed, fail, join and leave while time passes.
+A small model carries out decisions: started targets become active, stopped targets end, and targets randomly
+succeed, fail, join and leave.
 """
 
 from collections.abc import Sequence
@@ -182,7 +182,7 @@ def _without_times(decision: FanOutDecision) -> dict[str, Any]:
 
 
 class Model:
-    """Carries decisions out, and lets targets move by chance."""
+    """Carries out decisions, and changes targets randomly."""
 
     def __init__(self, count: int) -> None:
         self.targets = {f"n{number}": FanOutTarget(name=f"n{number}") for number in range(count)}

@@ -1,4 +1,4 @@
-"""Models of all definitions there are, and of random ones: lossless, and typed for users of mypy."""
+"""Models of all existing CRDs, and of random ones: lossless, and typed for users of mypy."""
 
 import subprocess
 import sys

@@ -1,6 +1,6 @@
-"""ImagePullJobs and NodeImages, whatever agents do: turns, classes, versions, and that it ends.
+"""Invariants of ImagePullJobs and NodeImages, for any actions of agents: turns, classes, versions, and the end.
 
-random operations ──▶ World: plans carried out on documents ──▶ invariants after each
+random operations ──▶ World: carries out plans on documents ──▶ invariants after each
 """
 
 from typing import Any

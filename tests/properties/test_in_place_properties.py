@@ -1,7 +1,7 @@
-"""Invariants of updates in place, whatever the pods, the revisions and the interruptions.
+"""Invariants of in-place updates, for any pods, revisions and interruptions.
 
-A pod on paper is driven by the real engine; hypothesis decides what the templates look like, when the target
-changes, which writes are lost or sent twice, and when the kubelet has its turn.
+The real engine updates a simulated pod. hypothesis selects the templates, the time at which the target
+changes, the writes that are lost or sent twice, and the times at which the kubelet acts.
 """
 
 import copy

@@ -1,6 +1,6 @@
-"""What holds for every PersistentPodState, whatever becomes of its pods, nodes, workload and spec.
+"""Invariants of every PersistentPodState, for any pods, nodes, workload and spec.
 
-A small world carries plans out, some of them only in part, as if the manager was killed.
+A small world carries out plans, some of them only partly, as if the manager was killed.
 """
 
 import copy

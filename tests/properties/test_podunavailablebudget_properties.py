@@ -1,7 +1,7 @@
-"""Whatever happens in whatever order, a budget never lets more pods go than it has.
+"""In any order of events, a budget never admits more disruptions than it allows.
 
-Pods that fail and recover, deletions and updates through replicas whose caches stand still, a controller that comes at
-any time, writes that meet conflicts, a clock that moves on.
+The test has pods that fail and recover, deletions and updates through replicas with stale caches, a controller that
+runs at any time, writes with conflicts, and a clock that advances.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ PODS = 6
 
 
 class World:
-    """A budget's server, its pods, and how many of them were allowed to go."""
+    """A budget's server, its pods, and the number of admitted disruptions."""
 
     def __init__(self, **amount: Any) -> None:
         self.pods: dict[str, Document] = {f"p{number}": tied(f"p{number}") for number in range(PODS)}

@@ -1,4 +1,4 @@
-"""What holds for all quantities, selectors, percentages and encoded names."""
+"""Invariants of all quantities, selectors, percentages and encoded names."""
 
 import random
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What holds for all patches: a patch made of two documents turns the first into the second."""
+"""The invariant of all patches: a patch computed from two documents turns the first into the second."""
 
 from typing import Any
 

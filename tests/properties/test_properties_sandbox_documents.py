@@ -1,4 +1,4 @@
-"""Whatever a client sends to the sandbox: it is read, or refused in words, and never breaks the server."""
+"""The sandbox decodes every document of a client, or rejects it with a message, and never has an internal error."""
 
 import contextlib
 import json

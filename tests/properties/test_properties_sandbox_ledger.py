@@ -1,4 +1,4 @@
-"""The scheduler's ledger counts right, whatever comes and goes in whatever order."""
+"""The scheduler's ledger counts correctly, for any order of events."""
 
 from collections import Counter
 from typing import Any

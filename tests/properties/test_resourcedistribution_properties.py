@@ -1,7 +1,7 @@
-"""What holds for every ResourceDistribution, whatever namespaces there are, and whatever is in them.
+"""Invariants of every ResourceDistribution, for any namespaces and any objects in them.
 
-A small world carries plans out, some of them only in part, as if the manager was killed. Which namespaces are targets
-is worked out here once more, in the words of the documentation.
+A small world carries out plans, some of them only partly, as if the manager was killed. The test computes the target
+namespaces independently, according to the documentation.
 """
 
 import copy

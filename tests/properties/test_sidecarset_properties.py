@@ -1,4 +1,4 @@
-"""What holds for every SidecarSet, whatever its spec, the pods, and the order of events."""
+"""Invariants of every SidecarSet, for any spec, pods and order of events."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
-"""What says something about a single pod is for no template: each review refuses it, and no pod gets it from what is
-stored.
+"""Keys for a single pod are not allowed in a template: each review rejects them, and no pod gets them from a stored
+object.
 
 CRDs ──▶ documents with every field ──▶ each place of a pod template's metadata, and of a patch of pods ──▶ reviews
                                     ──▶ a stored workload with such a template ──▶ its pods

@@ -1,7 +1,7 @@
-"""A snapshot is made of values: what a plan is given, no plan can write to.
+"""A snapshot consists of values: a plan cannot change its input.
 
-What is remembered between reconciles goes into the snapshot as a frozen value, and comes out with the plan
-(`Plan.memory`). Were a memory in it an object that plans write to, the same snapshot would give another plan.
+Data that is kept between reconciles is a frozen value in the snapshot, and the plan returns it (`Plan.memory`). If a
+plan could change it, the same snapshot would result in another plan.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ def test_a_snapshot_holds_values_alone(name: str) -> None:
 
 
 class _Memory:
-    """An object that plans could write to."""
+    """An object that plans could change."""
 
 
 class _Holder(msgspec.Struct, frozen=True):

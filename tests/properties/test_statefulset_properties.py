@@ -1,7 +1,7 @@
-"""What holds for every StatefulSet, whatever its spec, its pods and the order of events.
+"""Invariants of every StatefulSet, for any spec, pods and order of events.
 
-A small model carries plans out and plays kubelet, claims and garbage collection. Each step makes a plan from what
-is true and looks at it; then something in the model moves, by chance.
+A small model carries out plans and acts as kubelet, volume controller and garbage collector. Each step checks a plan
+of the current state; then something in the model changes randomly.
 """
 
 import copy
@@ -245,7 +245,7 @@ def test_an_unconverged_set_has_a_waiting_reason(builder: StatefulSetBuilder) ->
 
 
 class World:
-    """Documents, and what the rest of a cluster does to them."""
+    """Documents, and the actions of the rest of a cluster on them."""
 
     def __init__(self, builder: StatefulSetBuilder) -> None:
         self.builder = builder

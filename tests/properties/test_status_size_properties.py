@@ -1,8 +1,8 @@
-"""How large a status can become, for every kind there is.
+"""The maximum size of a status, for every kind.
 
-Whole statuses are generated from the schemas, with texts and lists as long as another party can make them. What is
-left by fit_status() is at most MOST_MORE beyond the entries themselves; and entries are as many as the spec has, or
-have a bound of their own (GROWS).
+Whole statuses are generated from the schemas, with texts and lists as long as another party can make them. The
+result of fit_status() is at most MOST_MORE larger than the entries; and the number of entries is that of the spec, or
+has its own limit (GROWS).
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ NAME: Final = "n" * 253
 
 
 class Grows(msgspec.Struct, frozen=True):
-    """Why a list or map of entries does not grow for ever."""
+    """The reason for which a list or map of entries does not grow forever."""
 
     by: str
     most: int = 0

@@ -1,8 +1,8 @@
-"""A stored value that admission would have refused touches nothing, and is reported by its field, in every kind.
+"""A stored value that admission would have rejected changes nothing, and is reported with its field, in all kinds.
 
-Objects are stored while webhooks are off, by an older version, and by `kubectl scale`. An example of each kind lives in
-a cluster; then its plan is made with one field of its spec after another set to a value that the reviews of a creation
-refuse (support/refused_values.py).
+Objects are stored while webhooks are off, by an older version, and by `kubectl scale`. A cluster has an example of
+each kind. Its plan is computed with each field of its spec, one at a time, set to a value that the reviews of a
+creation reject (support/refused_values.py).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What holds for every division of replicas among subsets, and for every plan, whatever happens in between."""
+"""Invariants of every division of replicas among subsets, and of every plan, for any order of events."""
 
 from itertools import accumulate
 from random import Random
@@ -228,7 +228,7 @@ def test_working_replicas_equal_the_desired_ones_in_reserve_mode(
 
 
 class Watched(UnitedWorld):
-    """Looks at every write: what grows leaves all together within the replicas."""
+    """Checks every write: after a scale-up all workloads together do not have more than the replicas."""
 
     def write(self, action: Action) -> None:
         before = self._total()

@@ -1,4 +1,4 @@
-"""Whatever happens in whichever order: no subset is given more pods than it takes, and no place is lost."""
+"""In any order of events, no subset gets more pods than its limit, and no slot is lost."""
 
 from collections import Counter
 
@@ -25,7 +25,7 @@ EVENTS = st.sampled_from(["admit", "admit", "show", "delete", "sync"])
 
 
 class World:
-    """The stored status, pods that are admitted, and pods that are there."""
+    """The stored status, admitted pods, and existing pods."""
 
     def __init__(self, limits: list[int]) -> None:
         self.document = spread(*(subset(f"s{i}", most) for i, most in enumerate(limits)), subset("rest"))

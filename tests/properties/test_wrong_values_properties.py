@@ -1,8 +1,8 @@
-"""One wrong value anywhere in a document: each review answers it, and so does whoever reads what is stored.
+"""One wrong value anywhere in a document: each review responds, and all readers of the stored object handle it.
 
-A document with every field of its kind gets a null, a number, a text, a list or an object in one place after another.
-API servers refuse most of that before a webhook is asked, but not in what a schema leaves open, and a mutating webhook
-sees all of it. A plain run has some of the documents, the same each time; --exhaustive has more.
+A document with every field of its kind gets a null, a number, a text, a list or an object, in one place at a time.
+API servers reject most of these values before they call a webhook, but not in open parts of a schema, and a mutating
+webhook gets all of them. A normal run has a fixed selection of the documents; --exhaustive has more.
 """
 
 import asyncio

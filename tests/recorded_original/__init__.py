@@ -1,8 +1,8 @@
-"""Outcomes of OpenKruise's own manager, recorded once on a real control plane, and compared with pykruise's.
+"""Results of OpenKruise's own manager, recorded once on a real control plane, and compared with those of pykruise.
 
-scenarios/<kind>.py: steps as data ──▶ playing.py ──▶ views.py (names, times, hashes taken out) ──▶ an Outcome
+scenarios/<kind>.py: steps as data ──▶ playing.py ──▶ views.py (without names, times, hashes) ──▶ an Outcome
                     a release's manager, `make record-original` ──▶ recordings/<release>/<kind>.json
-                    pykruise in the sandbox, in virtual time ──▶ comparing.py ──▶ what differs and is not declared
+                    pykruise in the sandbox, in virtual time ──▶ comparing.py ──▶ differences that are not declared
 
-Only outcomes are recorded: what API server and manager stored, and what they answered.
+Only results are recorded: objects that API server and manager stored, and their responses.
 """

@@ -1,10 +1,10 @@
-"""`make record-original`: play all scenarios against OpenKruise's own manager, and keep what became of them.
+"""`make record-original`: play all scenarios with OpenKruise's own manager, and record the results.
 
 KINDS=CloneSet,DaemonSet   only these
 RELEASE=1.8                only this release
 
-A control plane of the testbed with simulated nodes; the scenarios of all kinds run beside each other, each in a
-namespace of its own.
+It uses a control plane of the testbed with simulated nodes. The scenarios of all kinds run in parallel, each in its
+own namespace.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""Where two outcomes differ, and which of that is not declared.
+"""Differences of two results, and those that are not declared.
 
-surprises(group, recorded, played) ──▶ lines for people; empty: every difference is declared, and is one
+surprises(group, recorded, played) ──▶ lines for people; empty: the declared differences are exactly the real ones
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

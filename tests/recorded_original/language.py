@@ -1,7 +1,7 @@
-"""Scenarios as data: what a client does to a cluster, and where it looks.
+"""Scenarios as data: the actions of a client on a cluster, and its observations.
 
-Every step's answer is recorded; `Settle` also records all that the scenario watches. `$NS` in any text stands for the
-scenario's namespace, and `$NS-…` for further names that belong to the scenario alone.
+Every response is recorded; `Settle` also records all objects that the scenario watches. `$NS` in any text is replaced
+by the scenario's namespace, and `$NS-…` by further names that only the scenario uses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ NAMESPACE: Final = "$NS"
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing that a client does."""
+    """One action of a client."""
 
 
 class Create(Step, frozen=True):
@@ -61,7 +61,7 @@ class Delete(Step, frozen=True):
 
 
 class PatchPod(Step, frozen=True):
-    """Merge-patch the pod at this place among the pods of a label `app`, by name."""
+    """Merge-patch the pod at this position among the pods of a label `app`, by name."""
 
     app: str
     place: int
@@ -70,27 +70,27 @@ class PatchPod(Step, frozen=True):
 
 
 class DeletePod(Step, frozen=True):
-    """Delete the pod at this place among the pods of a label `app`, by name."""
+    """Delete the pod at this position among the pods of a label `app`, by name."""
 
     app: str
     place: int
 
 
 class Evict(Step, frozen=True):
-    """Evict the pod at this place among the pods of a label `app`, by name."""
+    """Evict the pod at this position among the pods of a label `app`, by name."""
 
     app: str
     place: int
 
 
 class Try(Step, frozen=True):
-    """Create an object as a dry run; the object that would be stored is recorded, or the refusal."""
+    """Create an object as a dry run; the object that would be stored, or the rejection, is recorded."""
 
     document: Document
 
 
 class TryPatch(Step, frozen=True):
-    """Merge-patch an object as a dry run; the object that would be stored is recorded, or the refusal."""
+    """Merge-patch an object as a dry run; the object that would be stored, or the rejection, is recorded."""
 
     kind: str
     name: str
@@ -98,23 +98,23 @@ class TryPatch(Step, frozen=True):
 
 
 class Settle(Step, frozen=True):
-    """Wait until nothing has changed for `quiet_s`, then look at everything."""
+    """Wait until nothing has changed for `quiet_s`, then record all objects."""
 
     quiet_s: float = 5.0
     at_most_s: float = 120.0
 
 
 class NextMinute(Step, frozen=True):
-    """Wait until `after_s` seconds after the clock has come to a whole minute."""
+    """Wait until `after_s` seconds after the beginning of a minute."""
 
     after_s: float = 8.0
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference that is wanted: at which places of an outcome, and why.
+    """An intended difference: its places in a result, and its reason.
 
-    `at`: patterns of places (as of a shell, `*` also for `/`). `is_wrong`: pykruise should do as the original does, and
-    does not yet; `why` says what is wrong.
+    `at`: patterns of places (as in a shell, but `*` also matches `/`). `is_wrong`: pykruise should behave like
+    OpenKruise, but does not yet; `why` describes the error.
     """
 
     at: tuple[str, ...]
@@ -130,7 +130,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """One story in a namespace of its own."""
+    """One scenario in its own namespace."""
 
     name: str
     steps: Sequence[Step]

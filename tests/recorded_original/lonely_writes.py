@@ -1,7 +1,7 @@
-"""Writes of pykruise that change nothing the original has: a client of the original does not expect them.
+"""Writes of pykruise that change only fields that OpenKruise does not have: clients of OpenKruise do not expect them.
 
 manager ──write──▶ LonelyWrites ──▶ API server
-                   the object before and after it ──▶ `seen`: what changed, when nothing of the original's did
+                   the object before and after it ──▶ `seen`: the changes, if no field of OpenKruise changed
 """
 
 import json
@@ -31,8 +31,8 @@ _Path = tuple[str, ...]
 
 
 class LonelyWrites(WrappedTransport):
-    """Notes each write of an object of OpenKruise's groups that changes only what pykruise alone has, and that no wait
-    of a minute came before."""
+    """Records each write of an object of OpenKruise's groups that changes only fields of pykruise, and that did not
+    follow a wait of a minute."""
 
     def __init__(self, inner: Transport, *, prefix: str, clock: Clock) -> None:
         super().__init__(inner)

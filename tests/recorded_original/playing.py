@@ -1,6 +1,6 @@
-"""A scenario is played through a client: on a real control plane or in the sandbox, by the same code.
+"""Plays a scenario through a client: on a real control plane or in the sandbox, with the same code.
 
-play(scenario, …) ──step by step──▶ client ──answers, and objects when all is quiet──▶ views.py ──▶ Outcome
+play(scenario, …) ──step by step──▶ client ──responses, and objects at rest──▶ views.py ──▶ Outcome
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What a release's manager did, kept with the tests: recordings/<release>/<kind>.json, one line for each step."""
+"""Recorded results of a release's manager: recordings/<release>/<kind>.json, one line per step."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Objects without what a run chooses: names with a random end, uids, times, hashes, versions.
+"""Objects without values that depend on the run: names with a random end, uids, times, hashes, versions.
 
 Views(namespace).scene(objects, events) ──▶ {"objects": {"CloneSet web": {…}}, "pods": […], "events": […]}
 
@@ -59,7 +59,7 @@ _OF_CLAIMS: Final = ("accessModes", "resources")
 
 
 class Views:
-    """One scenario's: it remembers which names and revisions it has seen."""
+    """Views of one scenario, which number its names and revisions."""
 
     def __init__(self, namespace: str, *, shows_nodes: bool) -> None:
         self._namespace = namespace

@@ -1,4 +1,4 @@
-"""A staged release for all tests of a module: the committed sources with a version and places in them."""
+"""A prepared release for all tests of a module: the committed sources with a version and addresses."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Archives reach a registry whole: blobs before manifests, once each, with the login of docker or podman."""
+"""A registry gets complete archives: blobs before manifests, once each, with the login of docker or podman."""
 
 import base64
 import hashlib
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real_time
 
 
 class StrictRegistry(ThreadingHTTPServer):
-    """Refuses manifests whose parts it does not have, and whoever has no token."""
+    """Rejects manifests whose parts it does not have, and requests without a token."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

@@ -1,8 +1,8 @@
-"""The files of a release in empty places: `make release VERSION=…`, then `make check-release VERSION=…`.
+"""The files of a release in empty environments: `make release VERSION=…`, then `make check-release VERSION=…`.
 
-PYKRUISE_RELEASE, a folder ──▶ new environments and homes ──▶ the lines that docs/install.md prints
+PYKRUISE_RELEASE, a folder ──▶ new environments and homes ──▶ the commands of docs/install.md
 
-Of this checkout nothing is used but these tests. Packages of others come from where pip gets them.
+Only these tests are from this checkout. pip downloads packages of other projects from its usual source.
 """
 
 import contextlib

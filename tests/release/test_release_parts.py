@@ -1,6 +1,6 @@
-"""A release in small: each part is made twice and is the same, has its version, and says what it is.
+"""A small release: each part is built twice with the same result, has its version, and is labelled.
 
-The whole of it is made by `make release` and looked at by `make check-release`.
+`make release` builds the complete release, and `make check-release` checks it.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""What pipelines do is what a person can do here: their steps call targets of the Makefile."""
+"""A person can run every step of the pipelines, because the steps call targets of the Makefile."""
 
 import re
 from pathlib import Path

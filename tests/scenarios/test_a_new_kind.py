@@ -140,7 +140,7 @@ def test_an_installation_has_its_roles_and_webhooks() -> None:
     assert "vcrew.kb.io" in asked
 
 
-def test_without_its_gate_it_needs_no_rights_and_has_no_controller() -> None:
+def test_the_kind_needs_no_permissions_and_has_no_controller_without_its_gate() -> None:
     # given
     gates = Gates.of(CrewGate=False)
     # when
@@ -463,7 +463,7 @@ def test_evictions_that_it_refused_are_counted_under_its_own_name() -> None:
     assert registry.get_sample_value("crew_last_mate", labels) == 1
 
 
-def test_without_its_gate_it_takes_no_part_and_webhooks_get_no_right_for_it() -> None:
+def test_the_kind_takes_no_part_and_webhooks_get_no_permission_for_it_without_its_gate() -> None:
     def names(gates: Gates) -> list[str]:
         steps = steps_of_pods(make_admission_settings(gates), ReviewContext())
         return [step.name for step in (*steps.changing, *steps.judging)]

@@ -3,7 +3,7 @@
 import asyncio
 
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import decode

@@ -686,7 +686,7 @@ async def test_an_event_of_the_pre_normal_hook_sets_the_pod_to_normal(
 
 
 @pytest.mark.parametrize("filters_events", [False, True], ids=["gate off", "gate on"])
-async def test_without_the_pre_normal_hook_a_pod_is_normal_from_the_start(
+async def test_a_pod_is_normal_from_the_start_without_the_pre_normal_hook(
     stage: Stage, filters_events: bool
 ) -> None:
     """Normal before it is ready, and with nothing but its node"""

@@ -8,8 +8,6 @@ import pytest
 
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.errors import InvalidError
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import NODES, PODS
 from pykruise.pods.workload.options import (
     IGNORE_UNAVAILABLE_NODES,
     STRICT_MAX_UNAVAILABLE,
@@ -41,30 +39,6 @@ async def set_option(stage: Stage, option: Option[Any], value: str) -> None:
     await stage.merge("web", patch, resource=DAEMON_SETS)
 
 
-async def cut_off(pool: Pool, node: str) -> None:
-    """The node does not answer, as its status, its taints and its pods report. The node lifecycle controller writes all
-    this, and the control plane of the tests has none.
-    """
-    pool.stage.kubelets.stop_node(node)
-    lost = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
-    client = pool.stage.client
-    await client.patch(NODES, "", node, lost, patch_type=PatchType.STRATEGIC, subresource="status")
-    await pool.taint(
-        node, *(f"node.kubernetes.io/unreachable:{effect}" for effect in ("NoSchedule", "NoExecute"))
-    )
-    for pod in (await pool.by_node())[node]:
-        body = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
-        await client.patch(
-            PODS, pool.stage.namespace, pod.name, body, patch_type=PatchType.STRATEGIC, subresource="status"
-        )
-
-
-async def bring_back(pool: Pool, *nodes: str) -> None:
-    for node in nodes:
-        pool.stage.kubelets.start_node(node)
-        await pool.taint(node)
-
-
 async def are_updated(pool: Pool, nodes: list[str], image: str = "nginx:2") -> None:
     """Wait until each of these nodes has one ready pod of this image."""
 
@@ -87,7 +61,7 @@ async def test_a_node_that_does_not_answer_holds_the_rollout_until_the_option_le
     # given
     await start(pool)
     dead, *others = pool.nodes
-    await cut_off(pool, dead)
+    await pool.cut_off(dead)
     # when
     await pool.set_image("nginx:2")
     # then its pod is deleted, does not end, and uses up maxUnavailable
@@ -101,7 +75,7 @@ async def test_a_node_that_does_not_answer_holds_the_rollout_until_the_option_le
         await are_updated(pool, others)
         assert seen.most_down <= 2, "the dead node, and one of the others"
     # when the node is back
-    await bring_back(pool, dead)
+    await pool.bring_back(dead)
     # then
     await pool.settled()
 
@@ -111,17 +85,17 @@ async def test_more_dead_nodes_than_the_limit_use_up_the_budget(stage: Stage, po
     # given
     await start(pool, {IGNORE_UNAVAILABLE_NODES: "25%"})
     for node in pool.nodes[:2]:
-        await cut_off(pool, node)
+        await pool.cut_off(node)
     # when
     await pool.set_image("nginx:2")
     # then
     await asyncio.sleep(3 + stage.long_s)
     assert "nginx:2" not in (await pool.images()).values()
     # when one of them is back
-    await bring_back(pool, pool.nodes[0])
+    await pool.bring_back(pool.nodes[0])
     # then
     await are_updated(pool, [pool.nodes[0], *pool.nodes[2:]])
-    await bring_back(pool, pool.nodes[1])
+    await pool.bring_back(pool.nodes[1])
     await pool.settled()
 
 

@@ -95,7 +95,7 @@ async def test_both_kinds_pull_ahead_in_one_manager_and_delete_only_their_own_jo
     await stage.until(is_one_left)
 
 
-async def test_without_the_gate_nothing_is_pulled_ahead(stage: Stage, pool: Pool) -> None:
+async def test_nothing_is_pulled_in_advance_without_the_gate(stage: Stage, pool: Pool) -> None:
     await stage.start_manager()
     await pool.create(updateStrategy=rolling(partition=3))
     await pool.settled()

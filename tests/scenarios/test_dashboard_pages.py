@@ -199,6 +199,7 @@ def test_the_page_of_a_workload_shows_its_waiting_reason_and_remedy(
     hand.patch(CLONE_SETS, namespace, "shop", UNSCHEDULABLE)
     browser.until_says("Waiting for", "Unschedulable", "Revision 2", "nodeSelector", "Roll back", "Degraded")
     assert "rollout undo clonesets.apps.kruise.io/shop --to-revision=1" in browser.text_of("#why .command")
+    browser.until(lambda: browser.all(".square.s-failing"))
     square = next(iter(browser.all(".square.s-failing")))
     browser.run("arguments[0].focus()", square)
     browser.until(lambda: "cannot be scheduled" in browser.text_of(".detail"))

@@ -521,7 +521,7 @@ async def test_a_fault_is_named_with_its_fix(
 
 
 @pytest.mark.parametrize("minor", MINORS)
-async def test_only_where_nothing_can_keep_agents_to_their_nodes_it_warns(
+async def test_a_warning_is_printed_only_where_nothing_can_limit_agents_to_their_nodes(
     patient: Patient, minor: str
 ) -> None:
     # given

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.generic import forecast_any
 from pykruise.kinds.imagelistpulljob.kind import KIND as LIST_JOB
 from pykruise.kinds.imagepulljob.kind import KIND as PULL_JOB

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.generic import forecast_any
 from pykruise.cli.simulate import Conditions, SimulatedTarget, run_simulate
 from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB

@@ -9,7 +9,8 @@ import pytest
 from pykruise.admission.pods.reports import record_events
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import read_and_explain, read_and_explain_pod
-from pykruise.cli.insight.explaining import Explanation, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.kind import KIND

@@ -8,7 +8,8 @@ import pytest
 from pykruise.cli.doctor import join_findings
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import read_and_explain, read_targets, run_explain
-from pykruise.cli.insight.explaining import Explanation, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
 from pykruise.kinds.daemonset.types import DAEMON_SETS

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
@@ -426,6 +426,8 @@ async def test_a_volume_that_cannot_be_mounted_is_named(stage: Stage, volume: st
         stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET
     )
     # then
-    (wait,) = (wait for wait in explanation.waits if wait.code == "NotMounted")
+    (wait,) = (wait for wait in explanation.waits if wait.code == "MountFails")
     assert '"gone" not found' in wait.words
-    assert wait.remedy == "create what is missing, or correct the volume in spec.template"
+    made, command = ("ConfigMap", "configmap") if volume == "configMap" else ("Secret", "secret generic")
+    create = f"kubectl create {command} -n {stage.namespace} gone --from-file=FILE"
+    assert wait.remedy == f"create {made} gone ({create}); or correct the volume in spec.template"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.kinds.sidecarset.kind import KIND as SIDECAR_SET
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.ids import Key

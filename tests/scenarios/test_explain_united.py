@@ -7,7 +7,8 @@ import pytest
 
 from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.effect_forecast import Outlook
-from pykruise.cli.insight.explaining import Explanation, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.forecasting import Forecast
 from pykruise.cli.plan import describe_forecast, plan_document
 from pykruise.kinds.uniteddeployment.kind import KIND
@@ -144,7 +145,7 @@ async def test_a_partition_is_at_rest(stage: Stage, united: United) -> None:
     assert "(subset a)" in next(wait for wait in result.waits if wait.code == "Partition").words
 
 
-async def test_without_a_manager_that_is_the_cause(stage: Stage, united: United) -> None:
+async def test_a_missing_manager_is_the_cause(stage: Stage, united: United) -> None:
     await united.create(replicas=4)
     explanation = await caused(stage, "NoManager")
     assert explanation.next, "what would be done is listed"

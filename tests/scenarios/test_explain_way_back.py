@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.way_back import find_way_back
 from pykruise.kinds import find_kind
 from pykruise.kube.ids import Key

@@ -40,7 +40,7 @@ async def test_a_command_line_that_cannot_be_executed_is_refused(
     assert said.out == ""
 
 
-async def test_without_a_command_the_groups_of_commands_are_printed(stage: Stage) -> None:
+async def test_the_groups_of_commands_are_printed_without_a_command(stage: Stage) -> None:
     """cli case 1"""
     out = await Kruise(stage).says()
     assert all(name in out for name in ("rollout", "set", "explain", "plan"))

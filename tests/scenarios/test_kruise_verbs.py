@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET

@@ -210,7 +210,7 @@ def test_a_field_of_the_wrong_type_is_refused_with_its_path(cluster: Kubectl) ->
     assert "spec.replicas" in text
 
 
-def test_without_the_token_nothing_is_readable(cluster: Kubectl) -> None:
+def test_nothing_is_readable_without_the_token(cluster: Kubectl) -> None:
     assert "Unauthorized" in cluster.refuses("get", "pods", "--token", "wrong")
 
 

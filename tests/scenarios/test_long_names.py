@@ -165,7 +165,7 @@ def test_a_longer_name_is_refused_whenever_a_shorter_one_is(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource.kind)
-def test_each_name_that_is_derived_is_warned_of_from_one_length_on(kind: Kind) -> None:
+def test_a_warning_lists_each_derived_name_that_is_too_long(kind: Kind) -> None:
     """The limits are those of the one list: nothing is derived that no length is too long for, and none is missed."""
     settings = kind.settings()
     for derived in kind.derived:

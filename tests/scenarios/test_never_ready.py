@@ -82,7 +82,7 @@ async def test_a_pod_that_was_ready_once_is_never_replaced(stage: Stage) -> None
     assert "it was ready, or may have been, so it is not replaced automatically" in waiting["message"]
 
 
-async def test_without_the_option_nothing_replaces_the_pod(stage: Stage) -> None:
+async def test_nothing_replaces_the_pod_without_the_option(stage: Stage) -> None:
     # given
     stage.kubelets.set_rules([Rule(image="nginx:1", never_ready=True)])
     sets = Sets(stage)

@@ -132,7 +132,7 @@ users: [{name: x, user: {}}]
 
 
 @pytest.mark.parametrize("without", [("pytest",)], indirect=True, ids=["pytest"])
-def test_without_pytest_everything_but_the_fixtures_works(without: PartialInstall) -> None:
+def test_everything_except_the_fixtures_works_without_pytest(without: PartialInstall) -> None:
     code, output = without.run("from pykruise.testing import sandbox")
     assert code == 1
     assert "pip install 'pykruise-sandbox[testing]'" in output

@@ -1,7 +1,7 @@
 """`plan` and `explain` against a cluster, the sandbox or a real one: before, during and after a rollout."""
 
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.gates import parse_settings
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET

@@ -101,7 +101,7 @@ async def start(stage: Stage, document: Object, *, replicas: int = 3) -> str:
 
 
 async def test_no_pod_gets_a_node_before_all_of_them_fit(stage: Stage) -> None:
-    """cloneset case 118"""
+    """cloneset case 121"""
     # given four nodes with room for one pod each
     await stage.start_manager(settings=GROUPING)
     await stage.create(gang(replicas=5, cpu="20"))
@@ -127,7 +127,7 @@ async def test_no_pod_gets_a_node_before_all_of_them_fit(stage: Stage) -> None:
     ids=["recreate", "surge"],
 )
 async def test_a_changed_template_replaces_the_whole_group(stage: Stage, strategy: Object) -> None:
-    """cloneset case 120"""
+    """cloneset case 123"""
     # given
     before = await start(stage, gang(strategy=strategy))
     uids = await uids_of(stage)
@@ -150,7 +150,7 @@ async def test_a_changed_template_replaces_the_whole_group(stage: Stage, strateg
 
 
 async def test_an_update_in_place_keeps_the_group(stage: Stage) -> None:
-    """cloneset case 121"""
+    """cloneset case 124"""
     # given
     strategy = rolling(maxUnavailable="100%", podUpdatePolicy="InPlaceIfPossible")
     before = await start(stage, gang(strategy=strategy))
@@ -165,7 +165,7 @@ async def test_an_update_in_place_keeps_the_group(stage: Stage) -> None:
 
 
 async def test_a_lost_pod_comes_back_in_its_group(stage: Stage) -> None:
-    """cloneset case 119"""
+    """cloneset case 122"""
     before = await start(stage, gang(replicas=3))
     pod = (await stage.pods())[0]
     await stage.delete(pod.name, resource=PODS)
@@ -179,7 +179,7 @@ async def test_a_lost_pod_comes_back_in_its_group(stage: Stage) -> None:
 
 
 async def test_the_groups_are_deleted_with_the_cloneset(stage: Stage) -> None:
-    """cloneset case 122"""
+    """cloneset case 125"""
     await start(stage, gang())
     await stage.delete("web")
 
@@ -201,7 +201,7 @@ async def test_the_groups_are_deleted_with_the_cloneset(stage: Stage) -> None:
 async def test_a_strategy_that_cannot_work_with_a_group_is_refused(
     stage: Stage, document: Object, path: str
 ) -> None:
-    """cloneset case 124"""
+    """cloneset case 127"""
     await stage.start_manager(settings=GROUPING)
     with pytest.raises(InvalidError, match=path):
         await stage.create(document)
@@ -213,7 +213,7 @@ async def _is_refused(stage: Stage, message: str) -> bool:
 
 
 async def test_without_the_gate_no_pod_is_created(stage: Stage) -> None:
-    """cloneset case 123"""
+    """cloneset case 126"""
     with stage.past_admission():
         await stage.create(gang())
     await stage.start_manager()
@@ -228,7 +228,7 @@ async def test_without_the_gate_no_pod_is_created(stage: Stage) -> None:
 
 @pytest.mark.sandbox_only
 async def test_on_a_cluster_without_the_api_no_pod_is_created(stage: Stage) -> None:
-    """cloneset case 123"""
+    """cloneset case 126"""
     await stage.start_manager(settings=GROUPING)
     await stage.create(gang())
     await stage.until(lambda: _is_refused(stage, "needs the API scheduling.k8s.io/v1beta1"))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.kinds.resourcedistribution.kind import KIND
 from pykruise.kinds.resourcedistribution.plan import FROM_ANNOTATION, HASH_ANNOTATION
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
@@ -240,7 +240,7 @@ async def test_a_manager_that_is_new_takes_copies_over_without_a_write(stage: St
     assert after == before
 
 
-async def test_without_the_gate_nothing_is_distributed(stage: Stage) -> None:
+async def test_nothing_is_distributed_without_the_gate(stage: Stage) -> None:
     distribution = Distribution(stage)
     await distribution.add_namespace("a")
     manager = await stage.start_manager()

@@ -174,7 +174,7 @@ async def test_the_content_of_a_secret_rolls_and_is_shown_nowhere(stage: Stage) 
     await stage.settled(replicas=3)
 
 
-async def test_without_the_option_and_without_the_gate_content_begins_no_rollout(stage: Stage) -> None:
+async def test_content_begins_no_rollout_without_the_option_and_without_the_gate(stage: Stage) -> None:
     """cloneset case 110"""
     # given
     await stage.start_manager(settings=FOLLOWING)

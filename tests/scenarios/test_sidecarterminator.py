@@ -68,7 +68,7 @@ async def test_the_phase_is_that_of_the_main_container_when_the_sidecars_exit_is
     await stage.until(is_final, what="the pod succeeded")
 
 
-async def test_without_the_gate_nothing_is_ended(stage: Stage) -> None:
+async def test_nothing_is_ended_without_the_gate(stage: Stage) -> None:
     stage.kubelets.set_rules([Rule(container="main", exit_code=0, after_s=0.5)])
     await stage.start_manager()
     await stage.create(job_pod(KILL), resource=PODS)

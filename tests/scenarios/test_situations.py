@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pykruise.cli.explain import code_of
-from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.dashboard.jobs import build_job_row
 from pykruise.dashboard.others import build_other_row
 from pykruise.dashboard.rollouts import build_rollout_row
@@ -80,7 +80,8 @@ async def test_the_cause_is_reported_first_and_identically_everywhere(
     assert code_of(explanation) == row.phase.exit_code
     assert len(list(ways_of(explanation))) == row.ways, said
     document = await world.get(f"{kind.name}/{row.name}")
-    assert world.phase_in_metrics(kind, row.name) == row.phase, said
+    if row.known_by != "explain":
+        assert world.phase_in_metrics(kind, row.name) == row.phase, said
     chip, then = await chip_of(world, kind, row)
     assert chip == (then.phase, then.phase.needs_a_person, then.cause), said
     assert then.phase is row.phase

@@ -100,3 +100,38 @@ async def test_the_cause_names_the_stopped_node_and_its_return_helps(
         return (explanation.phase, explanation.cause) == (Phase.HEALTHY, "")
 
     await stage.until(is_over, what="everything is healthy")
+
+
+WITHOUT_IT = [row[:3] for row in TABLE if row[0] is not an_update_meets_them]
+"""What the remedies say instead of the node's return is followed once for each of them and each kind."""
+
+
+@pytest.mark.parametrize(
+    ("stage_it", "kind", "document"),
+    [pytest.param(*row, id=f"{row[1]}-{row[0].__name__}") for row in WITHOUT_IT],
+)
+async def test_the_deletion_of_the_stopped_node_or_of_its_pods_helps(
+    stage: Stage, stage_it: StageIt, kind: str, document: Object
+) -> None:
+    world = World(stage)
+    await world.start()
+    # given
+    node = await stage_it(world, document)
+    explanation = await world.explained(KINDS[kind], "web")
+    lost, said = explanation.waits[0], await world.text(explanation)
+    before = sum(pod.is_serving for pod in await stage.pods())
+    # when
+    if lost.remedy.endswith("or delete the node: its pods are then replaced"):
+        await world.delete(f"node/{node}")
+    else:
+        assert lost.remedy.endswith("or delete the pod with --grace-period=0 --force"), said
+        for pod in lost.pods:
+            await world.delete(f"pod/{pod}", grace_period_s=0)
+
+    # then
+    async def is_over() -> bool:
+        assert sum(pod.is_serving for pod in await stage.pods()) >= before, said
+        explanation = await world.explained(KINDS[kind], "web")
+        return (explanation.phase, explanation.cause) == (Phase.HEALTHY, "")
+
+    await stage.until(is_over, what=f"{lost.remedy!r} helps")

@@ -1,4 +1,4 @@
-"""Hunting: many seeds, and for each failure its shortest script.
+"""Play many seeds, and find the shortest script of each failure.
 
 make simulate SEEDS=100000            seeds 0 to 99999, on all cores
 python -m simulation --first 5 --seeds 1 --trace
@@ -86,7 +86,7 @@ def _hunt(seeds: range, *, kind: str, processes: int, out: Path, most: int) -> i
 
 
 def _begin() -> None:
-    """In each process: what lives from here on is all that the garbage collector looks at."""
+    """Prepare each process: the garbage collector examines only objects that are created from now on."""
     logging.disable(logging.CRITICAL)
     run(generate(0))
     gc.collect()

@@ -1,9 +1,9 @@
-"""Kinds that are about the pods of another workload: rules of the workload and of what is beside it, together.
+"""Kinds that act on the pods of another workload: the rules of the workload together with those of the other kind.
 
-Commit ──▶ Together.on_commit() ──▶ rules of the workload: what other controllers write is another client's to them
-                                ──▶ rules of what is beside it: likewise
+Commit ──▶ Together.on_commit() ──▶ rules of the workload: writes of other controllers count as those of another client
+                                ──▶ rules of the other kind: likewise
 
-One manager runs the controllers of both; each is judged by its own writes.
+One manager runs the controllers of both; each rule checks only the writes of its controller.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -23,7 +23,7 @@ replace = msgspec.structs.replace
 
 
 class BesideRules(Protocol):
-    """What holds for an object that is about pods of a workload."""
+    """Rules of an object that acts on pods of a workload."""
 
     controllers: Collection[str]
     """Whose writes it judges."""
@@ -34,7 +34,7 @@ class BesideRules(Protocol):
 
 
 class Together:
-    """Rules of a workload (of the controller `controller`) and of what is beside it."""
+    """Rules of a workload (of the controller `controller`) and of the object that acts on its pods."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class Together:
 
 
 def _by(controllers: Collection[str], commit: Commit) -> Commit:
-    """The commit as the rules of these controllers see it: what another one decided is no reconcile to them, and comes
-    from another client: it may be under way while they decide."""
+    """The commit for the rules of these controllers: a decision of another controller is no reconcile for them,
+    but the write of another client, which may be in progress while they decide."""
     if commit.reconcile is None or commit.reconcile.controller in controllers:
         return commit
     return replace(commit, reconcile=None, sender=f"{commit.sender}/{commit.reconcile.controller}")

@@ -1,12 +1,12 @@
-"""What holds for a PodUnavailableBudget over a workload, whatever happens around it.
+"""Rules of a PodUnavailableBudget over a workload.
 
-a pod that serves is deleted, evicted or changed ──▶ it was recorded, and enough others go on serving
-a request is refused                             ──▶ its pod serves, and the budget was spent
-at rest                                          ──▶ the status says the truth, and every pod is tied
+a pod that serves is deleted, evicted or changed ──▶ it was recorded, and enough others serve
+a request is rejected                            ──▶ its pod serves, and the budget was spent
+at rest                                          ──▶ the status is correct, and every pod names its budget
 
-Numbers are worked out from what the API server stores: the budget's spec, the workload's replicas, the pods. Pods
-that fail by themselves break no rule; they are excused as long as the controller, when it wrote the status that
-was decided on, could not know of them.
+Numbers are computed from stored objects: the budget's spec, the workload's replicas, the pods. A pod that fails
+breaks no rule; it does not count if the controller could not know of it when it wrote the status that the decision
+used.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,12 +28,12 @@ TIES = ("pub.kruise.io/related-pub", "kruise.io/related-pub")
 UNAVAILABLE = "unavailable-pod.kruise.io/"
 RECORDS = ("disruptedPods", "unavailablePods")
 SEEN_S = 5.0
-"""So soon the controller has seen what happened, and has written its status, when nothing goes wrong."""
+"""Seconds in which the controller observes a change and writes its status, without faults."""
 BY_DEFAULT = ("DELETE", "UPDATE", "EVICT")
 
 
 class Review(msgspec.Struct, frozen=True):
-    """What a webhook knew when it was asked about a pod."""
+    """Knowledge of a webhook when it got a request about a pod."""
 
     operation: str
     pod: str
@@ -48,7 +48,7 @@ REVIEW: ContextVar[Review | None] = ContextVar("review", default=None)
 
 
 class Basis(msgspec.Struct, frozen=True):
-    """A status that a manager wrote: when, and what it knew."""
+    """A status that a manager wrote, with its time and the manager's knowledge."""
 
     revision: int
     known: Mapping[str, int]
@@ -56,14 +56,14 @@ class Basis(msgspec.Struct, frozen=True):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """One version of an object; None: it was not there."""
+    """One version of an object; None: it did not exist."""
 
     revision: int
     doc: Any
 
 
 class BudgetRules:
-    """Of one budget. `pods`: those of its workload `name`, whose objects are on the shelf `target`."""
+    """Rules of one budget. `pods`: those of its workload `name`, whose objects are on the shelf `target`."""
 
     controllers = ("podunavailablebudget",)
 
@@ -92,7 +92,7 @@ class BudgetRules:
     # ── every commit ─────────────────────────────────────────────────────────
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
-        """Called for each commit to `shelves`, in order; after the pods have taken it."""
+        """Called for each commit to `shelves` in order, after `pods` has recorded it."""
         if commit.key.namespace != self._namespace:
             return
         self._times.append((commit.at, commit.revision))
@@ -156,10 +156,10 @@ class BudgetRules:
             yield self._broken(commit, "budget", what)
 
     def _may_count(self, version: Version, bases: list[Basis]) -> bool:
-        """Whether it serves, and no request that the budget let through has taken it out since.
+        """Whether it serves, and no request that the budget has admitted has taken it out of service since then.
 
-        Where two managers lead for a moment, one takes a pod off the lists that it has seen go. The other has not, and
-        finds no record of it.
+        While two managers lead for a short time, one removes the record of a pod whose deletion it has observed. The
+        other manager has not observed it, and finds no record of it.
         """
         spent, dropped = self._spent.get(version.name, 0), self._dropped.get(version.name)
         is_unsaid = dropped is not None and any(
@@ -179,16 +179,16 @@ class BudgetRules:
         )
 
     def _has_served(self, old: Any, review: Review) -> bool:
-        """Whether it served all the time since the webhook was asked."""
+        """Whether it has always served since the webhook got the request."""
         return all(_counts(version) for version in self._pods.since(_uid(old), review.revision)[:-1])
 
     def _bases_since(self, revision: int) -> list[Basis]:
-        """What is known to the status that was there at a revision, and to later ones."""
+        """The knowledge of the status that was stored at a revision, and of later ones."""
         before = [base for base in self._bases if base.revision <= revision][-1:]
         return [*before, *(base for base in self._bases if base.revision > revision)] if before else []
 
     def _known(self, bases: list[Basis], shelf: str) -> int:
-        """Up to which revision what is on a shelf must be known. Where nothing goes wrong, all is known soon."""
+        """The revision up to which objects of a shelf must be known. Without faults everything is known soon."""
         known = min((basis.known.get(shelf, 0) for basis in bases), default=0)
         if not self._is_calm:
             return known
@@ -226,9 +226,9 @@ class BudgetRules:
     # ── refusals ─────────────────────────────────────────────────────────────
 
     def on_prevented(self, prevented: PreventedDisruption, now: float) -> Iterator[Violation]:
-        """A budget kept a pod: it served when the webhook was asked, or later.
+        """A budget kept a pod: it served when the webhook got the request, or later.
 
-        It goes by the uid: when the webhook answers, the pod may be gone, and another one have its name.
+        The uid identifies it: when the webhook responds, the pod may be deleted, and another one may have its name.
         """
         review, name = REVIEW.get(), prevented.pod
         assert review is not None
@@ -242,7 +242,7 @@ class BudgetRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         budget, workload = self._budgets[-1].doc, self._workloads[-1].doc
         if budget is None:
             return
@@ -297,7 +297,8 @@ def _serves(doc: Any) -> bool:
 
 
 def _counts(pod: Version) -> bool:
-    """Where a readiness gate was closed and the node has not said so yet, the pod still gets traffic: it counts."""
+    """Whether the pod counts: if a readiness gate was closed and the node has not reported it yet, the pod still
+    gets traffic."""
     return (
         pod.is_active
         and pod.has_ready_condition

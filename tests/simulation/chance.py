@@ -1,4 +1,4 @@
-"""What generators of scripts share: containers, paces, and what happens to pods and machines of any workload.
+"""Functions that generators of scripts share: containers, paces, and operations on pods and nodes of any workload.
 
 random.Random ──▶ a generator of a kind ──▶ these ──▶ parts of its Script
 """
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Chooser:
-    """Collects operations at times by chance. `length_s`: how long the script is busy."""
+    """Collects operations at random times. `length_s`: the time in which operations happen."""
 
     def __init__(self, rng: random.Random, length_s: float) -> None:
         self.rng = rng
@@ -32,13 +32,13 @@ class Chooser:
         self._begin_s = rng.choice((0.0, 15.0))
 
     def add(self, do: str, **args: Any) -> float:
-        """One more operation; returns its time."""
+        """Add an operation, and return its time."""
         at = round(self._begin_s + self.rng.uniform(0, self._length_s), 2)
         self.found.append(Operation(at, do, args))
         return at
 
     def some_of(self, choices: list[Callable[[], object]]) -> None:
-        """A few of these, and what usually follows each."""
+        """Some of these operations, and their usual successors."""
         for _ in range(self.rng.choice((1, 2, 3, 5, 8))):
             self.rng.choice(choices)()
         for operation in tuple(self.found):
@@ -59,7 +59,7 @@ class Chooser:
             self.found.append(Operation(later, "fix_images"))
 
     def maybe_deleted(self, share: float) -> None:
-        """The workload is deleted, and sometimes comes back."""
+        """The workload is deleted, and sometimes created again."""
         if self.rng.random() < share:
             at = self.add("delete_set", policy=self.rng.choice(("Background", "Foreground", "Orphan")))
             if self.rng.random() < 0.6:

@@ -1,7 +1,7 @@
-"""What holds for a CloneSet at every commit, whatever happens around it.
+"""Rules of a CloneSet for every commit.
 
-Rules are those of the specification's "Numbers", "Scale" and "Update", written down a second time and in another
-way; rules.py says how what a manager could know is taken into account.
+The rules are those of the specification's "Numbers", "Scale" and "Update", implemented independently;
+rules.py describes how they consider what a manager could know.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ class Workload(msgspec.Struct, frozen=True):
     places_successors: bool
     """Whether new pods prefer the nodes of the pods that they replace (pykruise.io/successor-placement)."""
     eviction_surge: int
-    """Successors of pods that are to be evicted, at the same time; 0: the option is not set."""
+    """Maximum number of successors of evicted pods at the same time; 0: the option is not set."""
     current: str
     status: Mapping[str, Any]
     generation: int
@@ -110,7 +110,7 @@ def read_workload(doc: Any, revision: int) -> Workload:
 
 
 class CloneSetRules(WorkloadRules[Workload]):
-    """Of one CloneSet."""
+    """Rules of one CloneSet."""
 
     shelf = SETS
     shelves = frozenset({SETS, PODS, CLAIMS, REVISIONS})
@@ -119,9 +119,9 @@ class CloneSetRules(WorkloadRules[Workload]):
         super().__init__(**given)
         self._claims: dict[str, Any] = {}
         self._claims_made: dict[str, str] = {}
-        """Claims, and who made them: a manager."""
+        """PVCs, and the managers that created them."""
         self._ids_without_claims: set[str] = set()
-        """Instance ids whose claims another manager deleted than the one that made them."""
+        """Instance ids whose PVCs were deleted by another manager than the one that created them."""
         """Names, but of those that managers deleted: what others take away is not for them to know at once."""
         self._deleted_ids: set[str] = set()
         """Instance ids of pods that managers deleted: their claims go with them, also where claims are reused."""
@@ -315,7 +315,7 @@ class CloneSetRules(WorkloadRules[Workload]):
         *,
         is_prepared: bool = False,
     ) -> Iterator[Violation]:
-        """A user has to have asked for it, it is surplus, or it has to be recreated."""
+        """A user has requested the deletion, the pod is surplus, or it has to be recreated."""
         if not is_prepared:
             self._deleted_ids.add(pod.labels.get(INSTANCE, ""))
         versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
@@ -431,7 +431,8 @@ class CloneSetRules(WorkloadRules[Workload]):
         return ""
 
     def _wrong_group(self, reconcile: Reconcile, pod: Version, workloads: list[Workload], left: int) -> bool:
-        """Whether an old pod goes as surplus although the partition wants it and a new one could go."""
+        """Whether an old pod is deleted as surplus although the partition keeps it and a new one could be
+        deleted."""
 
         def is_wrong(workload: Workload) -> bool:
             target = self._hash_of(workload)
@@ -471,6 +472,10 @@ class CloneSetRules(WorkloadRules[Workload]):
             yield self._broken(
                 commit, "availability", f"{before.name} is taken out of service: {problems[-1]}"
             )
+
+    def most_prepared(self, reconcile: Reconcile, workload: Workload) -> int:
+        surplus = self._lenient_members(reconcile, workload, without="") - workload.replicas
+        return workload.max_unavailable + max(surplus, 0)
 
     # ── at rest ──────────────────────────────────────────────────────────────
 
@@ -541,7 +546,7 @@ class CloneSetRules(WorkloadRules[Workload]):
     # ── what is known ────────────────────────────────────────────────────────
 
     def _lenient_members(self, reconcile: Reconcile, workload: Workload, *, without: str) -> int:
-        """Pods that the manager may count, apart from one."""
+        """Pods that the manager may count, except one."""
         return sum(
             1
             for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)

@@ -6,8 +6,8 @@ A manager may know any content since the position of its cache, and combine it w
 While the ConfigMap does not exist, the record of any earlier content may be kept.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.cloneset_rules import CloneSetRules, Workload
 from simulation.pods import Version
 from simulation.rules import Violation, plain
+from simulation.versions import find_first_since
 
 __all__ = ["CONFIG_NAME", "FollowedRules"]
 
@@ -61,7 +62,7 @@ class FollowedRules(CloneSetRules):
 
     def _workloads_since(self, known: int) -> list[Workload]:
         workloads = super()._workloads_since(known)
-        first = max(0, bisect_right(self._contents, self._known_config, key=lambda content: content[0]) - 1)
+        first = find_first_since(self._contents, self._known_config, revision_of=itemgetter(0))
         versions = [
             _with_content(workload, content)
             for workload in workloads
@@ -72,25 +73,21 @@ class FollowedRules(CloneSetRules):
     def _is_taken_out(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workload: Workload
     ) -> bool:
-        """A pod whose metadata alone is updated serves all the time. With maxSurge the budget of such an update
-        includes maxSurge, also while a hook prepares it (kinds/cloneset/surge.py).
-        """
+        """A pod whose metadata alone is updated serves all the time, unless the owner of a hook takes it out."""
         serves = after.is_active and after.is_ready and after.images == before.images
-        if serves and (
-            after.state == "Updating" or (after.state == "PreparingUpdate" and workload.max_surge)
-        ):
+        if serves and after.state == "Updating" and not workload.in_place_hook:
             return False
         return super()._is_taken_out(commit, reconcile, before, after, workload)
 
     def _list_possible(self, first: int) -> list[Mapping[str, Any] | None]:
-        """Contents that a manager may record which knows the content of this number. None: no record."""
+        """Contents that a manager may record if it knows the content of this number. None: no record."""
         since = [content for _, content in self._contents[first:]]
         if None not in since:
             return since
         return [content for _, content in self._contents]
 
     def _with_latest(self, workload: Workload) -> Workload:
-        """The version with the newest content; without a ConfigMap with the last one that existed."""
+        """The version with the newest content; without a ConfigMap with the last content that existed."""
         existing = [content for _, content in self._contents if content is not None]
         return _with_content(workload, existing[-1] if existing else None)
 

@@ -1,13 +1,12 @@
-"""What holds for an AdvancedCronJob at every commit, whatever happens to its manager, its children and the clocks.
+"""Rules of an AdvancedCronJob for every commit, also if clocks jump and children never end.
 
 Commit ──▶ CronRules.on_commit() ──▶ Violations          at the end ──▶ CronRules.at_rest() ──▶ Violations
 
-Schedules of scripts have a period, so a time of one is known without reading cron. Children are Jobs without a
-controller: scripts say when one ends.
+Schedules of scripts have a period, so the rules know their times without parsing cron. Children are Jobs without a
+controller: scripts determine when a child ends.
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,13 +17,14 @@ from pykruise.kube.clock import parse_time
 from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory
 from simulation.rules import Violation
+from simulation.versions import versions_since
 
 __all__ = ["CronRules", "period_of"]
 
 CRONS, CHILDREN = "advancedcronjobs.apps.kruise.io", "jobs.batch"
 SCHEDULED_AT = "apps.kruise.io/scheduled-at"
 PATIENCE_S = 250.0
-"""So long after its time, and after all is healed, a time may still come to be served."""
+"""Seconds after a scheduled time, and after the end of all faults, in which its run may still begin."""
 FAR_S = 110.0
 """An object is at rest only while its next time is so far away."""
 
@@ -52,7 +52,7 @@ class Cron(msgspec.Struct, frozen=True):
     last: float | None
     active: frozenset[str]
     changed: float | None = None
-    """When the spec was changed into what it says of times."""
+    """Time at which the schedule of the spec changed."""
 
     @property
     def period(self) -> float:
@@ -60,7 +60,8 @@ class Cron(msgspec.Struct, frozen=True):
         return period_of(self.schedule)
 
     def latest(self, now: float, *, since: float) -> float:
-        """The latest time that is not after `now`; before or at `since`: there is none after that."""
+        """The latest time that is not after `now`; a time before or at `since` means that there is none after
+        it."""
         begin = int(since) if self.schedule.startswith("@every") else 0
         return begin + (now - begin) // self.period * self.period
 
@@ -102,7 +103,7 @@ class Child(msgspec.Struct, frozen=True):
 
     @property
     def is_active(self) -> bool:
-        """Whether it goes on."""
+        """Whether it has not ended."""
         return not self.ending and not self.gone
 
 
@@ -137,7 +138,7 @@ def read_child(commit: Commit) -> Child:
 
 
 class CronRules:
-    """Of one AdvancedCronJob, by its name, through its lives. See `WorkloadRules`."""
+    """Rules of one AdvancedCronJob, by its name, across deletions and new creations. See `WorkloadRules`."""
 
     shelves = frozenset({CRONS, CHILDREN})
 
@@ -236,12 +237,12 @@ class CronRules:
         if any(cron.concurrency == "Replace" for cron in crons):
             return
         known = reconcile.known.get(CHILDREN, 0)
-        versions = self._versions_since(self._children[child.uid], known)
+        versions = versions_since(self._children[child.uid], known)
         if all(not version.ending for version in versions):
             yield self._broken(commit, "deletion", f"{child.name} is active, and deleted")
             return
         ended = sum(
-            any(item.ending == child.ending and not item.gone for item in self._versions_since(many, known))
+            any(item.ending == child.ending and not item.gone for item in versions_since(many, known))
             for many in self._children.values()
             if many[-1].owner == child.owner
         )
@@ -251,7 +252,7 @@ class CronRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong, or still to come, although everything has gone well for long."""
+        """Errors, or missing work, that remain after a long time without faults."""
         if not self._crons:
             return
         self._at_rest_since = min(self._at_rest_since, now)
@@ -276,7 +277,7 @@ class CronRules:
     def _nothing_is_missed(
         self, cron: Cron, active: set[str], clock: float, now: float
     ) -> Iterator[Violation]:
-        """The latest time is served, unless something stands against it; and the next one is far away."""
+        """The latest time has had its run, unless a rule prevents it; and the next one is far away."""
         served = [many[0].tick for many in self._children.values() if many[0].owner == cron.uid]
         if served and cron.last != max(served):
             yield Violation("status", f"the last time is {max(served)}, it says {cron.last}", now)
@@ -299,19 +300,16 @@ class CronRules:
     def _crons_since(self, known: int) -> list[Cron]:
         if self._gone_at > self._crons[-1].revision and self._gone_at <= known:
             return []
-        return self._crons[max(0, bisect_right(self._crons, known, key=lambda cron: cron.revision) - 1) :]
-
-    def _versions_since(self, versions: list[Child], known: int) -> list[Child]:
-        return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
+        return versions_since(self._crons, known)
 
     def _surely_active(self, reconcile: Reconcile, child: Child) -> Iterator[list[Child]]:
-        """Children that the manager has to know, and that surely go on and stay."""
+        """Children that the manager must know, and that certainly continue and stay."""
         known = reconcile.known.get(CHILDREN, 0)
         for many in self._children.values():
             first = many[0]
             if first.owner != child.owner or first.uid == child.uid:
                 continue
-            versions = self._versions_since(many, known)
+            versions = versions_since(many, known)
             is_known = first.revision <= known or self._made_in.get(first.uid) == reconcile
             if is_known and all(version.is_active and not version.is_deleting for version in versions):
                 yield versions

@@ -1,10 +1,9 @@
-"""What holds for a DaemonSet at every commit, whatever happens around it.
+"""Rules of a DaemonSet for every commit.
 
-Rules are those of the specification's "Placement", "Manage" and "Update", written down a second time and in another
-way; rules.py says how what a manager could know is taken into account.
+The rules are those of the specification's "Placement", "Manage" and "Update", implemented independently;
+rules.py describes how they consider what a manager could know.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,17 +16,16 @@ from simulation.rules import (
     REVISIONS,
     Violation,
     WorkloadRules,
+    is_out_of_service,
     number,
     plain,
+    read_taints,
 )
+from simulation.versions import versions_since
 
 __all__ = ["DaemonSetRules", "Workload"]
 
 SETS, NODES = "daemonsets.apps.kruise.io", "nodes"
-
-_OUT_OF_SERVICE = frozenset(
-    f"node.kubernetes.io/{state}" for state in ("not-ready", "unreachable", "unschedulable")
-)
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -45,9 +43,9 @@ class Workload(msgspec.Struct, frozen=True):
     min_ready_s: int
     template: Any
     pool: str
-    """Nodes have to carry this label; empty: all do."""
+    """Label of the nodes of the pool; empty: all nodes."""
     ignored: str
-    """Limit of the nodes out of service that the budget leaves out; empty: none are."""
+    """Maximum of nodes out of service that do not use up the budget; empty: none."""
     is_strict: bool
     pre_delete: Mapping[str, str]
     in_place_hook: Mapping[str, str]
@@ -92,21 +90,21 @@ class Node(msgspec.Struct, frozen=True):
     is_there: bool
     pool: str
     effects: frozenset[str]
-    """Of the taint that no pod here tolerates."""
+    """Effects of the taint that no pod here tolerates."""
     is_out_of_service: bool
-    """Whether it is cordoned, or does not answer."""
+    """Whether it is cordoned, or does not respond."""
 
     def runs(self, workload: Workload) -> bool:
-        """Whether it is to run a pod."""
+        """Whether the node should run a pod."""
         return self.is_there and not self.effects and workload.pool in ("", self.pool)
 
     def expels(self, workload: Workload) -> bool:
-        """Whether a pod that is there has to go."""
+        """Whether an existing pod must be deleted."""
         return not self.is_there or "NoExecute" in self.effects or workload.pool not in ("", self.pool)
 
 
 class DaemonSetRules(WorkloadRules[Workload]):
-    """Of one DaemonSet."""
+    """Rules of one DaemonSet."""
 
     shelf = SETS
     shelves = frozenset({SETS, PODS, REVISIONS, NODES})
@@ -120,13 +118,13 @@ class DaemonSetRules(WorkloadRules[Workload]):
 
     def on_other(self, commit: Commit) -> Iterator[Violation]:
         doc: Any = commit.new if commit.new is not None else commit.old
-        taints = (doc.get("spec") or {}).get("taints") or ()
+        taints = read_taints(doc)
         node = Node(
             revision=commit.revision,
             is_there=commit.new is not None,
             pool=(doc["metadata"].get("labels") or {}).get("sim/pool", ""),
             effects=frozenset(taint["effect"] for taint in taints if taint["key"] == "sim/taint"),
-            is_out_of_service=any(taint["key"] in _OUT_OF_SERVICE for taint in taints),
+            is_out_of_service=is_out_of_service(taints),
         )
         self._nodes.setdefault(commit.key.name, []).append(node)
         yield from ()
@@ -241,7 +239,8 @@ class DaemonSetRules(WorkloadRules[Workload]):
     def _on_taken_out(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """A pod that serves goes out of service for an update only while few enough nodes are on their way."""
+        """A serving pod leaves service for an update only while the number of nodes in transition is below the
+        limit."""
 
         def breaks(workload: Workload) -> str:
             if not self._is_taken_out(commit, reconcile, before, after, workload):
@@ -386,18 +385,15 @@ class DaemonSetRules(WorkloadRules[Workload]):
         return {name for name, states in self._nodes.items() if states[-1].runs(workload)}
 
     def _nodes_since(self, name: str, reconcile: Reconcile) -> list[Node]:
-        """What a manager may take for the present state of a node."""
-        states = self._nodes.get(name) or []
-        known = reconcile.known.get(NODES, 0)
-        first = max(0, bisect_right(states, known, key=lambda state: state.revision) - 1)
-        return states[first:]
+        """States of a node that a manager may assume to be the current one."""
+        return versions_since(self._nodes.get(name) or [], reconcile.known.get(NODES, 0))
 
     def _nodes_are_known(self, reconcile: Reconcile) -> bool:
         """Whether no node has changed since the reconcile began: only then nodes can be counted."""
         return all(len(self._nodes_since(name, reconcile)) == 1 for name in self._nodes)
 
     def _on_node(self, reconcile: Reconcile, node: str) -> Iterator[list[Version]]:
-        """Pods of one node, each with the versions that the manager may take for the present one."""
+        """Pods of one node, each with the versions that the manager may assume to be the current one."""
         for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile):
             if versions[0].target == node:
                 yield versions

@@ -1,9 +1,9 @@
-"""What holds for a ResourceDistribution at every commit, whatever happens to namespaces and copies.
+"""Rules of a ResourceDistribution for every commit.
 
 Commit ──▶ DistributionRules.on_commit() ──▶ Violations          at the end ──▶ at_rest() ──▶ Violations
 
-What a copy has to hold, and which namespaces are to have one, is worked out here a second time; rules.py says how
-what a manager could know is taken into account.
+The content of copies and their namespaces are computed here independently; rules.py describes how rules consider
+what a manager could know.
 """
 
 from base64 import b64encode
@@ -31,7 +31,7 @@ CONDITIONS = (
 
 
 def content_of(kind: str, document: Document) -> Document:
-    """What an object holds, as an API server stores it."""
+    """Content of an object as an API server stores it."""
     data: Document = dict(document.get("data") or {})
     result: Document = {"data": data, "immutable": bool(document.get("immutable"))}
     if kind == "ConfigMap":
@@ -42,7 +42,7 @@ def content_of(kind: str, document: Document) -> Document:
 
 
 class Namespace(msgspec.Struct, frozen=True):
-    """One namespace as it was from `revision` on. It is open as long as it is there and does not go."""
+    """One namespace as it was from `revision` on. It is open while it exists and is not terminating."""
 
     revision: int
     is_there: bool
@@ -57,7 +57,7 @@ class Distribution(msgspec.Struct, frozen=True):
     uid: str
     generation: int
     is_there: bool
-    """False: it is gone, or goes."""
+    """False: it is deleted, or terminating."""
     resource: Document
     content: Document
     targets: Document
@@ -77,7 +77,7 @@ class Distribution(msgspec.Struct, frozen=True):
         return name not in NEVER and name not in self.names("excludedNamespaces")
 
     def is_target(self, name: str, namespace: Namespace | None) -> bool:
-        """Whether this namespace is to have a copy. None: it is not there."""
+        """Whether this namespace should have a copy. None: it does not exist."""
         if not self.may_be_target(name):
             return False
         is_there = namespace is not None and namespace.is_there
@@ -97,7 +97,7 @@ class Distribution(msgspec.Struct, frozen=True):
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """An object of the name that is distributed, whoever made it, as it was from `revision` on."""
+    """An object with the distributed name, of any owner, as it was from `revision` on."""
 
     revision: int
     uid: str
@@ -109,14 +109,14 @@ class Copy(msgspec.Struct, frozen=True):
     metadata: Document
 
     def is_stuck(self, wanted: Document) -> bool:
-        """Whether Kubernetes refuses to make it hold this: it is immutable, or its type is."""
+        """Whether Kubernetes rejects this content: the object is immutable, or its type is."""
         if self.content == wanted:
             return False
         return bool(self.content["immutable"]) or self.content.get("type") != wanted.get("type")
 
 
 class DistributionRules:
-    """Of one ResourceDistribution, by its name, through its lives. See `WorkloadRules`."""
+    """Rules of one ResourceDistribution, by its name, across deletions and new creations. See `WorkloadRules`."""
 
     shelves = frozenset({DISTRIBUTIONS, NAMESPACES, *SHELVES.values()})
 
@@ -128,7 +128,7 @@ class DistributionRules:
         self._distributions: list[Distribution] = []
         self._namespaces: dict[str, list[Namespace]] = {}
         self._copies: dict[str, list[Copy]] = {}
-        """By namespace. There is one kind and one name."""
+        """Copies by namespace. There is one kind and one name."""
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:
         """There are no lifecycle hooks."""
@@ -183,7 +183,7 @@ class DistributionRules:
         self._distributions.append(after)
 
     def _on_status(self, commit: Commit, reconcile: Reconcile, after: Distribution) -> Iterator[Violation]:
-        """What a manager says may be true."""
+        """A status of a manager may be true."""
         status = after.status
         known = [distribution for distribution in self._known(reconcile) if distribution.uid == after.uid]
         if tuple(condition["type"] for condition in status["conditions"]) != CONDITIONS:
@@ -219,7 +219,8 @@ class DistributionRules:
         )
 
     def _may_fail(self, reconcile: Reconcile, distribution: Distribution, status: Document) -> bool:
-        """Whether what stands in the way in each namespace may be there. Which writes were refused is not known."""
+        """Whether the reported obstacle may exist in each namespace. The rules do not know which writes were
+        rejected."""
         failed = {
             condition["type"]: condition.get("failedNamespaces") or () for condition in status["conditions"]
         }
@@ -291,7 +292,7 @@ class DistributionRules:
             yield self._broken(commit, "metadata", "it has not the labels and annotations of the resource")
 
     def _on_changed(self, commit: Commit, before: Copy, after: Copy) -> Iterator[Violation]:
-        """Preconditions see to it that what is overwritten is what was looked at."""
+        """Preconditions ensure that only the observed version is overwritten."""
         if before.owner != after.owner:
             yield self._broken(commit, "conflict", "it was not made by this distribution")
         if before.content == after.content:
@@ -318,7 +319,7 @@ class DistributionRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong, or still to come, although everything has gone well for long."""
+        """Errors, or missing work, that remain after a long time without faults."""
         if not self._distributions:
             return
         latest = self._distributions[-1]
@@ -352,7 +353,7 @@ class DistributionRules:
         failed: Mapping[str, set[str]],
         now: float,
     ) -> Iterator[Violation]:
-        """A target has its copy; `failed` gets it if it cannot have one."""
+        """A target has its copy; otherwise it is added to `failed` if it cannot have one."""
         if namespace is None or not namespace.is_open:
             failed["NamespaceNotExists"].add(name)
         elif (copy is None or not copy.is_there) and _is_refused(latest.content):
@@ -390,7 +391,7 @@ class DistributionRules:
         return list_versions_since(self._distributions, reconcile.known.get(DISTRIBUTIONS, 0))
 
     def _namespaces_known(self, name: str, reconcile: Reconcile) -> Sequence[Namespace | None]:
-        """None: it may be that there was none yet."""
+        """Namespaces that are known. None: perhaps none existed yet."""
         known = reconcile.known.get(NAMESPACES, 0)
         versions = self._namespaces.get(name) or ()
         never = [None] if not versions or versions[0].revision > known else []
@@ -423,7 +424,7 @@ def _goes_on(before: Document, after: Document) -> bool:
 
 
 def _has_metadata(metadata: Document, resource: Document, name: str) -> bool:
-    """Whether a new copy has what the resource has, and says where it is from."""
+    """Whether a new copy has the metadata of the resource, and names its source."""
     wanted = resource["metadata"]
     annotations = {**(wanted.get("annotations") or {}), FROM: name}
     given = metadata["annotations"]

@@ -1,9 +1,9 @@
-"""What holds for an EphemeralJob at every commit, whatever happens to its pods.
+"""Rules of an EphemeralJob for every commit.
 
 Commit ──▶ EphemeralJobRules.on_commit() ──▶ Violations          at the end ──▶ at_rest() ──▶ Violations
 
-Which pods the job is for, and how far its containers are in them, is worked out here a second time; rules.py says how
-what a manager could know is taken into account.
+The pods of the job and the state of its containers are computed here independently; rules.py describes how rules
+consider what a manager could know.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ class Job(msgspec.Struct, frozen=True):
     revision: int
     uid: str
     is_there: bool
-    """False: it is gone, or goes."""
+    """False: it is deleted, or terminating."""
     has_finalizer: bool
     spec: Document
     status: Document
@@ -62,19 +62,19 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def parallelism(self) -> int:
-        """Pods at once."""
+        """Maximum number of active pods."""
         value = self.spec.get("parallelism")
         return 1 if value is None else int(value)
 
     @property
     def most(self) -> float:
-        """So many pods get containers."""
+        """Maximum number of pods that get containers."""
         value = self.spec.get("replicas")
         return float("inf") if value is None else value
 
     @property
     def is_left_by_hand(self) -> bool:
-        """Whether a person has to leave a container; in these scripts nobody does."""
+        """Whether a person must end a container; in these scripts no person does."""
         return any(container.get("stdin") for container in self.spec["template"]["ephemeralContainers"])
 
     @property
@@ -89,18 +89,18 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def deadline(self) -> float:
-        """The time at which it has failed; infinite: there is none, or it has not started."""
+        """Time at which it fails; infinite: it has no deadline, or has not started."""
         seconds, started = self.spec.get("activeDeadlineSeconds"), self.status.get("startTime")
         return float("inf") if seconds is None or not started else parse_time(started) + seconds
 
     @property
     def gone_after(self) -> float:
-        """The time at which it is to be deleted; infinite: it is not over."""
+        """Time at which it must be deleted; infinite: it has not ended."""
         seconds, ended = self.spec.get("ttlSecondsAfterFinished"), self.status.get("completionTime")
         return parse_time(ended) + (DEFAULT_TTL_S if seconds is None else seconds) if ended else float("inf")
 
     def may_have(self, pod: Pod) -> bool:
-        """Whether it is for such a pod, if there are not too many."""
+        """Whether the job selects such a pod, if `replicas` is not reached."""
         return (
             pod.is_active
             and self._selects(pod.labels)
@@ -108,7 +108,7 @@ class Job(msgspec.Struct, frozen=True):
         )
 
     def state_in(self, pod: Pod) -> str:
-        """How far its containers are in a pod; empty: it has none. `unknown`: nobody has said anything."""
+        """State of its containers in a pod; empty: the pod has none. `unknown`: nothing is reported."""
         states = [pod.containers[name][1] for name in self.names & pod.containers.keys()]
         if not states:
             return ""
@@ -129,7 +129,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class EphemeralJobRules:
-    """Of one EphemeralJob, by its name, through its lives. See `WorkloadRules`."""
+    """Rules of one EphemeralJob, by its name, across deletions and new creations. See `WorkloadRules`."""
 
     shelves = frozenset({JOBS, PODS})
 
@@ -265,7 +265,7 @@ class EphemeralJobRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong, or still to come, although everything has gone well for long."""
+        """Errors, or missing work, that remain after a long time without faults."""
         if not self._jobs:
             return
         job = self._jobs[-1]
@@ -314,13 +314,13 @@ class EphemeralJobRules:
         return list_versions_since(self._pods[uid], reconcile.known.get(PODS, 0))
 
     def _own(self, versions: Sequence[Pod], reconcile: Reconcile, jobs: Sequence[Job]) -> Sequence[Pod]:
-        """Those that may be the present one to a manager that knows what it has put into the pod itself."""
+        """Versions that may be the current one for a manager that knows the containers that it has added itself."""
         if self._given_in.get(versions[0].uid) != reconcile:
             return versions
         return [version for version in versions if any(job.state_in(version) for job in jobs)]
 
     def _surely_meant(self, reconcile: Reconcile, jobs: Sequence[Job]) -> list[Sequence[Pod]]:
-        """Pods that the job is for, whatever the manager takes for the present state."""
+        """Pods that the job selects, for every state that the manager may assume."""
         known = reconcile.known.get(PODS, 0)
         maybe = [
             versions

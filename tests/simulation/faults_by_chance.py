@@ -1,4 +1,4 @@
-"""What goes wrong meanwhile, by chance: the same for every kind.
+"""Random faults: the same for every kind.
 
 random.Random ──▶ faults_by_chance() ──▶ Faults
 
@@ -17,7 +17,8 @@ __all__ = ["faults_by_chance"]
 def faults_by_chance(
     rng: random.Random, length_s: float, *, paths: Sequence[str], watches: Sequence[str]
 ) -> list[Fault]:
-    """What goes wrong in so many seconds: requests by parts of their `paths`, watches of `watches`, managers."""
+    """Random faults of this number of seconds: requests by parts of their `paths`, watches of `watches`,
+    managers."""
     faults: list[Fault] = []
     share = rng.choice(("calm", "calm", "some", "wild"))
 

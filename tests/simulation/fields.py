@@ -1,4 +1,4 @@
-"""Which fields of each kind's spec the seeds set, as its CRD's schema has them.
+"""Fields of each kind's spec that seeds set, compared with the schema of its CRD.
 
     python -m simulation.fields --seeds 2000      for each kind the fields that no seed sets
 
@@ -37,7 +37,7 @@ OF_TEMPLATES = (
 
 
 def fields_of(resource: Resource) -> set[str]:
-    """Paths of all fields of the spec that have none inside; `[]` is each member of a list."""
+    """Paths of all leaf fields of the spec; `[]` is each member of a list."""
     (crd,) = crds_of([resource])
     version = next(version for version in crd["spec"]["versions"] if version["storage"])
     spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -74,7 +74,7 @@ class _Listed(msgspec.Struct):
 
 
 class _Recorder:
-    """A client that keeps what is written; what is read is what was there at the start. There are no pods."""
+    """A client that records writes and serves the objects of the start. There are no pods."""
 
     def __init__(self, objects: Mapping[Resource, Object]) -> None:
         self._objects = objects
@@ -112,7 +112,7 @@ class _NoNodes:
 
 
 def set_by(script: Script) -> dict[Resource, set[str]]:
-    """What a script sets in the specs of its object and of what is beside it: at the start, and by its operations."""
+    """Fields that a script sets in the specs of its objects: at the start, and by its operations."""
     kind = KINDS[script.kind]
     objects: dict[Resource, Object] = {kind.resource: script.object}
     if kind.beside is not None:
@@ -143,7 +143,7 @@ def set_by(script: Script) -> dict[Resource, set[str]]:
 
 
 def never_set(seeds: Iterable[int]) -> dict[Resource, list[str]]:
-    """By resource: fields that no script of these seeds sets, whatever generator makes it."""
+    """By resource: fields that no script of these seeds sets, for all its generators."""
     result: dict[Resource, set[str]] = {}
     for seed in seeds:
         for generator in GENERATORS:
@@ -153,7 +153,7 @@ def never_set(seeds: Iterable[int]) -> dict[Resource, list[str]]:
 
 
 def main() -> int:
-    """0: there is none."""
+    """Exit code 0: every field is set."""
     parser = argparse.ArgumentParser(prog="simulation.fields", description=__doc__)
     parser.add_argument("--seeds", type=int, default=2000, help="of each generator")
     parser.add_argument("--first", type=int, default=0)

@@ -1,9 +1,9 @@
-"""Fields that no generator sets, set by chance: each of them in some scripts, one in eight where it may be.
+"""Further fields that are set randomly, because no generator sets them: each in one of eight possible scripts.
 
-Script ──▶ with_further_fields() ──▶ the same with more fields; the seed decides which
+Script ──▶ with_further_fields() ──▶ the same with more fields, selected by the seed
 
-What is set here must change nothing that the rules judge by, or the rules know it: fields that have no part in a world
-are left out, and tests/simulation/test_fields.py says why.
+The rules must know each field that is set here, or it must not affect them. Fields without a meaning in a simulation
+are left out; tests/simulation/test_fields.py has the reasons.
 """
 
 import random
@@ -49,7 +49,7 @@ TEMPLATE: Values = {
         }
     ],
 }
-"""Of a pod template, in every kind that has one."""
+"""Fields of a pod template, in every kind that has one."""
 
 PRE_DOWNLOAD: Values = {
     "imagePreDownloadParallelism": lambda rng: rng.choice((1, 5)),
@@ -165,4 +165,4 @@ def _set_some(spec: Object, values: Values, rng: random.Random) -> None:
 
 
 _MADE = {"metadata", "inPlaceUpdateStrategy", "injectionStrategy", "updateStrategy"}
-"""What is made where it is not there; nothing is set in what else is not."""
+"""Objects that are created if they are missing; in other missing objects nothing is set."""

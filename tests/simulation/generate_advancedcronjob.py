@@ -1,4 +1,4 @@
-"""A script by chance: an AdvancedCronJob, children that end or do not, clocks that jump, and what else goes wrong.
+"""A random script: an AdvancedCronJob, children that end or do not, clocks that jump, and other faults.
 
 seed ──▶ generate() ──▶ Script
 """

@@ -1,10 +1,10 @@
-"""A script by chance that keeps a manager in the dark just when it matters: CloneSets, in their blind spots.
+"""A random script of a CloneSet in which the manager does not know the current state at critical times.
 
 seed ──▶ generate() ──▶ Script of kind cloneset
 
-What the usual scripts meet rarely happens here all the time: the answer of a write is lost while the watch lags, a
-watch stalls and its history is gone when it comes back, pods recover unseen, claims are reused, a user wants
-another pod gone before the watch has reported the deletion of the first, the workload goes and no watch says so.
+Situations that are rare in the usual scripts are frequent here: the response to a write is lost while the watch lags,
+the history is compacted while a watch stalls, pods recover unobserved, PVCs are reused, a user requests the deletion
+of another pod before the watch has reported the first deletion, no watch reports the deletion of the workload.
 """
 
 import random
@@ -67,7 +67,7 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
 
 
 def _lost_answers(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:
-    """Writes take effect, answers are lost, the watch is late."""
+    """Writes take effect, responses are lost, the watch lags."""
     operation = rng.choice(
         (
             Operation(at, "scale", {"replicas": 8}),
@@ -81,7 +81,7 @@ def _lost_answers(rng: random.Random, at: float) -> tuple[list[Operation], list[
 
 
 def _lost_history(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:
-    """A watch says nothing for minutes; when it is opened again, what was missed is no longer kept."""
+    """A watch stalls for minutes; when it is opened again, the missed history has been compacted."""
     watch = rng.choice(("/pods", "/clonesets"))
     operations = [
         Operation(at, "image", {"tag": 2}),
@@ -92,7 +92,7 @@ def _lost_history(rng: random.Random, at: float) -> tuple[list[Operation], list[
 
 
 def _recovery_unseen(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:
-    """Pods come back into service while the watch lags, and just then some of them are to go, or change."""
+    """Pods become ready while the watch lags, and at the same time some of them must be deleted or updated."""
     change = rng.choice(
         (
             Operation(at + 3.5, "list_to_delete", {"pods": rng.sample(range(8), 3)}),
@@ -108,7 +108,7 @@ def _recovery_unseen(rng: random.Random, at: float) -> tuple[list[Operation], li
 
 
 def _other_victim(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:
-    """A pod is deleted, and before the watch says so another one is to go."""
+    """A pod is deleted, and another one must be deleted before the watch reports it."""
     first, second = rng.sample(range(5), 2)
     operations = [
         Operation(at, "list_to_delete", {"pods": [first]}),
@@ -118,7 +118,7 @@ def _other_victim(rng: random.Random, at: float) -> tuple[list[Operation], list[
 
 
 def _in_order(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:
-    """Nothing goes wrong: rules that faults would excuse bite."""
+    """No faults: the rules that do not apply during faults apply."""
     operations = [
         Operation(at, "mark", {"pod": rng.randrange(8)}),
         Operation(at + 15, "image", {"tag": 2}),
@@ -143,4 +143,4 @@ _RARE: Mapping[int, Callable[[random.Random, float], tuple[list[Operation], list
     5: _gone_owner,
     7: _other_victim,
 }
-"""What has a number of its own, by the rest of the seed."""
+"""Generators of rare scripts, by the remainder of the seed."""

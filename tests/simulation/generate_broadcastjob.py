@@ -1,4 +1,4 @@
-"""A script by chance: a BroadcastJob, nodes that come and go during its run, and what goes wrong meanwhile.
+"""A random script: a BroadcastJob, nodes that join and leave during its run, and faults.
 
 seed ──▶ generate() ──▶ Script
 """

@@ -1,4 +1,4 @@
-"""A script by chance: a CloneSet, what happens to it, and what goes wrong meanwhile.
+"""A random script: a CloneSet, operations on it, and faults.
 
 seed ──▶ generate() ──▶ Script
 
@@ -93,9 +93,8 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
 
 
 def _with_options(seed: int, document: dict[str, Any]) -> dict[str, Any]:
-    """Let some CloneSets wait for the end of terminating pods, and place some successors near their predecessors. The
-    seed's other choices stay what they were.
-    """
+    """Let some CloneSets wait for the end of terminating pods, and place some successors near their
+    predecessors. The other random values of the seed do not change."""
     annotations = {}
     if random.Random(f"options-{seed}").random() < 0.3:
         annotations["pykruise.io/pod-replacement-policy"] = "Failed"
@@ -138,7 +137,7 @@ def _operations(rng: random.Random, length_s: float) -> list[Operation]:
 
 
 def _recovery_unseen(rng: random.Random) -> tuple[list[Operation], list[Fault]]:
-    """Pods come back into service while the watch lags, and just then a user wants some of them gone."""
+    """Pods become ready while the watch lags, and at the same time a user requests the deletion of some of them."""
     at = round(rng.uniform(8, 20), 2)
     pods = rng.sample(range(8), 3)
     operations = [

@@ -1,4 +1,4 @@
-"""A script by chance: a CloneSet that follows a ConfigMap, and users that change, delete and create the ConfigMap.
+"""A random script: a CloneSet that follows a ConfigMap, and users who change, delete and create the ConfigMap.
 
 seed ──▶ generate() ──▶ Script of kind `rollonconfig`
 """

@@ -1,4 +1,4 @@
-"""A script by chance: a workload whose containers are to be started anew, and what goes wrong meanwhile.
+"""A random script: a workload whose containers are recreated, and faults.
 
 seed ──▶ generate() ──▶ Script
 """
@@ -27,7 +27,7 @@ _HOOKS: tuple[dict[str, Any], ...] = (
 )
 _NODES = 3
 _NAMES = 5
-"""Of requests: a name is used again when its request is gone."""
+"""Number of names of requests: a name is used again after its request is deleted."""
 
 
 def generate(seed: int) -> Script:
@@ -75,7 +75,7 @@ def _workload(rng: random.Random, kind: str) -> dict[str, Any]:
 
 
 def _asked(rng: random.Random) -> dict[str, Any]:
-    """What a user asks for."""
+    """A request of a user."""
     names = rng.choice((["main"], ["main"], ["main", "side"], ["main", "side"], ["side", "main"], ["side"]))
     result: dict[str, Any] = {"containers": [{"name": name} for name in names]}
     strategy: dict[str, Any] = {}
@@ -112,7 +112,7 @@ def _operations(rng: random.Random, kind: str, length_s: float) -> list[Operatio
         return f"again-{rng.randrange(_NAMES)}"
 
     def at_once() -> None:
-        """Several for one pod."""
+        """Several requests for one pod."""
         pod = rng.randrange(8)
         at = add("ask", name=name(), pod=pod, **_asked(rng))
         for number in range(rng.choice((1, 2))):
@@ -120,7 +120,7 @@ def _operations(rng: random.Random, kind: str, length_s: float) -> list[Operatio
             chooser.found.append(Operation(round(at + rng.uniform(0, 4) * number, 2), "ask", args))
 
     def unanswered() -> None:
-        """No agent answers for a while, or not before all is healed."""
+        """No agent responds for some time, or before all faults end."""
         at = add("ask", name=name(), pod=rng.randrange(8), **_asked(rng))
         back_at = rng.choice((None, 5.0, 59.0, 70.0))
         for node in range(_NODES):

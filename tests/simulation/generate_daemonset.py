@@ -1,4 +1,4 @@
-"""A script by chance: a DaemonSet, what happens to it and to its nodes, and what goes wrong meanwhile.
+"""A random script: a DaemonSet, operations on it and on its nodes, and faults.
 
 seed ──▶ generate() ──▶ Script
 """

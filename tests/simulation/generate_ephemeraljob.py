@@ -1,4 +1,4 @@
-"""A script by chance: an EphemeralJob, pods that come and go during its run, and what goes wrong meanwhile.
+"""A random script: an EphemeralJob, pods that are created and deleted during its run, and faults.
 
 seed ──▶ generate() ──▶ Script
 """
@@ -65,7 +65,7 @@ def _job(rng: random.Random) -> dict[str, Any]:
 
 
 def _containers(rng: random.Random) -> list[dict[str, Any]]:
-    """One that ends, or two; or one that a person has to leave."""
+    """One container that ends, or two; or one that a person must end."""
     rest = {"imagePullPolicy": "IfNotPresent", "terminationMessagePolicy": "File"}
     containers: list[dict[str, Any]] = [{"name": "look", "image": "tool:1", **rest}]
     if rng.random() < 0.25:

@@ -1,6 +1,6 @@
-"""A script by chance in which leaders come and go while the standbys' watches lag.
+"""A random script in which the leader changes while the standbys' watches lag.
 
-seed ──▶ generate() ──▶ Script of kind handover, with two or three managers that stand for election
+seed ──▶ generate() ──▶ Script of kind handover, with two or three managers that take part in leader election
 seed ──▶ generate_slots() ──▶ Script of kind slots, with two to four managers that share the work
 """
 
@@ -54,7 +54,7 @@ def generate(seed: int) -> Script:
 
 
 def generate_slots(seed: int) -> Script:
-    """The same, of managers that share the work: it is the one that works on the CloneSet that goes."""
+    """The same for managers that share the work: the manager that owns the CloneSet ends."""
     script = generate(seed)
     rng = random.Random(f"slots-{seed}")
     return msgspec.structs.replace(script, kind="slots", shares=True, managers=rng.choice((2, 3, 4)))

@@ -1,4 +1,4 @@
-"""A script by chance: an ImageListPullJob whose images and template change while its ImagePullJobs pull.
+"""A random script: an ImageListPullJob whose images and template change while its ImagePullJobs pull.
 
 seed ──▶ generate() ──▶ Script
 """

@@ -1,9 +1,9 @@
-"""A script by chance: an ImagePullJob, nodes that come and go while they pull, images that fail, and further faults.
+"""A random script: an ImagePullJob, nodes that join and leave while they pull, images that fail, and faults.
 
 seed ──▶ generate() ──▶ Script
 
-Jobs come a little later than nodes: one that selects none is complete at once. Some scripts are long, for nodes that
-are silent for ten minutes and for entries that go after their time.
+Jobs are created a little later than nodes, because a job that selects no node is complete immediately. Some scripts
+are long, for nodes that are silent for ten minutes and for entries that expire.
 """
 
 import random
@@ -42,7 +42,7 @@ def generate(seed: int) -> Script:
 
 
 def pull_spec(rng: random.Random) -> dict[str, Any]:
-    """Where and how, without what is pulled."""
+    """The spec without the images."""
     completion: dict[str, Any] = {"type": rng.choice(("Always", "Always", "Always", "Never"))}
     timeout_s = rng.choice((2, 10, 60))
     if completion["type"] == "Always":
@@ -80,7 +80,7 @@ def _labels(rng: random.Random, key: str) -> dict[str, Any]:
 
 
 def pull_operations(rng: random.Random, chooser: Chooser, document: dict[str, Any]) -> float:
-    """What happens to nodes, pods and images while they are pulled. Returns when the job is created."""
+    """Operations on nodes, pods and images during the pulls. Returns the time at which the job is created."""
     add, operations = chooser.add, chooser.found
     created_at = rng.choice((0.5, 3.0, 3.0, 3.0, 10.0))
     operations.append(Operation(created_at, "create_set"))

@@ -1,8 +1,8 @@
-"""A script by chance: a StatefulSet whose pods come back to where they were, and what goes wrong meanwhile.
+"""A random script: a StatefulSet whose pods return to their nodes, and faults.
 
 seed ──▶ generate() ──▶ Script
 
-A zone never loses its last node, for its pods could not come back: the first two nodes keep their labels.
+A zone never loses its last node, because its pods could not return: the first two nodes keep their labels.
 """
 
 import random
@@ -78,7 +78,7 @@ def _statefulset(rng: random.Random) -> dict[str, Any]:
 
 
 def _topology(rng: random.Random) -> dict[str, Any]:
-    """What is remembered."""
+    """The recorded node labels."""
     topology: dict[str, Any] = {}
     if rng.random() < 0.7:
         topology["requiredPersistentTopology"] = {"keys": rng.choice(([POOL], [POOL], [POOL, "sim/none"]))}
@@ -91,7 +91,7 @@ def _topology(rng: random.Random) -> dict[str, Any]:
 
 
 def _asked(rng: random.Random) -> dict[str, Any]:
-    """Annotations by which a StatefulSet asks for it."""
+    """Annotations with which a StatefulSet requests a PersistentPodState."""
     return {
         "kruise.io/required-persistent-topology": rng.choice((None, POOL, f"{POOL}, sim/none,")),
         "kruise.io/preferred-persistent-topology": rng.choice((None, HOST, f"{HOST},{POOL}")),

@@ -1,8 +1,9 @@
-"""A script by chance: a CloneSet whose pods are probed for markers, and what goes wrong meanwhile.
+"""A random script: a CloneSet whose pods are probed for markers, and faults.
 
 seed ──▶ generate() ──▶ Script
 
-Markers have keys of their own: what two make of one label is not said. One marker's name ends with another's.
+Each marker has its own keys, because the result of two markers for one label is not specified. The name of one marker
+ends with the name of another.
 """
 
 import random
@@ -77,7 +78,7 @@ def _marker(rng: random.Random, name: str) -> dict[str, Any]:
 
 
 def _probes(rng: random.Random, marker: str) -> list[dict[str, Any]]:
-    """One, or two."""
+    """One probe, or two."""
     probes = [_probe(rng, marker, name) for name in rng.sample(_NAMES, rng.choice((1, 1, 2)))]
     if len(probes) > 1 and probes[0].get("podConditionType") == probes[1].get("podConditionType"):
         probes.pop()
@@ -110,7 +111,7 @@ def _policy(rng: random.Random, key: str, state: str) -> dict[str, Any]:
 
 
 def _check(rng: random.Random) -> dict[str, Any]:
-    """How a container is looked at."""
+    """The check of a container."""
     headers = [{"name": "Accept", "value": "text/plain"}]
     port = rng.choice((80, "web", "web", "8081", "none"))
     result: dict[str, Any] = dict(

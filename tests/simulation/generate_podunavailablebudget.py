@@ -1,5 +1,5 @@
-"""A script by chance: a CloneSet, StatefulSet or DaemonSet whose pods a PodUnavailableBudget guards, and what takes
-pods out of service meanwhile: deletions, evictions, drains, updates, node losses, all at once.
+"""A random script: a CloneSet, StatefulSet or DaemonSet with a PodUnavailableBudget, and operations that take pods out
+of service at the same time: deletions, evictions, drains, updates, node losses.
 
 seed ──▶ generate() ──▶ Script
 """
@@ -67,7 +67,7 @@ def generate(seed: int) -> Script:
 
 
 def _workload(rng: random.Random, kind: str) -> dict[str, Any]:
-    """One whose own limits are wider than the budget."""
+    """A workload whose own limits are higher than the budget."""
     wide = rng.choice((2, "50%", "100%"))
     pod: dict[str, Any] = {"containers": [{"name": "main", "image": "app:1"}]}
     spec: dict[str, Any] = {"selector": {"matchLabels": {"app": "web"}}}
@@ -88,7 +88,7 @@ def _workload(rng: random.Random, kind: str) -> dict[str, Any]:
 
 
 def _with_options(seed: int, workload: dict[str, Any]) -> None:
-    """Some CloneSets create successors before evictions. The seed's other choices stay what they were."""
+    """Some CloneSets create successors before evictions. The other random values of the seed do not change."""
     rng = random.Random(f"options-{seed}")
     if workload["kind"] == "CloneSet" and rng.random() < 0.4:
         surge = rng.choice(("1", "2", "50%"))
@@ -136,8 +136,8 @@ def _operations(rng: random.Random, length_s: float, *, kind: str) -> list[Opera
 
 
 def _unseen(rng: random.Random) -> tuple[list[Operation], list[Fault]]:
-    """In every eighth script: pods go while the watch of pods hangs, and others are to go when their records have run
-    out."""
+    """In every eighth script: pods are deleted while the watch of pods hangs, and others must be deleted after
+    their records have expired."""
     if rng.random() >= 1 / 8:
         return [], []
     at = rng.uniform(20, 60)
@@ -168,7 +168,7 @@ def _rush(rng: random.Random) -> list[Operation]:
 
 
 def _all_at_once(rng: random.Random) -> list[Operation]:
-    """Deletes all pods, again and again: each request finds the status of an earlier one or of the controller."""
+    """Deletes all pods repeatedly: each request finds the status of an earlier request or of the controller."""
     return [
         Operation(round(at + rng.uniform(0, 0.3), 2), rng.choice(("delete_pod", "evict")), {"pod": pod})
         for at in (12, 32, 52, 72, 92, 112)

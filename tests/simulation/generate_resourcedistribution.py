@@ -1,4 +1,4 @@
-"""A script by chance: a ResourceDistribution, namespaces that come, go and change, and users who touch its copies.
+"""A random script: a ResourceDistribution, namespaces that are created, changed and deleted, and changes of its copies.
 
 seed ──▶ generate() ──▶ Script
 """
@@ -58,7 +58,7 @@ def _resource(rng: random.Random) -> dict[str, Any]:
 
 
 def _further(rng: random.Random, kind: str) -> dict[str, Any]:
-    """What one kind has and the other has not."""
+    """Fields of only one of the two kinds."""
     if kind == "ConfigMap":
         return {"binaryData": {"c": "AAAA"}} if rng.random() < 0.2 else {}
     return rng.choice(({}, {}, {"stringData": {"text": "plain"}}, {"type": rng.choice(_TYPES)}))
@@ -78,7 +78,7 @@ def _labels(rng: random.Random) -> dict[str, str]:
 
 
 def _targets(rng: random.Random) -> dict[str, Any]:
-    """In a merge patch also: what is not said is taken away."""
+    """Targets, also as a merge patch, which removes all other fields."""
     result: dict[str, Any] = dict.fromkeys(("allNamespaces", "includedNamespaces", "namespaceSelector"))
     names = _NAMESPACES[:6] + _SYSTEM
     ways = rng.choice((("all",), ("names",), ("labels",), ("labels",), ("names", "labels"), ()))

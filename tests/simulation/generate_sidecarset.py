@@ -1,4 +1,4 @@
-"""A script by chance: a CloneSet whose pods get the sidecars of a SidecarSet, and what goes wrong meanwhile.
+"""A random script: a CloneSet whose pods get the sidecars of a SidecarSet, and faults.
 
 seed ──▶ generate() ──▶ Script
 """
@@ -12,6 +12,10 @@ from simulation.script import Operation, Script
 
 __all__ = ["generate"]
 
+FIRST = 500
+"""Seed from which on SidecarSets have annotations for pods."""
+ROLLS = "pykruise.io/roll-on-pod-metadata"
+
 _PATHS = ("/pods", "/pods", "/sidecarsets", "/sidecarsets", "/controllerrevisions", "")
 _WATCHES = ("/pods", "/pods", "/sidecarsets", "/sidecarsets", "/controllerrevisions")
 
@@ -21,6 +25,7 @@ def generate(seed: int) -> Script:
     rng = random.Random(f"sidecarset-{seed}")
     length_s = rng.choice((20.0, 60.0, 180.0))
     beside = _sidecarset(rng)
+    beside, metadata = _with_metadata(seed, beside, length_s)
     canary = _canary_operations(seed, length_s)
     operations = _operations(rng, length_s, has_selector="selector" in beside["spec"]["updateStrategy"])
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
@@ -31,7 +36,7 @@ def generate(seed: int) -> Script:
         object=_cloneset(rng),
         beside=beside,
         nodes=rng.choice((2, 3)),
-        operations=[*operations, *canary],
+        operations=[*operations, *canary, *metadata],
         faults=faults,
     )
 
@@ -72,6 +77,36 @@ def _sidecarset(rng: random.Random) -> dict[str, Any]:
         "updateStrategy": strategy,
     }
     return kruise_object("SidecarSet", spec, name="log")
+
+
+def _with_metadata(
+    seed: int, beside: dict[str, Any], length_s: float
+) -> tuple[dict[str, Any], list[Operation]]:
+    """Give some SidecarSets annotations for pods that change, most of them with the option for running pods. Seeds
+    below FIRST, by which broken rules are known, stay as they are.
+    """
+    rng = random.Random(f"metadata-{seed}")
+    if seed < FIRST or rng.random() > 0.4:
+        return beside, []
+    spec = {**beside["spec"], "patchPodMetadata": _level(0)}
+    metadata = dict(beside["metadata"])
+    if rng.random() < 0.8:
+        metadata["annotations"] = {ROLLS: "true"}
+    operations = [
+        Operation(
+            round(rng.uniform(1, length_s + 5), 2), "remember", {"patchPodMetadata": _level(rng.randrange(4))}
+        )
+        for _ in range(rng.choice((1, 2, 4)))
+    ]
+    if rng.random() < 0.3:
+        value = rng.choice(("true", "false", None))
+        at = round(rng.uniform(1, length_s), 2)
+        operations.append(Operation(at, "note_beside", {"annotations": {ROLLS: value}}))
+    return {**beside, "metadata": metadata, "spec": spec}, operations
+
+
+def _level(value: int) -> list[dict[str, Any]]:
+    return [{"annotations": {"sim/level": str(value)}, "patchPolicy": "Overwrite"}]
 
 
 def _canary_operations(seed: int, length_s: float) -> list[Operation]:

@@ -1,4 +1,4 @@
-"""A script by chance: an Advanced StatefulSet, what happens to it, and what goes wrong meanwhile.
+"""A random script: an Advanced StatefulSet, operations on it, and faults.
 
 seed ──▶ generate() ──▶ Script
 """
@@ -30,6 +30,7 @@ def generate(seed: int) -> Script:
     """The script of this seed, always the same."""
     rng = random.Random(f"statefulset-{seed}")
     document, further = _with_options(seed, _statefulset(rng))
+    further = [*further, *_ignore_nodes(seed, document)]
     length_s = rng.choice((20.0, 60.0, 180.0))
     operations = [*further, *_operations(rng, document, length_s)]
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
@@ -45,9 +46,8 @@ def generate(seed: int) -> Script:
 
 
 def _with_options(seed: int, document: dict[str, Any]) -> tuple[dict[str, Any], list[Operation]]:
-    """Some sets replace pods that have never been ready, and their revisions often are faulty. The seed's other choices
-    stay what they were.
-    """
+    """Some sets replace pods that have never been ready, and their revisions often are faulty. The other random
+    values of the seed do not change."""
     rng = random.Random(f"options-{seed}")
     if rng.random() > 0.3:
         return document, []
@@ -63,6 +63,18 @@ def _with_options(seed: int, document: dict[str, Any]) -> tuple[dict[str, Any], 
     faulty = Operation(0.0, "bad_image", {"tag": 1, "how": rng.choice(("never ready", "pull", "crash"))})
     corrected = Operation(round(rng.uniform(1, 30), 2), "image", {"tag": 2})
     return document, [faulty, corrected] if rng.random() < 0.7 else []
+
+
+def _ignore_nodes(seed: int, document: dict[str, Any]) -> list[Operation]:
+    """Some parallel sets leave nodes out of service out of maxUnavailable, and update while nodes are cordoned."""
+    rng = random.Random(f"nodes-{seed}")
+    if rng.random() > 0.3 or document["spec"]["podManagementPolicy"] != "Parallel":
+        return []
+    annotations = document["metadata"].setdefault("annotations", {})
+    annotations["pykruise.io/ignore-unavailable-nodes"] = rng.choice(("0", "1", "1", "2", "34%"))
+    at = round(rng.uniform(5, 15), 2)
+    drained = [Operation(at, "drain", {"node": node}) for node in rng.sample(range(4), rng.choice((1, 2)))]
+    return [*drained, Operation(round(at + rng.uniform(0, 3), 2), "image", {"tag": 2})]
 
 
 def _statefulset(rng: random.Random) -> dict[str, Any]:

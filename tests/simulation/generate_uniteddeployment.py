@@ -1,4 +1,4 @@
-"""A script by chance: a UnitedDeployment that divides CloneSets among zones, and what goes wrong meanwhile.
+"""A random script: a UnitedDeployment that divides replicas among zones, and faults.
 
 seed ──▶ generate() ──▶ Script
 """
@@ -130,7 +130,7 @@ def _outage(rng: random.Random, nodes: int) -> list[Operation]:
 
 
 def _changed(rng: random.Random, subsets: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One subset less, or one more, or other bounds."""
+    """One subset is removed or added, or bounds change."""
     result = [dict(subset) for subset in subsets]
     match rng.randrange(3):
         case 0 if len(result) > 2:

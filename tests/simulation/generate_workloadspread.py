@@ -1,4 +1,4 @@
-"""A script by chance: a CloneSet whose pods a WorkloadSpread spreads over zones, and what goes wrong meanwhile.
+"""A random script: a CloneSet whose pods a WorkloadSpread spreads over zones, and faults.
 
 seed ──▶ generate() ──▶ Script
 """
@@ -126,7 +126,8 @@ def _operations(rng: random.Random, length_s: float, *, nodes: int) -> list[Oper
 
 
 def _rush(rng: random.Random) -> list[Operation]:
-    """Many pods come and go at once: admission and controller write the status at the same time."""
+    """Many pods are created and deleted at the same time: admission and controller write the status
+    concurrently."""
     at = rng.uniform(5, 15)
     operations: list[Operation] = []
     for _ in range(rng.choice((2, 4, 8))):

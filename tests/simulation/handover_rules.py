@@ -1,7 +1,7 @@
-"""What holds for a CloneSet while leaders follow each other: never a pod too many, whichever of them lags behind.
+"""Rules of a CloneSet while the leader changes: never a surplus pod, even if a manager's caches lag.
 
-Other rules ask what a manager could know. Here that is no excuse: a new leader waits until it knows what the one before
-it has written (kube/election/takeover.py).
+Other rules consider what a manager could know. These do not, because a new leader waits until it knows the writes of
+the previous leader (kube/election/takeover.py).
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ __all__ = ["HandOverRules"]
 
 
 class HandOverRules(CloneSetRules):
-    """The rules of CloneSets, and an absolute bound: of scripts that scale and update, nothing else."""
+    """The rules of CloneSets, and an absolute limit, for scripts that only scale and update."""
 
     _most = 0
 

@@ -1,12 +1,11 @@
-"""What holds for a BroadcastJob at every commit, whatever happens around it.
+"""Rules of a BroadcastJob for every commit.
 
 Commit ──▶ JobRules.on_commit() ──▶ Violations          at the end ──▶ JobRules.at_rest() ──▶ Violations
 
-Rules are those of the specification, written down a second time; rules.py says how what a manager could know is taken
-into account.
+The rules are those of the specification, implemented independently; rules.py describes how they consider what a
+manager could know.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from pykruise.runtime.kstatus import Conditions, split_kstatus
 from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 from simulation.rules import PODS, Violation, number
+from simulation.versions import versions_since
 
 __all__ = ["JobRules"]
 
@@ -56,7 +56,7 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it is over, and what runs has to end."""
+        """Whether it has ended, and running pods must end."""
         return "Failed" in self.conditions
 
     @property
@@ -65,14 +65,14 @@ class Job(msgspec.Struct, frozen=True):
         return self.has_failed or (self.ends and "Complete" in self.conditions)
 
     def limit(self, nodes: int) -> int:
-        """How many pods may be active, if so many nodes are desired."""
+        """Maximum number of active pods, for this number of desired nodes."""
         if self.parallelism is None:
             return 1 << 31
         text = self.parallelism
         return number(f"{text.rstrip('%')}%" if isinstance(text, str) else text, nodes, up=True)
 
     def is_failing(self, pod: Version) -> bool:
-        """Whether a pod that goes on counts as failed."""
+        """Whether a running pod counts as failed."""
         return self.restarts_pods and pod.is_active and pod.restarts > self.restart_limit
 
 
@@ -106,16 +106,16 @@ class Node(msgspec.Struct, frozen=True):
     revision: int
     is_there: bool
     is_open: bool
-    """Neither cordoned nor with a taint: no pod here tolerates any."""
+    """Neither cordoned nor tainted, because no pod here tolerates a taint."""
     pool: str
 
     def fits(self, job: Job) -> bool:
-        """Whether it is to run a pod."""
+        """Whether the node should run a pod."""
         return self.is_there and self.is_open and job.pool in ("", self.pool)
 
 
 class JobRules:
-    """Of one BroadcastJob, by its name, through its lives. See `WorkloadRules`."""
+    """Rules of one BroadcastJob, by its name, across deletions and new creations. See `WorkloadRules`."""
 
     shelves = frozenset({JOBS, PODS, NODES})
 
@@ -128,7 +128,7 @@ class JobRules:
         self._jobs: list[Job] = []
         self._gone_at = 0
         self._made_in: dict[str, Reconcile] = {}
-        """By the uid of a pod: in which reconcile of a manager it was made."""
+        """By the uid of a pod: the reconcile of a manager that created it."""
         self._nodes: dict[str, list[Node]] = {}
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:
@@ -296,7 +296,7 @@ class JobRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong, or still to come, although everything has gone well for long."""
+        """Errors, or missing work, that remain after a long time without faults."""
         if not self._jobs:
             return
         job = self._jobs[-1]
@@ -366,11 +366,10 @@ class JobRules:
     def _jobs_since(self, known: int) -> list[Job]:
         if self._gone_at > self._jobs[-1].revision and self._gone_at <= known:
             return []
-        return self._jobs[max(0, bisect_right(self._jobs, known, key=lambda job: job.revision) - 1) :]
+        return versions_since(self._jobs, known)
 
     def _nodes_since(self, name: str, known: int) -> list[Node]:
-        versions = self._nodes.get(name, [])
-        return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
+        return versions_since(self._nodes.get(name, []), known)
 
     def _believed(self, reconcile: Reconcile) -> Iterator[list[Version]]:
         """Of each pod that the manager may believe to be the job's: the versions that it may take for the present."""
@@ -380,7 +379,7 @@ class JobRules:
                 yield versions
 
     def _surely(self, reconcile: Reconcile) -> Iterator[list[Version]]:
-        """The same of those that it has to know, and that are surely there."""
+        """The same for nodes that it must know, and that certainly exist."""
         for versions in self._believed(reconcile):
             first = self.pods.created_at(versions[0].uid)
             # What another manager made since, or this one while this write was on its way, it need not know.

@@ -1,4 +1,4 @@
-"""The kinds that the simulator plays: one line each.
+"""The kinds that can be simulated: one line each.
 
 Script.kind ──▶ KINDS ──▶ SimulatedKind: resource, rules; seed ──▶ generate() by GENERATORS ──▶ Script
 """
@@ -90,22 +90,22 @@ Rules = (
 
 
 class SimulatedKind(msgspec.Struct, frozen=True):
-    """What a kind brings to the simulator."""
+    """The part of a kind in the simulation."""
 
     resource: Resource
     """Of the workload that scripts are about."""
     rules: Callable[..., Rules]
     """Called with namespace, name, start, skew_s and is_calm."""
     beside: Resource | None = None
-    """Of what is about its pods, whose controller and webhooks run too."""
+    """The kind that acts on its pods, whose controller and webhooks run too."""
     makes: tuple[Resource, ...] = ()
-    """What it makes that goes with it; controllers of our kinds among them run too."""
+    """Kinds of its children; the controllers of pykruise's kinds among them run too."""
     gates: Gates = Gates()
     """Of the manager and the webhooks."""
     flags: Mapping[str, Any] = {}
     """Of the manager."""
     is_made_by_script: bool = False
-    """An operation of the script creates the object: there has to be something before it."""
+    """An operation of the script creates the object, because other objects must exist before."""
 
 
 def _guarded(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) -> SimulatedKind:
@@ -120,7 +120,7 @@ def _guarded(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) ->
 
 
 def _recreated(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) -> SimulatedKind:
-    """A workload whose containers are started anew by request."""
+    """A workload whose containers are recreated by request."""
     rules = partial(Together, workload, resource.kind.lower(), RecreationRules)
     return SimulatedKind(resource, rules, beside=CONTAINER_RECREATE_REQUESTS)
 
@@ -158,7 +158,10 @@ KINDS: Mapping[str, SimulatedKind] = {
     ),
     "uniteddeployment": SimulatedKind(UNITED_DEPLOYMENTS, UnitedDeploymentRules, makes=(CLONE_SETS,)),
     "sidecarset": SimulatedKind(
-        CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SidecarRules), beside=SIDECAR_SETS
+        CLONE_SETS,
+        partial(Together, CloneSetRules, "cloneset", SidecarRules),
+        beside=SIDECAR_SETS,
+        gates=Gates.of(SidecarSetPatchPodMetadataDefaultsAllowed=True),
     ),
     "persistentpodstate": SimulatedKind(
         ADVANCED_STATEFUL_SETS,
@@ -211,8 +214,8 @@ PLAIN = 500
 
 
 def generate(seed: int, generator: str = "cloneset") -> Script:
-    """The script of this seed. From seed 500 on further fields are set, and every other manager reads what it hears
-    of pods in portions."""
+    """The script of this seed. From seed 500 on further fields are set, and every second manager decodes events
+    of pods in batches."""
     script = GENERATORS[generator](seed)
     if seed < PLAIN:
         return script

@@ -1,6 +1,6 @@
-"""The product with something changed, for as long as a block runs.
+"""A change of the product while a block runs.
 
-Change ──▶ mutated() ──▶ patched in, and out again
+Change ──▶ mutated() ──▶ applied, and reverted at the end of the block
 """
 
 from collections.abc import Callable, Iterator
@@ -14,11 +14,11 @@ from pykruise.runtime import named_objects as named
 __all__ = ["Change", "always", "mutated", "trusts_the_cache"]
 
 Change = tuple[Any, str, Any]
-"""Where, which name, and a function that makes of what stands there what stands there instead."""
+"""The object, the name, and a function that returns the replacement of the value."""
 
 
 def always(value: Any) -> Callable[[Any], Any]:
-    """A function that returns this, whatever it is given."""
+    """A function that always returns this value."""
     return lambda _original: lambda *_args, **_kwargs: value
 
 
@@ -30,7 +30,7 @@ def _never_asks(_original: Any) -> Any:
 
 
 trusts_the_cache: Change = (named, "_ask", _never_asks)
-"""What is named and not in a cache is gone."""
+"""A named object that is not in a cache counts as deleted."""
 
 
 @contextmanager

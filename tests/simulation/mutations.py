@@ -1,9 +1,9 @@
-"""Does the simulator notice? Rules of the product are broken on purpose, and each has to be caught.
+"""Mutations: the product is broken on purpose, and the simulation must detect each mutation.
 
-    make simulate-mutations               each within 500 seeds; exit code 1 if one is not
+    make simulate-mutations               at most 500 seeds for each; exit code 1 if one is not detected
     python -m simulation.mutations --only "tombstones are ignored"
 
-Mutation ──▶ patched in ──▶ seeds, until a rule is broken ──▶ patched out
+Mutation ──▶ applied ──▶ seeds, until a rule is broken ──▶ reverted
 """
 
 import argparse
@@ -47,7 +47,7 @@ from pykruise.kube.cache import cache, reflector
 from pykruise.kube.election import takeover as hand_over
 from pykruise.kube.errors import KubeError
 from pykruise.kube.values.int_or_percent import Rounding
-from pykruise.plans import in_place, phases, pod_writes
+from pykruise.plans import in_place, nodes_out_of_service, phases, pod_writes
 from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.view import decoding
 from pykruise.pods.workload.ordinals import Reserved
@@ -105,7 +105,7 @@ def _round(rounding: Rounding) -> Callable[[Any], Any]:
 
 
 def _write_once(_original: Any) -> Any:
-    """A lost answer is taken for a failure, and the next plan begins without knowing."""
+    """A lost response counts as a failure, and the next plan begins without knowing the result."""
 
     async def write(self: Any, action: Any, *, priority: int) -> None:
         try:
@@ -143,7 +143,7 @@ def _terminating_is_ignored(original: Any) -> Any:
 
 
 def _tombless(_original: Any) -> Any:
-    """The answer to a DELETE does not count; only the watch does."""
+    """The response to a DELETE does not count; only the watch does."""
     return lambda *_args, **_kwargs: None
 
 
@@ -294,7 +294,11 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
         (daemon_working_set.DaemonSetWorkingSet, "is_available", always(True)),
     ),
     "DaemonSet: one node more than the option says is left out": (
-        (daemon_left_out, "resolve", lambda original: lambda *args, **kwargs: original(*args, **kwargs) + 1),
+        (
+            nodes_out_of_service,
+            "resolve",
+            lambda original: lambda *args, **kwargs: original(*args, **kwargs) + 1,
+        ),
     ),
     "DaemonSet: nodes in service are left out": (
         (daemon_left_out, "explain_unavailable_node", always("is not ready")),
@@ -325,6 +329,16 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
     ),
     "StatefulSet: one additional pod may be unavailable": (
         _set_limits(max_unavailable=lambda limits: limits.max_unavailable + 1),
+    ),
+    "StatefulSet: nodes in service are left out": (
+        (nodes_out_of_service, "_explain_node", always("is not ready")),
+    ),
+    "StatefulSet: one node more than the option says is left out": (
+        (
+            nodes_out_of_service,
+            "resolve",
+            lambda original: lambda *args, **kwargs: original(*args, **kwargs) + 1,
+        ),
     ),
     "StatefulSet: scaleStrategy.maxUnavailable is ignored": (
         _set_limits(scale_max_unavailable=lambda _limits: None),
@@ -453,9 +467,9 @@ def generator_of(name: str) -> str:
 def caught_by(
     changes: tuple[Change, ...], *, generator: str = "cloneset", most_seeds: int = MOST_SEEDS
 ) -> tuple[str, str] | None:
-    """What fails first, and the rule that is broken: a seed, or else a script of `found/`; None: the mutation survives.
+    """The first failing script (a seed, or a script of `found/`), and the broken rule; None: no rule detects it.
 
-    A mutation that does not run at all raises: that is no rule that noticed.
+    Raises an error if the code of the mutation does not run, because then no rule has detected it.
     """
     scripts = chain(
         ((str(seed), generate(seed, generator)) for seed in range(most_seeds)),

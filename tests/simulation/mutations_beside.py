@@ -1,4 +1,4 @@
-"""Rules of WorkloadSpread, SidecarSet and PodUnavailableBudget that are broken on purpose; see mutations.py."""
+"""Mutations of WorkloadSpread, SidecarSet and PodUnavailableBudget; see mutations.py."""
 
 from typing import Any
 
@@ -137,6 +137,12 @@ SIDECARSET: dict[str, tuple[Change, ...]] = {
         ),
     ),
     "SidecarSet: a pod counts as upgraded immediately": ((sidecar_managed, "is_consistent", always(True)),),
+    "SidecarSet: annotations of running pods change without the option": (
+        (sidecar_managed, "rolls_on_metadata", always(True)),
+    ),
+    "SidecarSet: a pod with older annotations counts as upgraded": (
+        (sidecar_managed, "find_outdated", always({})),
+    ),
     "SidecarSet: the update selector is ignored": ((sidecar_plan, "choose", _for_all_pods),),
     "SidecarSet: the pod's own containers are also changed": ((sidecar_plan, "upgrade_patch", _with_app),),
     "SidecarSet: pods are upgraded although more than images changed": (

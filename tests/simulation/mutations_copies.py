@@ -1,4 +1,4 @@
-"""Rules of ResourceDistributions that are broken on purpose; mutations.py looks whether the simulator notices."""
+"""Mutations of ResourceDistributions; see mutations.py."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ def _as_if(**fields: Any) -> Callable[[Any], Any]:
 
 
 async def _as_wanted(distribution: Any, read: Any, known: Any) -> dict[str, str]:
-    """Nothing is read: each copy is taken for what it should be."""
+    """Nothing is read: each copy is assumed to be correct."""
     known.read = {
         copy.namespace: replace(copy, content=distribution.content)
         for copy in snapshot._copies(distribution, read)
@@ -55,7 +55,7 @@ def _as_written(original: Any) -> Any:
 
 
 def _held_by_any(original: Any) -> Any:
-    """As it was once: the last failure counts, whatever it was that failed."""
+    """An earlier behaviour: the last failure counts, for any type of write."""
 
     def is_held(name: Any, condition: Any, world: Any, verdicts: Any) -> Any:
         failed = world.failed.get(name)

@@ -1,4 +1,4 @@
-"""Rules of images that are pulled ahead, broken on purpose; see mutations.py."""
+"""Mutations of ImagePullJobs and ImageListPullJobs; see mutations.py."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ def _list_policy(change: Callable[[JobPolicy], JobPolicy]) -> Change:
 
 
 def _by_any_answer(original: Any) -> Any:
-    """What a node said of an older entry counts."""
+    """The result of a node for an older entry counts."""
 
     def state_of(node: Any, job: Any, image: Any) -> TargetState:
         state: TargetState = original(node, job, image)

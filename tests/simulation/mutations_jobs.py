@@ -1,4 +1,4 @@
-"""Rules of jobs that are broken on purpose; mutations.py looks whether the simulator notices."""
+"""Mutations of jobs; see mutations.py."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ def _policy(change: Callable[[JobPolicy], JobPolicy]) -> Change:
 
 
 def _afterwards(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function that changes what the original returns."""
+    """A function that changes the result of the original."""
     return lambda original: lambda *args, **given: change(original(*args, **given))
 
 
@@ -48,7 +48,7 @@ def _never_failing(original: Any) -> Any:
 
 
 def _finished_again(original: Any) -> Any:
-    """A pod that has succeeded counts as one that is to be started."""
+    """A succeeded pod counts as a pod that must be started."""
 
     def state_of(pod: Any, **given: Any) -> TargetState:
         state: TargetState = original(pod, **given)
@@ -188,7 +188,7 @@ ADVANCEDCRONJOB: dict[str, tuple[Change, ...]] = {
 
 
 def _only_first(original: Any) -> Any:
-    """Of the containers one is put in."""
+    """Only the first container is added."""
     return property(lambda job: original.fget(job)[:1])
 
 
@@ -201,7 +201,7 @@ def _never_over(original: Any) -> Any:
 
 
 def _alike(*fields: str) -> Callable[[Any], Any]:
-    """Only these fields of a pod are looked at."""
+    """Only these fields of a pod are compared."""
     return lambda _original: (
         lambda old, new: all(getattr(old, field) == getattr(new, field) for field in fields)
     )

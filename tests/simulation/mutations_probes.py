@@ -1,4 +1,4 @@
-"""Rules of PodProbeMarkers and NodePodProbes that are broken on purpose; see mutations.py."""
+"""Mutations of PodProbeMarkers and NodePodProbes; see mutations.py."""
 
 from collections.abc import Callable
 from typing import Any
@@ -45,7 +45,7 @@ def _all_stay(original: Any) -> Any:
 
 
 def _by_ending(original: Any) -> Any:
-    """Markers whose names end alike are one."""
+    """Markers with the same end of the name count as one."""
     return lambda name: (original(name)[0].removeprefix("x"), original(name)[1])
 
 

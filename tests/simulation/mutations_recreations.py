@@ -1,4 +1,4 @@
-"""Rules of ContainerRecreateRequests that are broken on purpose; see mutations.py."""
+"""Mutations of ContainerRecreateRequests; see mutations.py."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +36,7 @@ def _never_ends(message: str) -> Change:
 
 
 def _with_spec(**fields: Any) -> Change:
-    """The manager's plans as if requests asked for this."""
+    """The manager's plans as if requests had this spec."""
 
     def changed(original: Any) -> Any:
         def planned(snapshot: Any) -> Any:
@@ -58,7 +58,7 @@ def _any_pod_of_the_name(_original: Any) -> Any:
 
 
 def _turns_with(change: Callable[[dict[str, Any]], None]) -> Change:
-    """The agent's turns as if requests said this."""
+    """The agent's steps as if requests had these values."""
 
     def changed(original: Any) -> Any:
         def advance(request: Any, containers: Any, now: float) -> Any:

@@ -1,4 +1,4 @@
-"""Rules of PersistentPodState that are broken on purpose; see mutations.py."""
+"""Mutations of PersistentPodStates; see mutations.py."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ def _without_workload(original: Any) -> Any:
 
 
 def _stays_if(is_kept: Callable[[Any, Any], bool]) -> Change:
-    """What is recorded stays for pods of which this says so, by the record and what it is to become."""
+    """Records are kept for pods for which this function returns true, with the old and the new record."""
 
     def changed(original: Any) -> Any:
         def recorded(state: Any, *args: Any) -> Any:

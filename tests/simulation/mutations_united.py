@@ -1,4 +1,4 @@
-"""Rules of UnitedDeployment that are broken on purpose; see mutations.py."""
+"""Mutations of UnitedDeployments; see mutations.py."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ replace = msgspec.structs.replace
 
 
 def _grows_first(original: Any) -> Any:
-    """What grows is written before what shrinks."""
+    """Workloads that grow are written before those that shrink."""
 
     def stages(*args: Any) -> Any:
         result = original(*args)
@@ -79,4 +79,4 @@ UNITEDDEPLOYMENT: dict[str, tuple[Change, ...]] = {
         (plan, "plan_adoption", lambda _original: lambda *_args: []),
     ),
 }
-"""By name: what is changed. Found by scripts of the kind `uniteddeployment`."""
+"""Changes by name. Scripts of the kind `uniteddeployment` detect them."""

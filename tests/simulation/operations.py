@@ -1,8 +1,8 @@
-"""What users, other controllers and machines do to a simulated cluster.
+"""Operations of users, other controllers and machines on a simulated cluster.
 
 Operation of a script ──▶ Operations.do() ──▶ requests by `user`, or changes of nodes and kubelets
 
-An operation that makes no sense any more (no such pod, no such object, refused by admission) is passed over.
+An operation that is no longer possible (no such pod or object, rejected by admission) is skipped.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ __all__ = ["Operations"]
 Object = dict[str, Any]
 
 AGAIN_S = 5.0
-"""How often a client tries again what was refused."""
+"""Seconds between a client's retries of a rejected request."""
 REFUSED_AT_MOST = 12
-"""So many times a removal of a released pod is tried: a minute long, and all is healed meanwhile."""
+"""Number of tries to remove a released pod: for a minute, in which all faults end."""
 
 
 class Operations(
@@ -46,7 +46,7 @@ class Operations(
 ):
     """Operations on one cluster, with the user's client. `first`: the workload as it was created at the start.
 
-    `beside`: what is there beside it, with its resource; None: nothing is.
+    `beside`: the object that acts on its pods, with its resource, or None.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Operations(
         """Those of the beginning: numbers in scripts are about them."""
 
     async def do(self, operation: Operation) -> None:
-        """Do it; a refusal by the API server is ignored."""
+        """Carry out the operation; a rejection by the API server is ignored."""
         action: Callable[..., Awaitable[None]] = getattr(self, f"_{operation.do}")
         try:
             await action(**operation.args)
@@ -120,14 +120,14 @@ class Operations(
         await self._merge({"spec": {"template": {"spec": {"containers": containers}}}})
 
     async def _node_selector(self, pool: str | None) -> None:
-        """Other nodes are meant from now on."""
+        """The node selector changes."""
         await self._merge({"spec": {"template": {"spec": {"nodeSelector": {"sim/pool": pool}}}}})
 
     async def _rolling(self, **fields: Any) -> None:
         await self._merge({"spec": {"updateStrategy": {"rollingUpdate": fields}}})
 
     async def _strategy(self, type: str, alone: bool = False) -> None:
-        """Another type; `alone`: without a rollingUpdate beside it, where that must not be."""
+        """Another type; `alone`: without a rollingUpdate, if that is not allowed."""
         rolling = {"rollingUpdate": None} if alone else {}
         await self._merge({"spec": {"updateStrategy": {"type": type, **rolling}}})
 
@@ -138,7 +138,7 @@ class Operations(
         await self._merge({"spec": {"reserveOrdinals": ordinals}})
 
     async def _retain(self, scaled: str, deleted: str) -> None:
-        """What becomes of claims."""
+        """Retention of PVCs."""
         policy = {"whenScaled": scaled, "whenDeleted": deleted}
         await self._merge({"spec": {"persistentVolumeClaimRetentionPolicy": policy}})
 
@@ -227,7 +227,7 @@ class Operations(
         await self._merge_beside({"spec": {"containers": containers}})
 
     async def _canary_pods(self, number: int, tag: int) -> None:
-        """So many pods get another image of the (first) sidecar, and new pods the sidecars that there are now."""
+        """This number of pods gets another image of the (first) sidecar, and new pods get the current sidecars."""
         beside = await self._read_beside()
         if not (revision := (beside.get("status") or {}).get("latestRevision")):
             return
@@ -308,7 +308,7 @@ class Operations(
     # ── machines ─────────────────────────────────────────────────────────────
 
     async def _drain(self, node: int, patience_s: float = 0.0) -> None:
-        """Cordon, then evict everything on it; refused evictions are tried again for so long."""
+        """Cordon the node, and evict all its pods; rejected evictions are retried for this time."""
         name = self._node(node)
         await self._cordon(name, cordoned=True)
         await self._evict_all(name)
@@ -341,7 +341,7 @@ class Operations(
             self._kubelets.start_node(name)
 
     async def _node_lost(self, node: int) -> None:
-        """The node is gone, and its pods are deleted by force."""
+        """The node is deleted, and its pods are deleted by force."""
         await self._node_down(node)
         for raw in (await self._client.list(PODS, self._namespace)).items:
             pod = decode(raw)
@@ -349,7 +349,7 @@ class Operations(
                 await self._client.delete(PODS, self._namespace, pod["metadata"]["name"], grace_period_s=0)
 
     async def _taint(self, node: int, effect: str) -> None:
-        """Pods that do not tolerate it are not placed there any more; with NoExecute they have to go."""
+        """Pods that do not tolerate it are no longer scheduled to the node; with NoExecute they are deleted."""
         name = self._node(node)
         self._tainted.add(name)
         await self._taint_node(name, [{"key": "sim/taint", "effect": effect}])
@@ -358,7 +358,7 @@ class Operations(
         await self._taint_node(self._node(node), [])
 
     async def _label_node(self, node: int, value: str | None) -> None:
-        """What a template's node selector may look at."""
+        """Labels that a template's node selector may use."""
         patch = {"metadata": {"labels": {"sim/pool": value}}}
         await self._client.patch(NODES, "", self._node(node), patch, patch_type=PatchType.MERGE)
 
@@ -367,7 +367,7 @@ class Operations(
         self._kubelets.add_node(NodeSpec(name=f"extra-{number}", labels={"sim/pool": "a"}))
 
     async def _leave(self, node: int) -> None:
-        """A node is gone for good, with its kubelet."""
+        """A node and its kubelet are removed permanently."""
         name = self._node(node)
         self._left.add(name)
         self._kubelets.stop_node(name)
@@ -431,7 +431,7 @@ class Operations(
             )
 
     async def _pod(self, number: int) -> str:
-        """The name of one of the pods that live; empty when there is none."""
+        """The name of one of the existing pods; empty if there is none."""
         result = [decode(raw) for raw in (await self._client.list(PODS, self._namespace)).items]
         names = [pod["metadata"]["name"] for pod in result if "deletionTimestamp" not in pod["metadata"]]
         return names[number % len(names)] if names else ""

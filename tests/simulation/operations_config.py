@@ -1,4 +1,4 @@
-"""What users do to the ConfigMap that a CloneSet follows.
+"""Operations of users on the ConfigMap that a CloneSet follows.
 
 Operation of a script ──▶ Operations.do() ──▶ ConfigOperations: requests by `user`
 """

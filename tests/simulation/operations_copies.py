@@ -1,8 +1,8 @@
-"""What users do to namespaces, and to the copies in them that a ResourceDistribution keeps.
+"""Operations of users on namespaces, and on the copies of a ResourceDistribution in them.
 
 Operation of a script ──▶ Operations.do() ──▶ CopyOperations: requests by `user`
 
-Which copy is meant is a number: of the objects of that kind and name, whoever made them.
+A number selects the copy among the objects of that kind and name, of any owner.
 """
 
 from typing import Any
@@ -58,13 +58,13 @@ class CopyOperations:
             await self._client.delete(self._copied(), namespace, self._copy_name())
 
     async def _hold_copy(self, number: int) -> None:
-        """A finalizer that somebody else has to take off."""
+        """Add a finalizer that another client must remove."""
         if namespace := await self._namespace_of_copy(number):
             self._held.add(namespace)
             await self._merge_copy(namespace, {"metadata": {"finalizers": [HELD]}})
 
     async def _free_copies(self) -> None:
-        """Finalizers are taken off."""
+        """Remove finalizers."""
         while self._held:
             await self._merge_copy(self._held.pop(), {"metadata": {"finalizers": None}})
 

@@ -1,4 +1,4 @@
-"""What users do that an EphemeralJob has to do with: pods of nobody, and containers for debugging in them.
+"""Operations of users that concern an EphemeralJob: pods without an owner, and debug containers in them.
 
 Operation of a script ──▶ Operations.do() ──▶ DebuggingOperations: requests by `user`
 """

@@ -1,4 +1,4 @@
-"""What users and other controllers do with jobs: pods and children of theirs, and jobs beside the first.
+"""Operations of users and other controllers on jobs, on their pods and children, and on other jobs.
 
 Operation of a script ──▶ Operations.do() (operations.py) ──▶ these
 """
@@ -29,7 +29,8 @@ class JobOperations:
         raise NotImplementedError
 
     async def _original_pod(self, node: int) -> None:
-        """A pod that the original's manager has made for a node of the BroadcastJob, before it was taken over."""
+        """A pod that OpenKruise's manager has created for a node of the BroadcastJob, before the switch to
+        pykruise."""
         job = decode(await self._client.get(self._resource, self._namespace, self._name))
         uid, template = job["metadata"]["uid"], job["spec"]["template"]
         owner = {
@@ -55,7 +56,7 @@ class JobOperations:
         await self._client.create(PODS, self._namespace, pod)
 
     async def _end_child(self, number: int, how: str) -> None:
-        """A Job ends, as its controller would say it: once, and it is refused when it has just ended."""
+        """A Job ends, as its controller reports it: once; the write is rejected if the Job has just ended."""
         result = await self._job(number)
         if result and not result.get("status", {}).get("conditions"):
             now = result["metadata"]["creationTimestamp"]
@@ -82,7 +83,7 @@ class JobOperations:
         return dict(result[number % len(result)]) if result else None
 
     async def _create_job(self, name: str, **fields: Any) -> None:
-        """Another job beside the first, that differs in these fields."""
+        """Another job that differs from the first in these fields."""
         spec = {**self._first["spec"], **fields}
         await self._client.create(
             self._resource, self._namespace, {**self._first, "metadata": {"name": name}, "spec": spec}

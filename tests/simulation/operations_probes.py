@@ -1,4 +1,4 @@
-"""What users do that a PodProbeMarker has to do with: other markers, other probes, and containers that fail them.
+"""Operations of users that concern a PodProbeMarker: other markers, other probes, and containers whose probes fail.
 
 Operation of a script ──▶ Operations.do() ──▶ ProbeOperations: requests by `user`, or rules of the nodes
 """
@@ -45,7 +45,7 @@ class ProbeOperations:
         await self._client.delete(POD_PROBE_MARKERS, self._namespace, name)
 
     async def _delete_node_probes(self, node: int) -> None:
-        """A person who does not know what it is for."""
+        """A person deletes it without knowing its purpose."""
         await self._client.delete(NODE_POD_PROBES, "", self._node(node))
 
     async def _fail_probe(self, probe: str, after_s: float = 0.0) -> None:

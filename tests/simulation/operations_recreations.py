@@ -1,4 +1,4 @@
-"""What users do that a ContainerRecreateRequest has to do with: they ask, withdraw, and hold pods themselves.
+"""Operations of users that concern a ContainerRecreateRequest: they create and withdraw it, and hold pods themselves.
 
 Operation of a script ──▶ Operations.do() ──▶ RecreationOperations: requests by `user`
 """
@@ -40,7 +40,7 @@ class RecreationOperations:
         labels: dict[str, str] | None = None,
         **spec: Any,
     ) -> None:
-        """Containers of a pod are to be started anew."""
+        """Request the recreation of a pod's containers."""
         document = {
             "apiVersion": CONTAINER_RECREATE_REQUESTS.api_version,
             "kind": CONTAINER_RECREATE_REQUESTS.kind,
@@ -53,7 +53,7 @@ class RecreationOperations:
         await self._client.delete(CONTAINER_RECREATE_REQUESTS, self._namespace, name)
 
     async def _change_request(self, name: str, **fields: Any) -> None:
-        """A person who thinks that a request may be changed."""
+        """A person tries to change a request."""
         await self._client.patch(
             CONTAINER_RECREATE_REQUESTS, self._namespace, name, fields, patch_type=PatchType.MERGE
         )

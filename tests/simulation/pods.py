@@ -1,11 +1,10 @@
 """Pods as rules see them: every version of every pod, read from what the API server stored.
 
-Commit ──▶ PodHistory.take() ──▶ Version ──▶ rules ask: what was it, and what was it since a revision
+Commit ──▶ PodHistory.take() ──▶ Version ──▶ rules read the state at a revision, and all states since
 
-Read on its own terms, not with the product's projection: a mistake there must not hide itself here.
+It does not use the product's view of a pod, so a bug of that view cannot hide here.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import msgspec
 
 from pykruise.kube.clock import parse_time
 from pykruise.testing.simulation.history import Commit, Reconcile
+from simulation.versions import find_first_since, versions_since
 
 __all__ = ["PodHistory", "Version", "is_injected", "read_pod"]
 
@@ -23,7 +23,7 @@ INSTANCE = "apps.kruise.io/cloneset-instance-id"
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One pod as it was from `revision` on, written by `sender`. `gone`: it is no longer there."""
+    """One pod as it was from `revision` on, written by `sender`. `gone`: it is deleted."""
 
     revision: int
     at: float
@@ -35,7 +35,7 @@ class Version(msgspec.Struct, frozen=True):
     annotations: Mapping[str, str]
     is_active: bool
     has_ready_condition: bool
-    """As the node said last."""
+    """Whether the node has reported the condition, in its last report."""
     is_ready: bool
     """... and the readiness gate of updates in place is open, whether the node knows or not."""
     ready_since: float
@@ -47,7 +47,7 @@ class Version(msgspec.Struct, frozen=True):
     """Images that the node reports, by container."""
     node: str
     target: str
-    """The node that it runs on or is made for; empty: any."""
+    """The node on which it runs or for which it was created; empty: any."""
     preferred: str = ""
     """The node that its affinity prefers; empty: none."""
     phase: str = ""
@@ -56,7 +56,7 @@ class Version(msgspec.Struct, frozen=True):
     is_deleting: bool = False
     gone: bool = False
     reconcile: int = 0
-    """Number of the one that wrote it and heard of it; 0: none, or it was over by then."""
+    """Number of the reconcile that wrote it and got the response; 0: none, or it had ended."""
 
     @property
     def hash(self) -> str:
@@ -144,7 +144,7 @@ def read_pod(commit: Commit) -> Version:
 
 
 def is_injected(container: Any) -> bool:
-    """Whether a container came with a SidecarSet."""
+    """Whether a SidecarSet has injected the container."""
     return any(
         variable["name"] == "IS_INJECTED" and variable.get("value") == "true"
         for variable in container.get("env") or ()
@@ -177,7 +177,7 @@ class PodHistory:
         self._versions: dict[str, list[Version]] = {}
 
     def take(self, commit: Commit) -> tuple[Version | None, Version]:
-        """The version before, and the new one."""
+        """The previous version, and the new one."""
         version = read_pod(commit)
         versions = self._versions.setdefault(version.uid, [])
         before = versions[-1] if versions else None
@@ -189,16 +189,16 @@ class PodHistory:
         return (versions[-1] for versions in self._versions.values() if not versions[-1].gone)
 
     def all_since(self, known: int, reconcile: Reconcile | None) -> Iterator[list[Version]]:
-        """For each pod that a manager may believe to exist: every version that it may take for the present.
+        """For each pod that a manager may assume to exist: every version that it may assume to be the current one.
 
-        That is the one at revision `known` and all later ones. After a write of its own it knows better than
-        what was before that; what it wrote later is no knowledge of this reconcile, whose write may take effect late.
-        None: what any manager may have believed before it wrote.
+        These are the version at revision `known` and all later ones. After its own write a manager knows that older
+        versions are gone; but its later writes are not part of the knowledge of this reconcile, whose write may take
+        effect late. None: every version that any manager may have assumed before it wrote.
         """
         for versions in self._versions.values():
             if versions[-1].gone and versions[-1].revision <= known:
                 continue
-            first = max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1)
+            first = find_first_since(versions, known)
             for number in range(len(versions) - 1, first, -1):
                 if reconcile is not None and versions[number].is_own(reconcile):
                     first = number
@@ -206,9 +206,8 @@ class PodHistory:
             yield versions[first:]
 
     def since(self, uid: str, known: int) -> list[Version]:
-        """The versions of one pod from revision `known` on, the one at `known` included."""
-        versions = self._versions[uid]
-        return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
+        """The versions of one pod since revision `known`, including the one at `known`."""
+        return versions_since(self._versions[uid], known)
 
     def created_at(self, uid: str) -> Version:
         """Its first version."""

@@ -1,4 +1,4 @@
-"""PodProbeMarkers, NodePodProbes and pods as rules of probes see them, read on their own terms.
+"""PodProbeMarkers, NodePodProbes and pods for rules of probes, decoded without the product's views.
 
 Commit ──▶ read_marker() ──▶ Marker     Commit ──▶ read_node_probes() ──▶ NodeProbes     Commit ──▶ read_pod() ──▶ Pod
 """
@@ -36,19 +36,19 @@ class Pod(msgspec.Struct, frozen=True):
 
     @property
     def is_probed(self) -> bool:
-        """Whether it has come so far that its containers can be checked."""
+        """Whether its containers can be probed."""
         return self.is_active and self.is_initialized and bool(self.node)
 
     @property
     def rest(self) -> Document:
-        """All but what probes show."""
+        """All fields that probes do not change."""
         ours = ("labels", "annotations", "resourceVersion")
         metadata = {name: value for name, value in self.document["metadata"].items() if name not in ours}
         status = {**self.document.get("status", {}), "conditions": None}
         return {**self.document, "metadata": metadata, "status": status}
 
     def number_of(self, port: int | str, container: str) -> int | None:
-        """The number of a port of this container; None: it has none of that name."""
+        """The number of a port of this container; None: it has no port of that name."""
         if isinstance(port, int):
             return port
         for item in self.document["spec"]["containers"]:
@@ -83,7 +83,8 @@ class Marker(msgspec.Struct, frozen=True):
         )
 
     def asked(self, pod: Pod) -> dict[str, tuple[str, Document]]:
-        """By its name on nodes: the container and the check. One whose port the pod does not name is left out."""
+        """By its name on nodes: the container and the check. Probes whose port the pod does not have are left
+        out."""
         result: dict[str, tuple[str, Document]] = {}
         for probe in self.spec["probes"] if self.selects(pod) else ():
             check = dict(probe["probe"])
@@ -116,7 +117,7 @@ def _holds(expression: Document, labels: Mapping[str, str]) -> bool:
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What is to be checked in one pod."""
+    """The probes of one pod."""
 
     namespace: str
     name: str
@@ -136,7 +137,7 @@ class NodeProbes(msgspec.Struct, frozen=True):
     entries: Mapping[str, Entry]
     """By uid of the pod."""
     states: Mapping[str, Sequence[Document]]
-    """What its agent has found, by uid of the pod."""
+    """Results of its agent, by uid of the pod."""
 
     def probes(self) -> Iterator[tuple[str, str, tuple[str, Document]]]:
         """Every check: uid of the pod, name, container and check."""

@@ -1,11 +1,11 @@
-"""What holds for PodProbeMarkers beside a workload, and for the NodePodProbes of all nodes.
+"""Rules of PodProbeMarkers of a workload's pods, and of the NodePodProbes of all nodes.
 
-a marker is written  ──▶ each node is asked for its probes of the pods that it selects, and for nothing else
-an agent has looked  ──▶ pods have the conditions, labels and annotations that markers make of that, and no others
-a marker, a pod or a node goes ──▶ nothing is asked for it any more, and nothing of it stays
+a marker is written  ──▶ each node gets the marker's probes for the selected pods, and nothing else
+an agent has reported ──▶ pods get the conditions, labels and annotations that markers define for it, and no others
+a marker, a pod or a node is deleted ──▶ its probes are removed
 
-Whose decision a change of a NodePodProbe was is told by the names in it; rules.py says how what a manager could know
-is taken into account. There are no virtual nodes.
+The names in a NodePodProbe show the marker that caused a change; rules.py describes how rules consider what a manager
+could know. There are no virtual nodes.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ __all__ = ["ProbeRules"]
 MARKERS, PROBES, NODES = "podprobemarkers.apps.kruise.io", "nodepodprobes.apps.kruise.io", "nodes"
 FINALIZER = "kruise.io/node-pod-probe-cleanup"
 LATE_S = 10.0
-"""Where nothing goes wrong, what is due at some time is done by then."""
+"""Seconds in which due work is done, without faults."""
 CLOCK_S = 1.0
 """Times are stored in whole seconds."""
 
@@ -41,7 +41,7 @@ Found = tuple[Document, Document, Collection[str]]
 
 
 class ProbeRules:
-    """Of all markers of the namespace. See `BesideRules`."""
+    """Rules of all markers of the namespace. See `BesideRules`."""
 
     controllers = ("podprobemarker", "nodepodprobe")
     shelves = frozenset({MARKERS, PROBES, NODES, PODS})
@@ -149,7 +149,7 @@ class ProbeRules:
         )
 
     def _known(self, uid: str, name: str, reconcile: Reconcile) -> Iterator[tuple[Marker, Pod]]:
-        """What a probe's marker and pod may be to a manager."""
+        """Versions of a probe's marker and pod that a manager may know."""
         markers = list_versions_since(self._markers.get(marker_of(name), ()), reconcile.known.get(MARKERS, 0))
         yield from product(
             markers, list_versions_since(self._pods.get(uid, ()), reconcile.known.get(PODS, 0))
@@ -158,8 +158,8 @@ class ProbeRules:
     # ── what agents find ─────────────────────────────────────────────────────
 
     def _on_found(self, commit: Commit, before: NodeProbes, after: NodeProbes) -> Iterator[Violation]:
-        """A state comes when it was found often enough in a row, and its time is that of its change. What was found
-        before is shown by then."""
+        """A state is reported after enough consecutive results, and its time is the time of its change. Earlier
+        results are then visible on the pod."""
         if self._is_calm and commit.at - self._last_at > LATE_S:
             for uid, pods in self._pods.items():
                 # What a person takes away comes again when it is found the next time.
@@ -293,7 +293,7 @@ class ProbeRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong, or still to come, although everything has gone well for long."""
+        """Errors, or missing work, that remain after a long time without faults."""
         markers = [versions[-1] for versions in self._markers.values()]
         probes = {name: versions[-1] for name, versions in self._probes.items() if versions[-1].is_stored}
         nodes = {name for name, versions in self._nodes.items() if versions[-1].is_there}
@@ -382,7 +382,7 @@ def _condition(state: Document) -> tuple[str, str]:
 
 
 def _makes(probe: Document, state: str, field: str, key: str, value: str | None) -> bool:
-    """Whether a policy gives a pod in this state such a value; None: takes the key off."""
+    """Whether a policy sets such a value for a pod in this state; None: it removes the key."""
     policies: Sequence[Mapping[str, Document]] = probe.get("markerPolicy") or ()
     held = [policy for policy in policies if key in (policy.get(field) or {})]
     if value is None:

@@ -1,8 +1,8 @@
-"""ImagePullJobs, NodeImages and nodes as rules see them: every version, read from what the API server stored.
+"""ImagePullJobs, NodeImages and nodes for rules: every version that the API server stored.
 
 Commit ──▶ read_pull_job(), read_node_image(), read_node() ──▶ versions ──▶ pull_rules.py: since(versions, revision)
 
-Read on the specification's terms, not with the product's projections.
+They are decoded according to the specification, without the product's views.
 """
 
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ class PullJob(msgspec.Struct, frozen=True):
     owner: str
     """Uid of the list that it is of."""
     template: Any
-    """The spec without what is pulled."""
+    """The spec without the images."""
     status: Mapping[str, Any]
 
     @property
@@ -87,12 +87,12 @@ class PullJob(msgspec.Struct, frozen=True):
 
     @property
     def started(self) -> float | None:
-        """When it was first looked at."""
+        """Time of its first reconcile."""
         text = self.status.get("startTime")
         return parse_time(text) if text else None
 
     def selects(self, node: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node is meant, as far as pods do not decide it."""
+        """Whether the job selects a node, as far as this does not depend on pods."""
         names = self.selector.get("names")
         return node in names if names is not None else matches(self.selector, labels)
 
@@ -134,7 +134,8 @@ def read_pull_job(commit: Commit) -> PullJob:
 
 
 def template_of(spec: Any) -> Any:
-    """What ImagePullJobs of one list have in common, as admission stores it: all but images and the time to live."""
+    """The common fields of the ImagePullJobs of one list, as admission stores them: all except images and the
+    time to live."""
     done = {
         name: value for name, value in spec["completionPolicy"].items() if name != "ttlSecondsAfterFinished"
     }
@@ -143,7 +144,7 @@ def template_of(spec: Any) -> Any:
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What is asked of a node: one tag of one image."""
+    """A request to a node: one tag of one image."""
 
     version: int
     owners: tuple[str, ...]
@@ -157,7 +158,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a node said of one tag."""
+    """The result of a node for one tag."""
 
     version: int
     phase: str
@@ -178,7 +179,7 @@ class NodeImage(msgspec.Struct, frozen=True):
     status: Mapping[str, Any]
 
     def ended(self, image: Image) -> float | None:
-        """When the node has answered this very entry, for good; None: it has not."""
+        """Time at which the node has reported a final result for this entry; None: it has not."""
         answer = self.answers.get(image)
         is_same = answer is not None and answer.version == self.entries[image].version
         return answer.ended if answer is not None and is_same else None

@@ -1,4 +1,4 @@
-"""What holds for an ImageListPullJob at every commit; its ImagePullJobs follow the rules of theirs.
+"""Rules of an ImageListPullJob for every commit; the rules of ImagePullJobs apply as well.
 
 Commit ──▶ ListRules.on_commit() ──▶ Violations          at the end ──▶ ListRules.at_rest() ──▶ Violations
                 └── PullRules: the ImagePullJobs, and the NodeImages
@@ -40,7 +40,7 @@ class ListJob(msgspec.Struct, frozen=True):
         return bool(self.status.get("completionTime"))
 
     def is_for(self, job: PullJob) -> bool:
-        """Whether an ImagePullJob is one that it wants."""
+        """Whether the list wants this ImagePullJob."""
         return job.image in self.images and job.template == self.template
 
 
@@ -62,7 +62,7 @@ def read_list(commit: Commit) -> ListJob:
 
 
 def _ending(job: PullJob) -> str:
-    """How an ImagePullJob stands: active, Succeeded or Failed."""
+    """State of an ImagePullJob: active, Succeeded or Failed."""
     said = {name: job.status.get(name, 0) for name in ("desired", "succeeded", "failed")}
     if job.started is None or said["desired"] != said["succeeded"] + said["failed"]:
         return "active"
@@ -72,7 +72,7 @@ def _ending(job: PullJob) -> str:
 
 
 class ListRules(PullRules):
-    """Of one ImageListPullJob, by its name, through its lives, and of all ImagePullJobs."""
+    """Rules of one ImageListPullJob by its name, across deletions and new creations, and of all ImagePullJobs."""
 
     shelves = PullRules.shelves | {LISTS}
 
@@ -119,7 +119,7 @@ class ListRules(PullRules):
             yield self._broken(commit, "counts", f"the list says {dict(list_job.status)}")
 
     def _is_status_of(self, wanted: ListJob, said: ListJob, reconcile: Reconcile) -> bool:
-        """Whether that is what a version of the list, with its ImagePullJobs, may have given."""
+        """Whether a version of the list, with its ImagePullJobs, may have this status."""
         counts = {name: said.status.get(name, 0) for name in NUMBERS}
         possible = [self._endings(wanted, image, reconcile) for image in wanted.images]
         completed = (
@@ -139,7 +139,7 @@ class ListRules(PullRules):
         )
 
     def _endings(self, wanted: ListJob, image: tuple[str, str], reconcile: Reconcile) -> set[str]:
-        """How the ImagePullJob of an image may stand, as far as the manager may know; without one: active."""
+        """Possible states of the ImagePullJob of an image, as far as the manager may know; without one: active."""
         endings: set[str] = set()
         is_sure = False
         for versions in self._children_since(wanted.uid, reconcile):
@@ -192,7 +192,7 @@ class ListRules(PullRules):
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong, or still to come, although everything has gone well for long."""
+        """Errors, or missing work, that remain after a long time without faults."""
         yield from super().at_rest(now)
         if not self._lists:
             return
@@ -244,7 +244,7 @@ class ListRules(PullRules):
         ]
 
     def _children_since(self, owner: str, reconcile: Reconcile) -> Iterator[Sequence[PullJob]]:
-        """Of each ImagePullJob of a list: the versions that the manager may take for the present one."""
+        """For each ImagePullJob of a list: the versions that the manager may assume to be the current one."""
         for many in self.jobs.values():
             if many[-1].owner == owner:
                 yield list_versions_since(many, reconcile.known.get(JOBS, 0))

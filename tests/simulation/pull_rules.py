@@ -1,9 +1,10 @@
-"""What holds for ImagePullJobs and NodeImages at every commit, whatever happens to nodes, their agents and the manager.
+"""Rules of ImagePullJobs and NodeImages for every commit.
 
 Commit ──▶ PullRules.on_commit() ──▶ Violations          at the end ──▶ PullRules.at_rest() ──▶ Violations
 
-Jobs are told apart by uid: several may want one image. A NodeImage is written only as it was read, so what a write
-changes is judged by the version before it; jobs, nodes and pods count as the manager may have known them (rules.py).
+The uid identifies a job, because several jobs may request one image. A write of a NodeImage succeeds only for the
+version that was read, so rules compare it with the previous version; of jobs, nodes and pods they consider all
+versions that the manager may have known (rules.py).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -35,16 +36,16 @@ DEFAULT_TTL_S, SPREAD_S = 300, 300
 DAY_S = 86_400
 SILENT_S = 600.0
 PATIENCE_S = 100.0
-"""So much later what is due has surely happened where nothing goes wrong."""
+"""Seconds after which due work is certainly done, without faults."""
 FAR_S = 3000.0
-"""What is to happen later than that is not waited for."""
+"""Events that are due after more than this are not awaited."""
 NOW = 1 << 62
 """A revision that is later than all."""
 NOT_THERE = NodeImage(0, False, {}, {}, {}, {}, {})
 
 
 class PullRules:
-    """Of all ImagePullJobs of a namespace, and of all NodeImages. See `WorkloadRules`."""
+    """Rules of all ImagePullJobs of a namespace, and of all NodeImages. See `WorkloadRules`."""
 
     shelves = frozenset({JOBS, NODE_IMAGES, NODES, PODS})
 
@@ -59,7 +60,7 @@ class PullRules:
         self._node_images: dict[str, list[NodeImage]] = {}
         self._nodes: dict[str, list[Node]] = {}
         self._asked: dict[tuple[str, int, str], int] = {}
-        """By manager, number of the reconcile and job: how many nodes it has asked."""
+        """By manager, number of the reconcile and job: the number of nodes with its requests."""
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:
         """There are no lifecycle hooks."""
@@ -127,7 +128,7 @@ class PullRules:
     def _counts_may_be_true(
         self, commit: Commit, job: PullJob, possible: Sequence[Collection[str]], *, is_late: bool
     ) -> Iterator[Violation]:
-        """Each number is one that some state gives that the manager may take for the present one."""
+        """Each number is correct for a state that the manager may assume to be the current one."""
         counts = {name: job.status.get(name, 0) for name in ("desired", "succeeded", "failed", "active")}
         bounds = {
             "desired": (
@@ -191,7 +192,7 @@ class PullRules:
     def _on_asked(
         self, commit: Commit, reconcile: Reconcile, before: NodeImage, after: NodeImage
     ) -> Iterator[Violation]:
-        """A job asks one node for its own image, and touches nothing else."""
+        """A job requests its own image from one node, and changes nothing else."""
         name = commit.key.name
         changed = {
             key
@@ -222,7 +223,7 @@ class PullRules:
             yield self._broken(commit, "entry", f"{image} has the sandbox {said}")
 
     def _has_room(self, commit: Commit, reconcile: Reconcile, jobs: Sequence[PullJob]) -> Iterator[Violation]:
-        """Fewer nodes pull than may at once."""
+        """Fewer nodes pull than allowed."""
         key = (reconcile.manager, reconcile.number, jobs[0].uid)
         active = self._asked.get(key, 0)
         self._asked[key] = active + 1
@@ -265,7 +266,7 @@ class PullRules:
     def _on_kept(
         self, commit: Commit, reconcile: Reconcile, before: NodeImage, after: NodeImage
     ) -> Iterator[Violation]:
-        """What is asked of a node goes only when nobody wants it, or its time is over."""
+        """A request to a node is removed only when no job wants it, or when its time is over."""
         for image, old in before.entries.items():
             new = after.entries.get(image)
             unwanted = [uid for uid in old.owners if self._may_be_unwanted(uid, image, reconcile)]
@@ -283,7 +284,7 @@ class PullRules:
                 yield self._broken(commit, "touched", f"{image} of {commit.key.name} is another")
 
     def _on_answered(self, commit: Commit, before: NodeImage, after: NodeImage) -> Iterator[Violation]:
-        """In place of a node only that it is silent is said, when it is."""
+        """The manager reports a result for a node only if the node is silent, and reports that."""
         for image, answer in after.answers.items():
             was, entry = before.answers.get(image), after.entries.get(image)
             if was == answer:
@@ -301,7 +302,7 @@ class PullRules:
                 yield self._broken(commit, "silent", f"what {commit.key.name} said of {image} is lost")
 
     def _silence_is_noticed(self, commit: Commit) -> Iterator[Violation]:
-        """Where nothing goes wrong with the manager."""
+        """Without faults of the manager, every silent node is detected."""
         for name, versions in self._node_images.items():
             latest = versions[-1]
             for image, entry in latest.entries.items():
@@ -313,7 +314,7 @@ class PullRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong, or still to come, although everything has gone well for long."""
+        """Errors, or missing work, that remain after a long time without faults."""
         for versions in self.jobs.values():
             if not versions[-1].gone:
                 yield from self._of_job(versions[-1], now)
@@ -377,8 +378,8 @@ class PullRules:
     # ── what is known ────────────────────────────────────────────────────────
 
     def _possible(self, jobs: Sequence[PullJob], name: str, reconcile: Reconcile | None) -> set[str]:
-        """What a node may be to these versions of one job, as far as the manager may know; `none`: nothing. Without a
-        reconcile: what it is."""
+        """Possible states of a node for these versions of one job, as far as the manager may know; `none`:
+        nothing. Without a reconcile: the real state."""
         return {state for job in jobs for state in self._possible_to(job, name, reconcile)}
 
     def _possible_to(self, job: PullJob, name: str, reconcile: Reconcile | None) -> Iterator[str]:
@@ -394,7 +395,7 @@ class PullRules:
             yield node_image.state(job) if is_meant else "none"
 
     def _has_pod(self, selector: Mapping[str, Any], node: str, known: int) -> tuple[bool, bool]:
-        """Whether a pod that is meant is surely on a node, and whether one may be."""
+        """Whether a selected pod is certainly on a node, and whether one may be there."""
         is_sure = is_possible = False
         for versions in self.pods.all_since(known, None):
             on = [
@@ -409,11 +410,11 @@ class PullRules:
         return list_versions_since(self.jobs[uid], reconcile.known.get(JOBS, 0))
 
     def _known(self, reconcile: Reconcile, uid: str) -> Sequence[PullJob]:
-        """The versions of a job that goes on that the manager may take for the present one."""
+        """The versions of an active job that the manager may assume to be the current one."""
         return [version for version in self._versions(uid, reconcile) if version.is_active]
 
     def _may_be_unwanted(self, uid: str, image: Image, reconcile: Reconcile) -> bool:
-        """Whether a job may be gone, or for another image."""
+        """Whether a job may be deleted, or may have another image."""
         return any(version.gone or version.image != image for version in self._versions(uid, reconcile))
 
     def _surely_goes_on(self, uid: str, image: Image, reconcile: Reconcile) -> bool:
@@ -435,7 +436,7 @@ class PullRules:
 
 
 def _is_made_for(entry: Entry, job: PullJob, *, is_shared: bool) -> bool:
-    """Whether an entry says how a job pulls. One that is shared has the larger of all limits."""
+    """Whether an entry has the values of a job. A shared entry has the largest of all limits."""
     if entry.pull_policy != job.pull_policy:
         return False
     if is_shared:
@@ -454,7 +455,7 @@ def _is_made_for(entry: Entry, job: PullJob, *, is_shared: bool) -> bool:
 
 
 def _is_said(wanted: Mapping[str, Any], said: Mapping[str, Any], is_shared: bool) -> bool:
-    """Whether a NodeImage says of the sandbox what a job wants, and nothing else but what others want."""
+    """Whether a NodeImage has the job's values for the sandbox, and otherwise only those of other jobs."""
     if not is_shared:
         return wanted == said
     return all(part.items() <= (said.get(name) or {}).items() for name, part in wanted.items())

@@ -1,4 +1,4 @@
-"""Pods and ContainerRecreateRequests as their rules see them, read on their own terms.
+"""Pods and ContainerRecreateRequests for their rules, decoded without the product's views.
 
 Commit ──▶ read_pod() ──▶ Pod          Commit ──▶ read_request() ──▶ Request
 """
@@ -37,13 +37,13 @@ STOPPED = 137
 
 
 class Run(msgspec.Struct, frozen=True):
-    """The present run of one container, as the kubelet says."""
+    """The current run of one container, as the kubelet reports it."""
 
     id: str
     restarts: int
     is_ready: bool
     started_at: float | None
-    """None: it does not run."""
+    """None: it is not running."""
     stopped: Mapping[str, float]
     """By id: when runs that an agent has stopped ended, of the last two."""
 
@@ -57,18 +57,18 @@ class Pod(msgspec.Struct, frozen=True):
     name: str
     is_stored: bool
     is_there: bool
-    """Neither gone nor on its way out."""
+    """Neither deleted nor terminating."""
     is_gated: bool
     runs: Mapping[str, Run]
     holders: Sequence[tuple[str, str]]
-    """Who keeps it out of service."""
+    """The requests that keep it out of service."""
     gate: str
-    """Status of the condition that they share; empty: there is none."""
+    """Status of their common condition; empty: there is none."""
     document: Document
 
     @property
     def rest(self) -> Document:
-        """All but what holding it back changes."""
+        """All fields that holding the pod does not change."""
         status = {**self.document.get("status", {})}
         status["conditions"] = [
             condition
@@ -124,7 +124,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def end(self) -> tuple[Any, ...]:
-        """What is said of its end."""
+        """Reported end of the request."""
         return tuple(self.status.get(name) for name in ("phase", "completionTime", "message"))
 
     @property
@@ -149,7 +149,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def killed(self) -> set[str]:
-        """Containers that an agent says it has stopped; one may have ended by itself just then."""
+        """Containers that an agent reports as stopped; one may have ended just before."""
         return {
             state["name"]
             for state in self.status.get("containerRecreateStates") or ()
@@ -158,7 +158,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def mirror(self) -> Sequence[Document]:
-        """Containers as the manager has told the agent."""
+        """Containers that the manager has reported to the agent."""
         return self.status.get("containerStatusSnapshot") or ()
 
     @property
@@ -168,7 +168,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def grace(self) -> float | None:
-        """So long the pod is out of service before anything is stopped; None: it serves until then."""
+        """Time for which the pod is out of service before a container is stopped; None: it serves until then."""
         return self.strategy.get("unreadyGracePeriodSeconds")
 
     @property
@@ -181,20 +181,20 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def deadline(self) -> float:
-        """When it has failed; infinite: there is none."""
+        """Time at which it fails; infinite: there is none."""
         seconds = self.spec.get("activeDeadlineSeconds")
         return float("inf") if seconds is None else self.created + seconds
 
     @property
     def gone_after(self) -> float:
-        """When it is to be deleted; infinite: never, or it is not over."""
+        """Time at which it must be deleted; infinite: never, or it has not ended."""
         seconds = self.spec.get("ttlSecondsAfterFinished")
         if seconds is None or not self.is_over:
             return float("inf")
         return parse_time(self.status["completionTime"]) + seconds
 
     def is_new(self, name: str, run: Run) -> bool:
-        """Whether a container runs, and not as it did when it was asked for."""
+        """Whether a container runs, in another run than at the time of the request."""
         id_, restarts = self.contexts[name]
         return run.started_at is not None and (run.id != id_ or run.restarts > restarts)
 

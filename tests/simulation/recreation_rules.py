@@ -1,11 +1,11 @@
-"""What holds for ContainerRecreateRequests beside a workload, whatever happens to its pods.
+"""Rules of ContainerRecreateRequests for pods of a workload.
 
-a request is made ──▶ it knows its pod as it was, and does not change
-the agent works   ──▶ one request of a pod at a time, no container is stopped twice, too early, or out of turn
-the manager works ──▶ the pod is out of service as long as was asked; what it mirrors was so; it ends what is not done
-at rest           ──▶ every request is over, and nothing is left of it
+a request is created ──▶ it describes its pod correctly, and its content does not change
+the agent works   ──▶ one request per pod at a time; no container is stopped twice, too early, or in the wrong order
+the manager works ──▶ the pod is out of service for the grace period; reported states were true; late requests end
+at rest           ──▶ every request has ended, and its pod has no marks of it
 
-Agents are judged by what is stored, for their watches are sound; managers as rules.py says.
+Agents are checked by the stored objects, because their watches have no faults; managers as in rules.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,15 +34,15 @@ NO_ANSWER = "daemon has not responded for a long time"
 TOO_LATE = "recreating has exceeded the activeDeadlineSeconds"
 ANSWER_S = 60.0
 LATE_S = 10.0
-"""Where nothing goes wrong, what is due at some time is done by then."""
+"""Seconds in which due work is done, without faults."""
 SEEN_S = 2.0
-"""So soon agents know of a request, and so old may be what a webhook has read, where nothing goes wrong."""
+"""Seconds after which agents know a request, and maximum age of the data of a webhook, without faults."""
 STOPPING_S = 30.0
-"""A container that is being stopped ends so much later, whatever becomes of the request meanwhile."""
+"""Seconds until a container that is being stopped ends, independent of the request."""
 
 
 class RecreationRules:
-    """Of all requests of the namespace. See `BesideRules`."""
+    """Rules of all requests of the namespace. See `BesideRules`."""
 
     controllers = ("crr",)
     shelves = frozenset({REQUESTS, PODS})
@@ -113,7 +113,7 @@ class RecreationRules:
             yield self._broken(commit, "ordered", f"{what} before {waiting} are done")
 
     def _on_held(self, commit: Commit, reconcile: Reconcile, before: Pod, after: Pod) -> Iterator[Violation]:
-        """A manager writes to a pod: who holds it back, and nothing else."""
+        """A manager writes to a pod only the requests that hold it."""
         if before.is_there and before.rest != after.rest:
             yield self._broken(commit, "touched", f"{after.name} is changed")
         if after.gate != ("False" if after.holders else "True"):
@@ -167,7 +167,7 @@ class RecreationRules:
             yield from self._by_agent(commit, before, after)
 
     def _on_asked(self, commit: Commit, request: Request) -> Iterator[Violation]:
-        """Admission has filled in what the agent has to know."""
+        """Admission has set the values that the agent needs."""
         pods = [
             pod
             for versions in self._pods.values()
@@ -278,7 +278,7 @@ class RecreationRules:
                 yield self._broken(commit, "late", f"{after.key} goes on after its deadline")
 
     def _on_begun(self, commit: Commit, request: Request) -> Iterator[Violation]:
-        """One request of a pod at a time, the oldest first, and none that nobody has answered for long."""
+        """Only one request per pod is active, the oldest first; a request without a response has timed out."""
         others = [versions for versions in self._of_pod(request.pod_uid) if versions[0].uid != request.uid]
         busy = [versions[-1].key for versions in others if versions[-1].is_carried_out]
         older = [
@@ -295,7 +295,7 @@ class RecreationRules:
             yield self._broken(commit, "late", f"{request.key} begins, and nobody had answered for long")
 
     def _is_done(self, commit: Commit, request: Request, name: str) -> bool:
-        """Whether another run of the container was ready, as the agent was told, and has run for long enough."""
+        """Whether another run of the container was ready, as reported to the agent, and has run for long enough."""
         told = [entry for entry in request.mirror if entry["name"] == name and entry["ready"]]
         least = commit.at - (request.strategy.get("minStartedSeconds") or 0)
         return any(
@@ -312,7 +312,7 @@ class RecreationRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong, or still to come, although everything has gone well for long."""
+        """Errors, or missing work, that remain after a long time without faults."""
         for versions in self._requests.values():
             request = versions[-1]
             if not request.is_stored:
@@ -354,7 +354,7 @@ def since_time(versions: Sequence[Pod], at: float) -> Sequence[Pod]:
 
 
 def is_filled_in(request: Request, pod: Pod) -> bool:
-    """Whether a request says what it has to of such a pod."""
+    """Whether a request contains the required values for such a pod."""
     spec = pod.document["spec"]
     labels = request.labels
     known = (labels.get(POD_UID), labels.get(NODE_NAME), labels.get(ACTIVE))
@@ -381,7 +381,7 @@ def _is_copied(target: Document, pod: Pod) -> bool:
 
 
 def mirror_of(request: Request, pod: Pod) -> list[Document]:
-    """What an agent is to be told of the pod's containers."""
+    """The container states that an agent must get."""
     return [
         {"name": name, "ready": run.is_ready, "restartCount": run.restarts, "containerID": run.id}
         for name in request.names

@@ -1,17 +1,16 @@
-"""What holds for a kind at every commit, and when it has come to rest: the seam, and what all kinds share.
+"""Rules of a kind for every commit and for the state at rest: the interface, and the part that all kinds share.
 
 Commit ──▶ Rules.on_commit() ──▶ Violation(rule, what)          at the end ──▶ Rules.at_rest() ──▶ Violations
 
-A further kind brings a `WorkloadRules` of its own, how its object is read (`Workload`) and a generator of scripts, and
-is entered in kinds.py; network, history, operations on pods and nodes, shrinking and replaying are the same for all.
+A new kind needs its own `WorkloadRules`, a decoder of its object (`Workload`), a generator of scripts, and an entry in
+kinds.py. Network, history, operations on pods and nodes, shrinking and replaying are the same for all kinds.
 
-A commit by a manager is right if there is a version of the workload that the manager may have known, under which it
-is right for pods (and nodes) as the manager may have known them. So nothing is asked that could not be known, and
-what is left is exact: no tolerance, no time-outs.
+A commit by a manager is correct if it is correct for at least one combination of versions of the workload, the pods
+and the nodes that the manager may have known. So rules require nothing that a manager could not know, and are exact:
+they have no tolerances and no time-outs.
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -20,6 +19,7 @@ import msgspec
 from pykruise.testing.simulation.history import Commit, Reconcile
 from pykruise.testing.simulation.worlds import Violation
 from simulation.pods import PodHistory, Version
+from simulation.versions import versions_since
 
 __all__ = [
     "PODS",
@@ -31,8 +31,10 @@ __all__ = [
     "images_of",
     "is_hooked",
     "is_image_change",
+    "is_out_of_service",
     "number",
     "plain",
+    "read_taints",
 ]
 
 READ_AT_START = "pykruise.io/config-at-start"
@@ -42,7 +44,7 @@ PODS, REVISIONS = "pods", "controllerrevisions.apps"
 
 
 class Workload(Protocol):
-    """One version of a workload, as far as all kinds have it. `revision` is the API server's."""
+    """One version of a workload, with the fields of all kinds. `revision` is the API server's."""
 
     @property
     def revision(self) -> int: ...
@@ -63,8 +65,8 @@ class Workload(Protocol):
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """What rules of something beside a workload are about: the pods of the workload of this name. `start`, `skew_s` and
-    `is_calm`: see WorkloadRules."""
+    """Input of the rules of an object that acts on a workload's pods: the pods of the workload of this name. `start`,
+    `skew_s` and `is_calm`: see WorkloadRules."""
 
     pods: PodHistory
     namespace: str
@@ -78,11 +80,11 @@ W = TypeVar("W", bound=Workload)
 
 
 class WorkloadRules(Generic[W]):
-    """Follows one workload (by name) through its lives. `skew_s`: how far managers' clocks may be off. `is_calm`:
-    nothing goes wrong between managers and API server, so what was begun is brought to its end.
+    """Follows one workload (by name) across deletions and new creations. `skew_s`: the maximum error of managers'
+    clocks. `is_calm`: there are no faults between managers and API server, so started work is completed.
 
-    A kind says where its objects are (`shelf`, `shelves`), reads them, and gives `on_created`, `on_changed` and
-    `settled`.
+    A kind defines its resources (`shelf`, `shelves`), decodes the objects, and implements `on_created`, `on_changed`
+    and `settled`.
     """
 
     shelf: str
@@ -101,9 +103,9 @@ class WorkloadRules(Generic[W]):
         self.workloads: list[W] = []
         self._gone_at = 0
         self._templates: dict[str, Any] = {}
-        """By hash of their revision, also of those that are gone."""
+        """Templates by hash of their revision, including deleted revisions."""
         self._missing_until: dict[str, float] = {}
-        """By hash, of revisions that others than managers removed: the commit by which each was made again."""
+        """By hash, for revisions that other clients deleted: the revision of the commit that created each again."""
         self._image_writes: dict[tuple[str, str], int] = {}
 
     # ── every commit ─────────────────────────────────────────────────────────
@@ -115,7 +117,7 @@ class WorkloadRules(Generic[W]):
     def on_created(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[W]
     ) -> Iterator[Violation]:
-        """A manager made a pod; it has to be right under one of these versions of the workload."""
+        """A manager created a pod; it must be correct for one of these versions of the workload."""
         raise NotImplementedError
 
     def on_changed(
@@ -129,15 +131,16 @@ class WorkloadRules(Generic[W]):
         yield from ()
 
     def settled(self, members: list[Version], workload: W, target: str, now: float) -> Iterator[Violation]:
-        """Everything has gone well for long: nothing is missing, left over or unsaid. `target`: its revision."""
+        """Errors after a long time without faults: missing or surplus objects, missing reports. `target`: its
+        revision."""
         raise NotImplementedError
 
     def on_other(self, commit: Commit) -> Iterator[Violation]:
-        """Something on another of the shelves, in whatever namespace."""
+        """Handle a commit to another of the shelves, in any namespace."""
         yield from ()
 
     def left_behind(self, workload: W, now: float) -> Iterator[Violation]:
-        """The workload is gone for long: what of it is still there?"""
+        """Objects of the workload that exist long after its deletion."""
         left = [pod.name for pod in self.pods.latest() if pod.owner == workload.uid]
         if left:
             yield Violation("gone", f"the workload is gone, but {left} are there", now)
@@ -157,7 +160,7 @@ class WorkloadRules(Generic[W]):
             yield from self.on_other(commit)
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         if not self.workloads:
             return
         workload = self.workloads[-1]
@@ -183,6 +186,7 @@ class WorkloadRules(Generic[W]):
                 yield from self.on_created(commit, reconcile, after, ws)
             elif before.owner == after.owner and self._is_member(before, ws[-1]):
                 yield from self._on_images(commit, before, after, ws)
+                yield from self._on_prepared(commit, reconcile, before, after, ws)
                 yield from self.on_changed(commit, reconcile, before, after, ws)
 
     def _on_set(self, commit: Commit) -> Iterator[Violation]:
@@ -222,7 +226,7 @@ class WorkloadRules(Generic[W]):
     def _concerned(
         self, commit: Commit, after: Version, before: Version | None
     ) -> Iterator[Violation | list[W]]:
-        """The versions of the workload under which a manager's write to a pod has to be right, if there are any."""
+        """The versions of the workload for which a manager's write to a pod must be correct, if there are any."""
         assert commit.reconcile is not None
         workloads = self._workloads_since(commit.reconcile.known.get(self.shelf, 0))
         if not workloads or after.owner not in {workload.uid for workload in workloads}:
@@ -236,7 +240,7 @@ class WorkloadRules(Generic[W]):
     # ── rules of containers ──────────────────────────────────────────────────
 
     def _is_built_right(self, commit: Commit, pod: Version) -> Iterator[Violation]:
-        """A new pod is as its revision says."""
+        """A new pod matches its revision."""
         if pod.hash in self._templates:
             expected = images_of(self._templates[pod.hash])
             if dict(pod.images) != expected:
@@ -245,7 +249,7 @@ class WorkloadRules(Generic[W]):
                 )
 
     def _on_completed(self, commit: Commit, before: Version, after: Version) -> Iterator[Violation]:
-        """An update in place is over when the node runs what the pod wants, and not before."""
+        """An in-place update ends when the node runs the containers of the pod's spec, and not before."""
         if before.state != "Updating" or after.state not in ("Normal", "Updated"):
             return
         late = [
@@ -259,7 +263,7 @@ class WorkloadRules(Generic[W]):
     def _on_images(
         self, commit: Commit, before: Version, after: Version, workloads: list[W]
     ) -> Iterator[Violation]:
-        """No container is restarted twice for one revision, none under its hook, none to another image."""
+        """No container is restarted twice for one revision, while its hook holds the pod, or to another image."""
         assert commit.reconcile is not None
         if after.hash != before.hash:
             self._image_writes = {
@@ -295,7 +299,7 @@ class WorkloadRules(Generic[W]):
     def _is_rollout_over(
         self, commit: Commit, reconcile: Reconcile, workload: W, *, was: str, current: str
     ) -> Iterator[Violation]:
-        """The update revision becomes the current one only when no pod is surely of another."""
+        """The update revision becomes the current one only when no pod certainly has another."""
         if was in ("", current) or self._may_be_missing(reconcile, was):
             return
         old = [
@@ -306,6 +310,39 @@ class WorkloadRules(Generic[W]):
         ]
         if old:
             yield self._broken(commit, "current", f"{current} becomes current, and {old} are not of it")
+
+    # ── rules of hooks ───────────────────────────────────────────────────────
+
+    def most_prepared(self, reconcile: Reconcile, workload: W) -> int:
+        """The number of pods that may wait for the inPlaceUpdate hook at the same time. Kinds without it: none."""
+        return 0
+
+    def _on_prepared(
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[W]
+    ) -> Iterator[Violation]:
+        """A pod that serves is not prepared for its update while as many others prepare as may be out of service."""
+        if not after.is_active or not before.state != "PreparingUpdate" == after.state:
+            return
+
+        def problem(workload: W) -> str:
+            least_s = workload.min_ready_s
+            if not before.is_available(min_ready_s=least_s, at=reconcile.at - self._skew_s):
+                return ""
+            others = [
+                versions[-1].name
+                for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
+                if versions[0].uid != before.uid
+                and all(
+                    self._is_member(version, workload) and version.state == "PreparingUpdate"
+                    for version in versions
+                )
+            ]
+            most = self.most_prepared(reconcile, workload)
+            return f"{others} prepare already, {most} may" if len(others) >= most else ""
+
+        problems = [problem(workload) for workload in workloads]
+        if all(problems):
+            yield self._broken(commit, "prepared", f"{before.name} prepares for its update: {problems[-1]}")
 
     # ── rules of deletion ────────────────────────────────────────────────────
 
@@ -319,7 +356,7 @@ class WorkloadRules(Generic[W]):
     def _is_taken_out(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workload: W
     ) -> bool:
-        """Whether a commit takes a pod out of service that served when that was decided, whatever the clocks say."""
+        """Whether a commit takes a pod out of service that served when it was decided, independent of clocks."""
         surely = before.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at - self._skew_s)
         return surely and not after.is_available(
             min_ready_s=workload.min_ready_s, at=commit.at + self._skew_s
@@ -349,14 +386,14 @@ class WorkloadRules(Generic[W]):
                 yield Violation("template", what, now)
 
     def _counts_are_true(self, workload: W, wanted: Mapping[str, int], now: float) -> Iterator[Violation]:
-        """The status says these numbers; one that it does not say is 0."""
+        """The status has these numbers; a missing number is 0."""
         said = {name: workload.status.get(name, 0) for name in wanted}
         wrong = {name: (said[name], want) for name, want in wanted.items() if said[name] != want}
         if wrong:
             yield Violation("status", f"the status says something else (said, true): {wrong}", now)
 
     def _is_impossible(self, old: Iterable[Version], workload: W, condition: str) -> bool:
-        """Some of these pods cannot be updated in place, and the status says so in this condition."""
+        """Some of these pods cannot be updated in place, and the status reports it in this condition."""
         said = {
             condition["type"]: condition["status"] for condition in workload.status.get("conditions") or ()
         }
@@ -375,24 +412,23 @@ class WorkloadRules(Generic[W]):
     # ── what is known ────────────────────────────────────────────────────────
 
     def _is_known(self, reconcile: Reconcile, uid: str) -> bool:
-        """Whether the manager has to know that there is such a pod."""
+        """Whether the manager must know that such a pod exists."""
         first = self.pods.created_at(uid)
         return first.revision <= reconcile.known.get(PODS, 0) or first.is_own(reconcile)
 
     def _may_be_missing(self, reconcile: Reconcile, hash_: str) -> bool:
-        """Whether a revision was not there in some state that the manager may take for the present one.
+        """Whether a revision did not exist in a state that the manager may assume to be the current one.
 
-        Garbage collection removes revisions of a workload that is gone, and a manager may hear of that first. Where
-        the current revision is missing, the specification has pods made of the update revision.
+        Garbage collection removes revisions of a deleted workload, and a manager may be notified of that first. If
+        the current revision is missing, the specification requires pods of the update revision.
         """
         return self._missing_until.get(hash_, 0) > reconcile.known.get(REVISIONS, 0)
 
     def _workloads_since(self, known: int) -> list[W]:
-        """Versions that a manager with this knowledge may take for the present one."""
-        first = max(0, bisect_right(self.workloads, known, key=lambda workload: workload.revision) - 1)
+        """Versions that a manager with this knowledge may assume to be the current one."""
         if self._gone_at > self.workloads[-1].revision and self._gone_at <= known:
             return []
-        return self.workloads[first:]
+        return versions_since(self.workloads, known)
 
     def _is_member(self, pod: Version, workload: W) -> bool:
         return pod.is_active and pod.owner == workload.uid and pod.labels.get("app") == self._name
@@ -401,7 +437,7 @@ class WorkloadRules(Generic[W]):
         return (pod for pod in self.pods.latest() if self._is_member(pod, workload))
 
     def _hash_of(self, workload: W) -> str:
-        """The revision of its template; empty: it has none yet. Of equal ones the newest counts."""
+        """The revision of its template; empty: it has none yet. The newest of equal ones counts."""
         return next(
             (name for name, template in reversed(self._templates.items()) if template == workload.template),
             "",
@@ -413,7 +449,7 @@ class WorkloadRules(Generic[W]):
     # ── hooks ────────────────────────────────────────────────────────────────
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:
-        """Labels that the owner of the lifecycle hooks sets on a pod in this state; None takes one off."""
+        """Labels that the owner of the lifecycle hooks sets on a pod in this state; None removes one."""
         if not self.workloads:
             return {}
         workload = self.workloads[-1]
@@ -437,8 +473,23 @@ def number(value: Any, of: int, *, up: bool) -> int:
     return int(value)
 
 
+_OUT_OF_SERVICE = frozenset(
+    f"node.kubernetes.io/{state}" for state in ("not-ready", "unreachable", "unschedulable")
+)
+
+
+def read_taints(node: Any) -> list[Any]:
+    """The taints of a Node."""
+    return (node.get("spec") or {}).get("taints") or []
+
+
+def is_out_of_service(taints: list[Any]) -> bool:
+    """Whether taints say that the node is cordoned, or does not answer."""
+    return any(taint["key"] in _OUT_OF_SERVICE for taint in taints)
+
+
 def plain(template: Any) -> Any:
-    """A template without what revisions carry for their history's sake."""
+    """A template without the fields that revisions add for their history."""
     metadata = {name: value for name, value in (template.get("metadata") or {}).items() if value is not None}
     spec = {name: value for name, value in template["spec"].items() if value not in ({}, [], None)}
     for field in ("containers", "initContainers"):

@@ -1,10 +1,10 @@
-"""What happens in one simulation, as plain values: printed, replayed, shrunk.
+"""Events of one simulation, as plain values that can be printed, replayed and shrunk.
 
 generate(seed) ──▶ Script ──▶ world.run(script)
 
-An operation is something a user, another controller or a machine does. A fault is something that goes wrong between
-a manager and the API server, or with the manager itself. Both have a time in virtual seconds. Which pod or
-node an operation is about is a number that is resolved when it is done, so a script stays valid when it is shortened.
+An operation is an action of a user, another controller or a machine. A fault disturbs the connection between a manager
+and the API server, or the manager itself. Both have a time in virtual seconds. A number selects the pod or node of an
+operation when it is executed, so a script stays valid when it is shortened.
 """
 
 from pathlib import Path
@@ -22,21 +22,21 @@ FOUND: Final = sorted((Path(__file__).parent / "found").glob("*.json"))
 
 
 class Script(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One simulation. `seed` decides what the script does not say: uids, names, delays."""
+    """One simulation. `seed` determines everything that is not in the script: uids, names, delays."""
 
     seed: int
     kind: str = "cloneset"
     object: dict[str, Any] = {}
     """The workload that is created at the start."""
     beside: dict[str, Any] = {}
-    """What is created just before it: a WorkloadSpread or a SidecarSet, for kinds that are about pods of others."""
+    """The object that is created just before it: a WorkloadSpread or a SidecarSet, for kinds that act on other pods."""
     is_versioned: bool = False
-    """Whether a WorkloadSpread tells revisions of the CloneSet apart (--ws-enabled-versioned-status)."""
+    """Whether a WorkloadSpread distinguishes revisions of the CloneSet (--ws-enabled-versioned-status)."""
     nodes: int = 4
     managers: int = 1
-    """More than one: they stand for election, and faults may end the one that leads."""
+    """More than one: they take part in leader election, and faults may end the leader."""
     shares: bool = False
-    """Whether managers share the work (election/membership.py); faults may end the one that works on the workload."""
+    """Whether managers share the work (election/membership.py); faults may end the one that owns the workload."""
     operations: tuple[Operation, ...] = ()
     faults: tuple[Fault, ...] = ()
     latency_s: float = 0.02

@@ -1,4 +1,4 @@
-"""A script that fails, made short: operations, faults and settings go as long as the same rule is still broken.
+"""Shortening of a failing script: operations, faults and settings are removed while the same rule is still broken.
 
 Script, rule ──▶ shrink() ──▶ a shorter Script that breaks the same rule
 """
@@ -38,7 +38,7 @@ def shrink(
 
 
 def _rule(play: Callable[[Script], Outcome], script: Script) -> str:
-    """The rule that it breaks; empty also when admission does not take what is left of its object."""
+    """The rule that it breaks; empty also if admission rejects the shortened object."""
     try:
         return play(script).rule
     except ApiError:

@@ -1,12 +1,13 @@
-"""What holds for a SidecarSet over the pods of a CloneSet, whatever happens around it.
+"""Rules of a SidecarSet over the pods of a CloneSet.
 
-the controller writes to a pod ──▶ images of sidecars change and what the pod says of them, nothing else; to what is
-                                   wanted; not while paused, not against partition or selector; and no pod that serves
-                                   while as many upgraded ones are out of service as may be
+the controller writes to a pod ──▶ only images of sidecars and their annotations change, to the wanted values; not
+                                   while paused, not against partition or selector; and no serving pod while the
+                                   allowed number of upgraded pods is out of service
 a pod is created ──▶ it has the sidecars of some version of the SidecarSet
-at rest ──▶ every pod has the wanted sidecars, or a reason not to, and the status says so
+at rest ──▶ every pod has the wanted sidecars, or a reason not to have them, and the status is correct
 
-Sidecars here are cold. As everywhere a write is right if it is right for something that the manager may have known.
+Hot upgrades are not simulated. As always, a write is correct if it is correct for one state that the manager may have
+known.
 """
 
 import json
@@ -24,8 +25,9 @@ __all__ = ["SidecarRules"]
 SETS = "sidecarsets.apps.kruise.io"
 HASH, IMAGELESS = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
 LISTED = "kruise.io/sidecarset-injected-list"
+ROLLS, LEVEL = "pykruise.io/roll-on-pod-metadata", "sim/level"
 SEEN_S = 2.0
-"""So soon webhooks know what is new, when nothing goes wrong."""
+"""Seconds in which webhooks know a change, without faults."""
 
 
 class SidecarSet(msgspec.Struct, frozen=True):
@@ -39,24 +41,30 @@ class SidecarSet(msgspec.Struct, frozen=True):
     hash: str
     imageless: str
     labels: Mapping[str, str]
-    """Pods that are meant."""
+    """Labels of the selected pods."""
     only: Mapping[str, str]
     """Pods whose sidecars are upgraded; empty: all."""
     partition: int | str
     most_updated: float
     """How many pods may be upgraded, by the annotation updated-pods."""
     max_unavailable: int | str
+    metadata: Mapping[str, str]
+    """Annotations that running pods get, by the annotation roll-on-pod-metadata."""
     is_paused: bool
     is_only_injected: bool
     generation: int
     status: Mapping[str, Any]
 
     def hash_on(self, pod: Version) -> str:
-        """The hash of this SidecarSet that the pod says it has."""
+        """The hash of this SidecarSet in the pod's annotation."""
         return _recorded(pod, HASH, self.name)
 
+    def is_on(self, pod: Version) -> bool:
+        """Whether the pod has this version: its sidecars, and the annotations that running pods get."""
+        return self.hash_on(pod) == self.hash and self.metadata.items() <= pod.annotations.items()
+
     def has(self, pod: Version) -> bool:
-        """Whether the pod is one of its pods."""
+        """Whether it selects the pod."""
         return (
             pod.is_active
             and self.labels.items() <= pod.labels.items()
@@ -68,7 +76,7 @@ class SidecarSet(msgspec.Struct, frozen=True):
         """Whether the pod waits for this version, and may be upgraded in place."""
         return (
             self.has(pod)
-            and self.hash_on(pod) != self.hash
+            and not self.is_on(pod)
             and self.only.items() <= pod.labels.items()
             and _recorded(pod, IMAGELESS, self.name) == self.imageless
         )
@@ -99,6 +107,7 @@ def read_sidecarset(doc: Any, revision: int) -> SidecarSet:
         partition=strategy.get("partition") or 0,
         most_updated=float(annotations.get("pykruise.io/updated-pods", "inf")),
         max_unavailable=strategy.get("maxUnavailable", 1),
+        metadata=_list_overwritten(spec) if annotations.get(ROLLS) == "true" else {},
         is_paused=bool(strategy.get("paused")),
         is_only_injected=strategy.get("type") == "NotUpdate",
         generation=meta.get("generation", 0),
@@ -107,7 +116,7 @@ def read_sidecarset(doc: Any, revision: int) -> SidecarSet:
 
 
 class SidecarRules:
-    """Of one SidecarSet. `pods`: those of the workload whose pods it is about."""
+    """Rules of one SidecarSet. `pods`: those of the selected workload."""
 
     controllers = ("sidecarset",)
     shelves = frozenset({SETS, PODS, REVISIONS})
@@ -125,7 +134,7 @@ class SidecarRules:
         """Pods that were upgraded when they did not serve, with the reconcile: they cost that reconcile nothing."""
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
-        """Called for each commit to `shelves`, in order; after the pods have taken it."""
+        """Called for each commit to `shelves` in order, after `pods` has recorded it."""
         if commit.shelf == SETS:
             self._is_gone = commit.new is None
             if commit.old is None:
@@ -165,8 +174,11 @@ class SidecarRules:
         if not sidecarsets:
             return
         name = sidecarsets[-1].name
-        is_upgrade = before.sidecars != after.sidecars or _recorded(before, HASH, name) != _recorded(
-            after, HASH, name
+        is_metadata = before.annotations.get(LEVEL) != after.annotations.get(LEVEL)
+        is_upgrade = (
+            is_metadata
+            or before.sidecars != after.sidecars
+            or _recorded(before, HASH, name) != _recorded(after, HASH, name)
         )
         if not is_upgrade:
             return
@@ -178,12 +190,12 @@ class SidecarRules:
     def _why_not(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, sidecarset: SidecarSet
     ) -> tuple[str, str]:
-        """The rule that it breaks and how; empty: it is right."""
+        """The rule that it breaks, and the details; empty: it is correct."""
         if sidecarset.is_deleting:
             return "terminating", "the SidecarSet terminates"
         if sidecarset.is_paused or sidecarset.is_only_injected:
             return "paused", "upgrades are paused, or there are none"
-        if sidecarset.hash_on(after) != sidecarset.hash or dict(after.sidecars) != dict(sidecarset.images):
+        if not sidecarset.is_on(after) or dict(after.sidecars) != dict(sidecarset.images):
             return "template", f"to {dict(after.sidecars)}, wanted {dict(sidecarset.images)}"
         versions = self._pods.since(before.uid, reconcile.known.get(PODS, 0))[:-1]
         if not any(sidecarset.upgrades(version) for version in versions):
@@ -205,10 +217,7 @@ class SidecarRules:
         updated = [
             histories[-1].name
             for histories in sure
-            if all(
-                sidecarset.has(history) and sidecarset.hash_on(history) == sidecarset.hash
-                for history in histories
-            )
+            if all(sidecarset.has(history) and sidecarset.is_on(history) for history in histories)
         ]
         if len(updated) >= sidecarset.most_updated:
             return "number", f"{updated} have them already, {sidecarset.most_updated:g} may"
@@ -235,12 +244,12 @@ class SidecarRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         if self._is_gone or not self._sidecarsets:
             return
         sidecarset = self._sidecarsets[-1]
         pods = [pod for pod in self._pods.latest() if sidecarset.has(pod)]
-        is_enough = sum(sidecarset.hash_on(pod) == sidecarset.hash for pod in pods) >= sidecarset.most_updated
+        is_enough = sum(sidecarset.is_on(pod) for pod in pods) >= sidecarset.most_updated
         if not sidecarset.is_paused and not sidecarset.is_only_injected and not is_enough:
             waiting = [pod.name for pod in pods if sidecarset.upgrades(pod)]
             # Nobody opens the readiness gate of an orphan again.
@@ -248,7 +257,7 @@ class SidecarRules:
             is_held_up = stuck >= number(sidecarset.max_unavailable, len(pods), up=True)
             if len(waiting) > (keep := sidecarset.kept(len(pods))) and not is_held_up:
                 yield Violation("converges", f"{waiting} have old sidecars, {keep} may", now)
-        updated = [pod for pod in pods if sidecarset.hash_on(pod) == sidecarset.hash]
+        updated = [pod for pod in pods if sidecarset.is_on(pod)]
         for pod in updated:
             if dict(pod.sidecars) != dict(sidecarset.images):
                 yield Violation(
@@ -260,7 +269,7 @@ class SidecarRules:
             "matchedPods": len(pods),
             "updatedPods": len(updated),
             "readyPods": len(ready),
-            "updatedReadyPods": sum(sidecarset.hash_on(pod) == sidecarset.hash for pod in ready),
+            "updatedReadyPods": sum(sidecarset.is_on(pod) for pod in ready),
         }
         said = {name: sidecarset.status.get(name, 0) for name in wanted}
         wrong = {name: (said[name], want) for name, want in wanted.items() if said[name] != want}
@@ -278,6 +287,15 @@ class SidecarRules:
         return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
 
 
+def _list_overwritten(spec: Any) -> Mapping[str, str]:
+    return {
+        key: value
+        for entry in spec.get("patchPodMetadata") or ()
+        if entry.get("patchPolicy") == "Overwrite"
+        for key, value in entry["annotations"].items()
+    }
+
+
 def _recorded(pod: Version, key: str, name: str) -> str:
     result = json.loads(pod.annotations.get(key) or "{}").get(name) or {}
     return str(result.get("hash") or "")
@@ -285,11 +303,7 @@ def _recorded(pod: Version, key: str, name: str) -> str:
 
 def _is_busy(sidecarset: SidecarSet, pod: Version) -> bool:
     """Upgraded, and out of service for it."""
-    return (
-        sidecarset.has(pod)
-        and sidecarset.hash_on(pod) == sidecarset.hash
-        and not (pod.is_ready and _is_consistent(pod))
-    )
+    return sidecarset.has(pod) and sidecarset.is_on(pod) and not (pod.is_ready and _is_consistent(pod))
 
 
 def _is_consistent(pod: Version) -> bool:
@@ -297,7 +311,7 @@ def _is_consistent(pod: Version) -> bool:
 
 
 def _without_sidecars(doc: Any) -> Any:
-    """A pod without what may change in it when sidecars are upgraded."""
+    """A pod without the fields that an upgrade of sidecars may change."""
     meta = {
         name: value
         for name, value in doc["metadata"].items()

@@ -1,12 +1,12 @@
-"""What holds for a WorkloadSpread over a CloneSet, whatever happens around it.
+"""Rules of a WorkloadSpread over a CloneSet.
 
-admission takes a place (a write of the status) ──▶ no subset has more pods and promised places than it takes
-a pod is created ──▶ it is in the subset that its note says, and has a place there
-the controller writes ──▶ notes and costs of pods, and nothing else of them
-at rest ──▶ the status counts what is there, and deletion costs keep the spread
+admission allocates a slot (a write of the status) ──▶ no subset has more pods and promised slots than its limit
+a pod is created ──▶ it is in the subset of its annotation, and has a slot there
+the controller writes ──▶ only annotations and deletion costs of pods
+at rest ──▶ the status counts the existing pods, and deletion costs preserve the spread
 
-A place is taken as long as admission waits for its pod (30 s), and when the manager that wrote the status last had
-seen the pod. A pod that shows itself later may be one too many.
+A slot is used while admission waits for its pod (30 s), and while the manager that wrote the last status had observed
+the pod. A pod that is created later may exceed the limit.
 """
 
 import json
@@ -26,13 +26,13 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 ALL_VERSIONS = "versionIgnored"
 ANY_NUMBER = -1
 SEEN_S = 2.0
-"""So soon webhooks know what is new, when nothing goes wrong."""
+"""Seconds in which webhooks know a change, without faults."""
 PATIENCE_S = 29.0
-"""So long a promised place is kept for its pod: 30 s, of which times in whole seconds may take one."""
+"""Seconds for which a promised slot is kept for its pod: 30 s, minus one for times in whole seconds."""
 
 
 class SpreadRules:
-    """Of one WorkloadSpread. `pods`: those of its workload `name`."""
+    """Rules of one WorkloadSpread. `pods`: those of its workload `name`."""
 
     controllers = ("workloadspread",)
     shelves = frozenset({SPREADS, TARGETS, PODS})
@@ -51,7 +51,7 @@ class SpreadRules:
         self._replicas: list[tuple[int, int]] = []
         """Those of the workload, by the API server's revision."""
         self._basis: tuple[Mapping[str, int], Any] | None = None
-        """What the manager knew that wrote the status last, and the spec that it wrote it for."""
+        """Knowledge of the manager that wrote the last status, and the spec of that status."""
         self._skew_s = scene.skew_s
         self._ended: set[str] = set()
         """Names of pods that were there."""
@@ -61,7 +61,7 @@ class SpreadRules:
         """Those whose pod no manager has seen: when, and for which version."""
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
-        """Called for each commit to `shelves`, in order; after the pods have taken it."""
+        """Called for each commit to `shelves` in order, after `pods` has recorded it."""
         if commit.key.namespace != self._namespace:
             return
         if commit.shelf == SPREADS:
@@ -137,7 +137,7 @@ class SpreadRules:
                 del self._open[place]
 
     def _still_promised(self, uid: str, subset: str, version: str, now: float) -> set[str]:
-        """Pods that neither webhook nor controller may have given up yet, whatever the status says."""
+        """Pods for which neither webhook nor controller may have released the slot yet, for any status."""
         latest = {pod.name: pod for pod in self._pods.latest()}
         own = {pod.name for pod in self._members()}
         return {
@@ -279,7 +279,7 @@ class SpreadRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         if self._doc is None or self._target is None or self._doc["metadata"].get("deletionTimestamp"):
             return
         status = self._doc.get("status") or {}
@@ -356,7 +356,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def limit_of(spec: Any, subset: str, replicas: int) -> int | None:
-    """How many pods it takes; ANY_NUMBER without a maximum, None: there is no such subset."""
+    """Limit of a subset; ANY_NUMBER without a maximum, None: the subset does not exist."""
     for item in spec["subsets"]:
         if item["name"] == subset:
             most = item.get("maxReplicas")

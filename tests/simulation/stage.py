@@ -1,6 +1,6 @@
-"""What is played on: a cluster, its managers and webhooks, and rules that look at each commit.
+"""The stage of a simulation: a cluster, its managers and webhooks, and rules that check each commit.
 
-Script ──▶ Stage.running() ──▶ what happens on it: a script (world.py), or every choice (exploration)
+Script ──▶ Stage.running() ──▶ a script runs on it (world.py), or every choice is tried (exploration)
 
 Everything runs in one event loop with virtual time and seeded randomness.
 """
@@ -72,7 +72,7 @@ CONTROLLERS = (
     "taint-eviction",
     "volumes",
 )
-"""Of those that every Kubernetes brings: the ones that have something to do here."""
+"""Built-in controllers that have work in a simulation."""
 COLLECTED = (PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS)
 MOST_WRITES = 3000
 DEFINITIONS = {crd["metadata"]["name"]: crd for crd in build_crds()}
@@ -84,12 +84,12 @@ class Life:
     def __init__(self, manager: Manager, wires: tuple[Wire, ...], task: "asyncio.Task[None]") -> None:
         self.manager = manager
         self.wires = wires
-        """Of the manager, and of its elector where it has one."""
+        """Networks of the manager, and of its elector if it has one."""
         self.task = task
 
     @property
     def writes(self) -> int:
-        """Of the manager; renewals of its Lease are none."""
+        """Writes of the manager, without renewals of its Lease."""
         return self.wires[0].writes
 
     def cut(self, *, is_cut: bool) -> None:
@@ -99,12 +99,12 @@ class Life:
 
 
 class Stage:
-    """One cluster, and all that is known of what happens on it."""
+    """One cluster, and the records of all events."""
 
     has_steady_watches = False
     """See ClusterSettings."""
     is_overseen = True
-    """Whether managers look after their caches."""
+    """Whether managers check their caches."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -260,7 +260,7 @@ class Stage:
             self._found += self._rules.on_prevented(report.prevented, self._now())
 
     def _versioned(self) -> tuple[str, ...]:
-        """Kinds whose revisions a WorkloadSpread tells apart."""
+        """Kinds whose revisions a WorkloadSpread distinguishes."""
         return (*sorted(DEFAULT_VERSIONED), *(["cloneset"] if self._script.is_versioned else ()))
 
     # ── managers ─────────────────────────────────────────────────────────────
@@ -329,7 +329,7 @@ class Stage:
         return life
 
     def _watch_reconciles(self, name: str, manager: Manager, wire: Wire, controller: Any) -> None:
-        """Note what the caches know whenever a reconcile begins: its requests carry that along."""
+        """Record the knowledge of the caches at the beginning of each reconcile; its requests carry it."""
         reconcile: Reconciler = controller._reconcile
 
         async def noted(key: Any) -> float | None:
@@ -353,7 +353,7 @@ class Stage:
             self._break("manager", f"the manager died: {type(error).__name__}: {error}")
 
     async def _kill(self, life: Life | None = None) -> None:
-        """As kill -9 would: what has been sent travels on, or not; nothing else happens."""
+        """Kill the manager as kill -9 does: sent requests may still arrive; nothing else happens."""
         for item in [life] if life else tuple(self._lives):
             if item in self._lives:
                 self._lives.remove(item)
@@ -375,7 +375,7 @@ class Stage:
             self._serve_hooks(commit)
 
     def _stop_if_it_never_ends(self) -> None:
-        """A manager that writes for ever is cut off, whatever was found before: what is known by then is enough."""
+        """Stop a manager that writes forever, also after an earlier finding: the records are sufficient by then."""
         writes = self._writes + sum(life.writes for life in self._lives)
         if writes > MOST_WRITES:
             if not self._found:
@@ -387,7 +387,8 @@ class Stage:
         self._found.append(Violation(rule, what, self._now()))
 
     def _serve_hooks(self, commit: Commit) -> None:
-        """The controller of lifecycle hooks: takes them off a pod that prepares, puts them on one that is done."""
+        """The controller of lifecycle hooks: it removes them from a pod that prepares, and adds them after the
+        update."""
         assert commit.new is not None
         labels = commit.new["metadata"].get("labels") or {}
         change = self._rules.hook_answer(labels.get(STATE, ""))

@@ -1,12 +1,12 @@
-"""What holds for a PersistentPodState over a StatefulSet, whatever happens around it.
+"""Rules of a PersistentPodState over a StatefulSet.
 
-a pod is created ──▶ it is bound to where the pod of its name was recorded last, and to nothing else
-the controller writes ──▶ records that are true, and none is dropped that is still wanted
-a StatefulSet asks by its annotations ──▶ a PersistentPodState of its name comes, follows and goes
-at rest ──▶ every pod is recorded, and nothing that is not wanted any more
+a pod is created ──▶ it is bound to the last recorded node of its name, and to nothing else
+the controller writes ──▶ records are true, and no wanted record is removed
+a StatefulSet has the annotations ──▶ a PersistentPodState of its name is created, updated and deleted
+at rest ──▶ every pod is recorded, and no unwanted record remains
 
-Which version of the PersistentPodState a webhook went by is not known: where nothing goes wrong one of the last two
-seconds, else any.
+The rules do not know the version of the PersistentPodState that a webhook used: without faults it is one of the last
+two seconds, otherwise any version.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ __all__ = ["StateRules"]
 STATES, SETS, NODES = "persistentpodstates.apps.kruise.io", "statefulsets.apps.kruise.io", "nodes"
 INJECTED = "kruise.io/injected-persistent-pod-state"
 SEEN_S = 2.0
-"""So soon webhooks know what is new, when nothing goes wrong."""
+"""Seconds in which webhooks know a change, without faults."""
 
 
 GENERATE = "kruise.io/auto-generate-persistent-pod-state"
@@ -37,7 +37,7 @@ Topology = tuple[tuple[str, ...], tuple[tuple[int, tuple[str, ...]], ...], tuple
 
 
 class Record(msgspec.Struct, frozen=True):
-    """Where one pod was."""
+    """The recorded node of one pod."""
 
     node: str
     labels: Mapping[str, str]
@@ -53,7 +53,7 @@ class State(msgspec.Struct, frozen=True):
     is_deleting: bool
     name: str
     owner: str
-    """Uid of the StatefulSet that asked for it; empty: a person wrote it."""
+    """Uid of the StatefulSet that requested it; empty: a person created it."""
     generation: int
     required: tuple[str, ...]
     preferred: tuple[tuple[int, tuple[str, ...]], ...]
@@ -64,7 +64,7 @@ class State(msgspec.Struct, frozen=True):
 
     @property
     def topology(self) -> Topology:
-        """What is remembered."""
+        """The recorded node labels."""
         return self.required, self.preferred, self.annotations
 
     @property
@@ -73,7 +73,7 @@ class State(msgspec.Struct, frozen=True):
         return {*self.required, *(key for _, keys in self.preferred for key in keys)}
 
     def binding(self, pod: str) -> tuple[Mapping[str, str], Sequence[Any], str]:
-        """What a new pod of this name gets: its node selector, preferred terms, and by whom."""
+        """The binding of a new pod of this name: its node selector, preferred terms, and the PersistentPodState."""
         record = self.records.get(pod)
         labels = record.labels if record is not None and self.is_there and not self.is_deleting else {}
         required = {key: labels[key] for key in self.required if key in labels}
@@ -132,12 +132,12 @@ class Set(msgspec.Struct, frozen=True):
     topology: Topology = ((), (), ())
 
     def asks(self) -> bool:
-        """Whether there is to be a PersistentPodState of its name."""
+        """Whether a PersistentPodState of its name should exist."""
         return self.goes_on and self.is_generating and bool(self.topology[0] or self.topology[1])
 
 
 class StateRules:
-    """Of one PersistentPodState, through its lives. `pods`: those of its workload `name`."""
+    """Rules of one PersistentPodState, across deletions and new creations. `pods`: those of its workload `name`."""
 
     controllers = ("persistentpodstate",)
     shelves = frozenset({STATES, SETS, PODS, NODES})
@@ -153,7 +153,7 @@ class StateRules:
         """Preferred ones of the template; they do not change."""
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
-        """Called for each commit to `shelves`, in order; after the pods have taken it."""
+        """Called for each commit to `shelves` in order, after `pods` has recorded it."""
         if commit.shelf == NODES:
             self._nodes.setdefault(commit.key.name, [NO_NODE]).append(read_node(commit))
         elif commit.key.namespace != self._namespace:
@@ -229,7 +229,8 @@ class StateRules:
     def _on_generated(
         self, commit: Commit, reconcile: Reconcile, before: State, after: State
     ) -> Iterator[Violation]:
-        """One comes, follows and goes as its StatefulSet asks; what a person wrote stays."""
+        """A PersistentPodState is created, updated and deleted as its StatefulSet requests; one of a person is
+        kept."""
         known = list_versions_since(self._sets, reconcile.known.get(SETS, 0))
         sets = [item for item in known if item.goes_on and item.uid == after.owner]
         if after.is_there:
@@ -264,7 +265,7 @@ class StateRules:
         return False
 
     def _may_be_dropped(self, name: str, reconcile: Reconcile, states: Sequence[State]) -> bool:
-        """Whether the StatefulSet may be gone, or the pod neither wanted nor there."""
+        """Whether the StatefulSet may be deleted, or the pod is neither wanted nor exists."""
         sets = list_versions_since(self._sets, reconcile.known.get(SETS, 0))
         if any(not item.goes_on for item in sets):
             return True
@@ -282,7 +283,7 @@ class StateRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         state, result = self._states[-1], self._sets[-1]
         if result.asks() and (not state.is_there or (state.owner and state.topology != result.topology)):
             yield Violation("generated", f"the StatefulSet asks for {result.topology}, there is {state}", now)

@@ -1,12 +1,13 @@
-"""What holds for an Advanced StatefulSet at every commit, whatever happens around it.
+"""Rules of an Advanced StatefulSet for every commit.
 
-Rules are those of the specification's "Main pass", "Building", "Update pass" and "Claim retention", written down a
-second time and in another way; rules.py says how what a manager could know is taken into account. A slot is one
-ordinal that the set wants, its rank the place among all slots.
+The rules are those of the specification's "Main pass", "Building", "Update pass" and "Claim retention", implemented
+independently; rules.py describes how they consider what a manager could know. A slot is an ordinal that the set
+wants; its rank is its position among all slots.
 """
 
-from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -19,16 +20,20 @@ from simulation.rules import (
     Violation,
     WorkloadRules,
     is_image_change,
+    is_out_of_service,
     number,
     plain,
+    read_taints,
 )
+from simulation.versions import versions_since
 
 __all__ = ["StatefulSetRules", "Workload"]
 
-SETS, CLAIMS = "statefulsets.apps.kruise.io", "persistentvolumeclaims"
+SETS, CLAIMS, NODES = "statefulsets.apps.kruise.io", "persistentvolumeclaims", "nodes"
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 
 REPLACEMENT = "pykruise.io/replace-never-ready-after-seconds"
+IGNORED_NODES = "pykruise.io/ignore-unavailable-nodes"
 
 _TAKEN_OUT = ("PreparingUpdate", "Updating", "Updated", "PreparingDelete")
 
@@ -58,7 +63,9 @@ class Workload(msgspec.Struct, frozen=True):
     when_scaled: str
     when_deleted: str
     replaces_after_s: float | None
-    """Age at which a pod of an older revision that has never been ready is replaced; None: it is not."""
+    """Age at which a pod of an older revision that has never been ready is replaced; None: never."""
+    ignored: str
+    """Limit of nodes out of service that use up no maxUnavailable; empty: every node uses it up."""
     current: str
     status: Mapping[str, Any]
     generation: int
@@ -69,17 +76,17 @@ class Workload(msgspec.Struct, frozen=True):
         return self.slots.index(ordinal) if ordinal in self.slots else -1
 
     def lower(self, name: str) -> list[str]:
-        """Wanted pods that come before this one."""
+        """Wanted pods with lower ordinals than this one."""
         ordinal = _ordinal(name)
         return [_named(name, slot) for slot in self.slots if slot < ordinal]
 
     def higher(self, name: str) -> list[str]:
-        """Wanted pods that come after this one."""
+        """Wanted pods with higher ordinals than this one."""
         ordinal = _ordinal(name)
         return [_named(name, slot) for slot in self.slots if slot > ordinal]
 
     def others(self, name: str) -> list[str]:
-        """Wanted pods apart from this one."""
+        """All other wanted pods."""
         return [*self.lower(name), *self.higher(name)]
 
 
@@ -102,7 +109,8 @@ def read_workload(doc: Any, revision: int) -> Workload:
     retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
     replicas = spec.get("replicas", 1)
     limit = (spec.get("scaleStrategy") or {}).get("maxUnavailable")
-    after_s = (doc["metadata"].get("annotations") or {}).get(REPLACEMENT)
+    annotations = doc["metadata"].get("annotations") or {}
+    after_s = annotations.get(REPLACEMENT)
 
     def hook(name: str) -> Mapping[str, str]:
         return (lifecycle.get(name) or {}).get("labelsHandler") or {}
@@ -131,6 +139,7 @@ def read_workload(doc: Any, revision: int) -> Workload:
         when_scaled=retention.get("whenScaled", "Retain"),
         when_deleted=retention.get("whenDeleted", "Retain"),
         replaces_after_s=None if after_s is None else float(after_s),
+        ignored=annotations.get(IGNORED_NODES, ""),
         current=(status.get("currentRevision") or "").rpartition("-")[2],
         status=status,
         generation=doc["metadata"].get("generation", 0),
@@ -138,7 +147,7 @@ def read_workload(doc: Any, revision: int) -> Workload:
 
 
 def _slots(replicas: int, reserved: Any) -> tuple[int, ...]:
-    """The first so many ordinals that are not reserved."""
+    """The first ordinals that are not reserved, this number of them."""
     taken: set[int] = set()
     for entry in reserved:
         first, _, last = str(entry).partition("-")
@@ -153,17 +162,19 @@ def _slots(replicas: int, reserved: Any) -> tuple[int, ...]:
 
 
 class StatefulSetRules(WorkloadRules[Workload]):
-    """Of one StatefulSet."""
+    """Rules of one StatefulSet."""
 
     shelf = SETS
-    shelves = frozenset({SETS, PODS, CLAIMS, REVISIONS})
+    shelves = frozenset({SETS, PODS, CLAIMS, REVISIONS, NODES})
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self._claims: dict[str, list[tuple[int, Any]]] = {}
-        """Per name: each version with its revision; None: it is gone."""
+        """By name: each version with its revision; None: it is deleted."""
         self._scaled_away: dict[str, tuple[str, int]] = {}
         """Claims that go with the pod that a manager scaled away: name → uid of the claim, and when that was."""
+        self._nodes: dict[str, list[tuple[int, bool]]] = {}
+        """Per name: each version's revision, and whether the node is out of service."""
 
     def read(self, document: Any, revision: int) -> Workload:
         return read_workload(document, revision)
@@ -174,6 +185,9 @@ class StatefulSetRules(WorkloadRules[Workload]):
         return super().hook_answer(state)
 
     def on_other(self, commit: Commit) -> Iterator[Violation]:
+        if commit.shelf == NODES:
+            is_out = commit.new is not None and is_out_of_service(read_taints(commit.new))
+            self._nodes.setdefault(commit.key.name, []).append((commit.revision, is_out))
         if commit.shelf == CLAIMS and commit.key.namespace == self._namespace:
             self._claims.setdefault(commit.key.name, []).append((commit.revision, commit.new))
             if commit.reconcile is not None and commit.new is not None and self.workloads:
@@ -223,7 +237,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _why_not_its_turn(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload
     ) -> str:
-        """Empty when the pods before it let it be made."""
+        """Empty if the pods before it allow its creation."""
         down = self._surely_down(reconcile, workload.lower(pod.name), workload, until=commit.at)
         if not workload.is_parallel:
             return f"{down} come first" if down else ""
@@ -269,7 +283,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _are_claims_there(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """Its claims are there, and none is about to go with a pod that had the name before."""
+        """Its PVCs exist, and none will be deleted with an earlier pod of that name."""
         if len(workloads) != 1:
             return
         for template in workloads[0].claim_templates:
@@ -296,7 +310,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _is_wanted_gone(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """A user asked for it, it is surplus and it is its turn, or it has to be recreated."""
+        """A user requested the deletion, the pod is surplus and the next one in the order, or it has to be
+        recreated."""
         versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         if any(version.is_marked for version in versions):
             return
@@ -324,7 +339,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _why_surplus_waits(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload
     ) -> str:
-        """In order, the highest goes, when nothing is missing below."""
+        """With ordered management, the highest pod is deleted, if no lower pod is missing."""
         if down := self._surely_down(
             reconcile, [_named(pod.name, slot) for slot in workload.slots], workload, until=commit.at
         ):
@@ -343,7 +358,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _do_claims_go(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """Claims that are to go with a pod that is scaled away know it before the pod is deleted."""
+        """PVCs that must be deleted with a scaled-down pod are marked before the pod is deleted."""
         if any(workload.when_scaled != "Delete" for workload in workloads):
             return
         for template in workloads[-1].claim_templates:
@@ -428,9 +443,9 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _is_order_kept(
         self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """In order, no wanted pod that is out of service is updated, unless the manager took it out of service, a user
-        marked it, it has ended, or it has never been ready and the set asks for its replacement.
-        """
+        """With ordered management, no wanted pod that is out of service is updated, unless the manager took it
+        out of service, a user marked it, it has ended, or it has never been ready and the set requests its
+        replacement."""
         known = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         versions = [version for version in known if version.revision < commit.revision] or [pod]
         if any(
@@ -450,7 +465,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
         )
 
     def _may_be_replaced(self, commit: Commit, pod: Version, workload: Workload) -> bool:
-        """Whether the set asks for the replacement of this pod, which has never been ready in its whole life."""
+        """Whether the set requests the replacement of this pod, which has never been ready."""
         if workload.replaces_after_s is None:
             return False
         age_s = commit.at - self.pods.created_at(pod.uid).at + self._skew_s
@@ -472,7 +487,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _on_taken_out(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """A wanted pod that serves goes out of service only while few enough others are out."""
+        """A wanted, serving pod leaves service only while the number of unavailable pods is below the limit."""
 
         def breaks(workload: Workload) -> str:
             if workload.rank(before.name) < 0 or not self._is_taken_out(
@@ -480,13 +495,40 @@ class StatefulSetRules(WorkloadRules[Workload]):
             ):
                 return ""
             down = self._surely_down(reconcile, workload.others(before.name), workload, until=commit.at)
-            most = workload.max_unavailable
+            most = workload.max_unavailable + self._count_ignored(reconcile, down, workload)
             return f"{down} are out already, {most} may be" if len(down) >= most else ""
 
         problems = [breaks(workload) for workload in workloads]
         if all(problems):
             what = f"{before.name} is taken out of service: {problems[-1]}"
             yield self._broken(commit, "availability", what)
+
+    def _count_ignored(self, reconcile: Reconcile, names: list[str], workload: Workload) -> int:
+        """At most so many of these pods may be left out, because their nodes are out of service."""
+        if not workload.ignored:
+            return 0
+        targets = [
+            {version.target for versions in self._of_name(reconcile, name) for version in versions} - {""}
+            for name in names
+        ]
+        out = Counter(
+            node for nodes in targets for node in nodes if self._may_be_out_of_service(reconcile, node)
+        )
+        limit = workload.ignored if "%" in workload.ignored else int(workload.ignored)
+        largest = sorted(out.values(), reverse=True)[: number(limit, len(self._nodes), up=True)]
+        return sum(largest)
+
+    def _may_be_out_of_service(self, reconcile: Reconcile, node: str) -> bool:
+        states = self._nodes.get(node) or []
+        since = versions_since(states, reconcile.known.get(NODES, 0), revision_of=itemgetter(0))
+        return any(is_out for _, is_out in since)
+
+    def most_prepared(self, reconcile: Reconcile, workload: Workload) -> int:
+        names = [
+            versions[-1].name for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
+        ]
+        surplus = sum(workload.rank(name) < 0 for name in names)
+        return workload.max_unavailable + surplus + self._count_ignored(reconcile, names, workload)
 
     # ── at rest ──────────────────────────────────────────────────────────────
 
@@ -579,8 +621,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
     # ── what is known ────────────────────────────────────────────────────────
 
     def _of_name(self, reconcile: Reconcile, name: str) -> list[list[Version]]:
-        """Pods of this name, each with the versions that the manager may take for the present one; the last of
-        them is the one that is there now."""
+        """Pods of this name, each with the versions that the manager may assume to be the current one; the last
+        pod is the existing one."""
         return [
             versions
             for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
@@ -594,7 +636,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def _surely_down(
         self, reconcile: Reconcile, names: list[str], workload: Workload, *, until: float
     ) -> list[str]:
-        """Those of these pods that are missing or out of service, whatever the manager may take for the present."""
+        """Those of these pods that are missing or out of service in every state that the manager may assume."""
         return [
             name
             for name in names
@@ -606,18 +648,17 @@ class StatefulSetRules(WorkloadRules[Workload]):
         ]
 
     def _claim_since(self, name: str, reconcile: Reconcile) -> list[Any]:
-        """What a manager may take for the present state of a claim."""
+        """States of a PVC that a manager may assume to be the current one."""
         versions = self._claims.get(name) or []
-        known = reconcile.known.get(CLAIMS, 0)
-        first = max(0, bisect_right(versions, known, key=lambda version: version[0]) - 1)
-        return [version for _, version in versions[first:]]
+        since = versions_since(versions, reconcile.known.get(CLAIMS, 0), revision_of=itemgetter(0))
+        return [version for _, version in since]
 
     def _present_claims(self) -> Iterator[tuple[str, Any]]:
         return ((name, versions[-1][1]) for name, versions in self._claims.items() if versions[-1][1])
 
 
 def _pod_owners(claim: Any) -> list[str]:
-    """Uids of the pods that a claim goes with."""
+    """Uids of the pods with which a PVC is deleted."""
     owners = claim["metadata"].get("ownerReferences") or ()
     return [owner["uid"] for owner in owners if owner["kind"] == "Pod"]
 

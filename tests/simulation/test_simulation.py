@@ -1,6 +1,6 @@
 """Seeds that are played in every test run, and every script that once failed.
 
-`make simulate SEEDS=100000` plays more; docs/lab/simulation.md says how to replay one.
+`make simulate SEEDS=100000` plays more; docs/lab/simulation.md describes how to replay a seed.
 """
 
 import logging
@@ -29,7 +29,7 @@ IN_PORTIONS = 1
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """Faults are on purpose: what is logged about them says nothing."""
+    """Faults are intended, so the log about them has no meaning."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
@@ -58,7 +58,7 @@ def test_formerly_found_failures_stay_fixed(path: Path) -> None:
 
 
 def test_a_seed_gives_the_same_trace_in_every_process(capsys: pytest.CaptureFixture[str]) -> None:
-    """Strings and objects hash differently there: no order may come of that."""
+    """Strings and objects have other hashes there, so no order may depend on them."""
     # given
     options = ["--first", "7", "--seeds", "1", "--trace", "--kind", *KINDS]
     path = os.pathsep.join(str(folder) for folder in sys.path if folder)

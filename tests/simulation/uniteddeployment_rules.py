@@ -1,16 +1,15 @@
-"""What holds for a UnitedDeployment with CloneSets, whatever happens around it.
+"""Rules of a UnitedDeployment with CloneSets.
 
-a workload is made     ──▶ for a subset of the spec that has none
+a workload is created  ──▶ for a subset of the spec that has none
 a workload is written  ──▶ all together never have more than the replicas, as far as the manager could know;
                            the partition and the template are those of the spec
 a workload is deleted  ──▶ its subset is not in the spec, or another workload of the subset is older
-pods                   ──▶ are nothing to the controller, but where they may be in reserve
-at rest                ──▶ every subset has its workload, bounds hold, no replica is lost, the status says so
+pods                   ──▶ the controller does not write them, except pods in reserve
+at rest                ──▶ every subset has its workload, bounds hold, no replica is lost, the status is correct
 
-A write is judged by every version of the UnitedDeployment, and of the workloads, that the manager may have known.
+A write must be correct for one version of the UnitedDeployment and the workloads that the manager may have known.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ import msgspec
 from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 from simulation.rules import PODS, REVISIONS, Violation
+from simulation.versions import versions_since
 
 __all__ = ["UnitedDeploymentRules"]
 
@@ -35,7 +35,7 @@ RESTLESS_S = 60.0
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """One workload as it was from `revision` on; no document: it was gone."""
+    """One workload as it was from `revision` on; no document: it was deleted."""
 
     revision: int
     document: Any
@@ -46,7 +46,7 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 class UnitedDeploymentRules:
-    """Of one UnitedDeployment, by name, through its lives."""
+    """Rules of one UnitedDeployment by its name, across deletions and new creations."""
 
     shelves = frozenset({UNITED, WORKLOADS, PODS, REVISIONS})
 
@@ -134,7 +134,7 @@ class UnitedDeploymentRules:
         """Names of workloads of the subset that surely are there, and that have no controller."""
         assert reconcile is not None
         for history in self._workloads.values():
-            seen = _since(history, reconcile.known.get(WORKLOADS, 0))
+            seen = versions_since(history, reconcile.known.get(WORKLOADS, 0))
             if seen[0].revision <= reconcile.known.get(WORKLOADS, 0) and all(
                 item.document is not None
                 and not _is_going(item.document)
@@ -185,7 +185,7 @@ class UnitedDeploymentRules:
     def _is_conserved(
         self, commit: Commit, old: Any | None, new: Any, united_versions: list[Any]
     ) -> Iterator[Violation]:
-        """What grows leaves all together within the replicas."""
+        """After a scale-up all workloads together do not have more than the replicas."""
         assert commit.reconcile is not None
         size = int(new["spec"]["replicas"])
         if size <= (int(old["spec"]["replicas"]) if old is not None else 0):
@@ -201,7 +201,8 @@ class UnitedDeploymentRules:
     def _is_stored_first(
         self, commit: Commit, old: Any | None, new: Any, united_versions: list[Any]
     ) -> Iterator[Violation]:
-        """What gets less than its bounds and pods that run elsewhere leave it was stored to be passed over."""
+        """A workload gets less than its bounds and the pods that run elsewhere require only after the stored
+        status passes over its subset."""
         size, subset = int(new["spec"]["replicas"]), new["metadata"]["labels"].get(SUBSET)
         if old is None or size >= int(old["spec"]["replicas"]):
             return
@@ -221,11 +222,11 @@ class UnitedDeploymentRules:
     def _others_of(
         self, reconcile: Reconcile, workload: Any, united_versions: list[Any]
     ) -> Iterator[tuple[str, list[int]]]:
-        """Each other workload: its subset, and every size that the manager may take for the present one."""
+        """Each other workload: its subset, and every size that the manager may assume to be the current one."""
         known = reconcile.known.get(WORKLOADS, 0)
         for uid, value in self._live({united["metadata"]["uid"] for united in united_versions}):
             if uid != workload["metadata"]["uid"]:
-                sizes = [seen.replicas for seen in _since(self._workloads[uid], known)]
+                sizes = [seen.replicas for seen in versions_since(self._workloads[uid], known)]
                 yield value["metadata"]["labels"].get(SUBSET), sizes
 
     def _live(self, owners: set[str]) -> Iterator[tuple[str, Any]]:
@@ -236,8 +237,8 @@ class UnitedDeploymentRules:
                 yield uid, document
 
     def _united_since(self, reconcile: Reconcile) -> list[Any]:
-        """Versions of the UnitedDeployment that the manager may take for the present one."""
-        seens = _since(self._versions, reconcile.known.get(UNITED, 0))
+        """Versions of the UnitedDeployment that the manager may assume to be the current one."""
+        seens = versions_since(self._versions, reconcile.known.get(UNITED, 0))
         return [seen.document for seen in seens if seen.document is not None]
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
@@ -250,7 +251,7 @@ class UnitedDeploymentRules:
     # ── at rest ──────────────────────────────────────────────────────────────
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         united = self._versions[-1].document if self._versions else None
         if united is None:
             uids = {
@@ -353,12 +354,6 @@ class UnitedDeploymentRules:
             yield Violation("status", f"said not to be: {false}", now)
 
 
-def _since(history: list[_Seen], known: int) -> list[_Seen]:
-    """The versions that a manager with this knowledge may take for the present one."""
-    first = max(0, bisect_right(history, known, key=lambda seen: seen.revision) - 1)
-    return history[first:]
-
-
 def _is_going(document: Any) -> bool:
     return bool(document["metadata"].get("deletionTimestamp"))
 
@@ -390,7 +385,7 @@ def _is_adaptive(united: Any) -> bool:
 
 
 def _passed_over(united: Any) -> list[str]:
-    """Subsets that its status says find no nodes."""
+    """Subsets without nodes according to its status."""
     return [
         status["name"]
         for status in (united.get("status") or {}).get("subsetStatuses") or ()

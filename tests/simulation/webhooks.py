@@ -1,8 +1,8 @@
-"""The manager's webhooks in a simulation: replicas with caches of their own, over wires as bad as the manager's.
+"""The manager's webhooks in a simulation: replicas with their own caches, and networks with the manager's faults.
 
 request ──▶ API server ──▶ build_reviewers() ──▶ one of the replicas ──Wire──▶ API server
 
-They are asked in process, as the sandbox does it; what they read and write themselves goes over the wire.
+The API server calls them in process, like the sandbox; their own reads and writes use the simulated network.
 """
 
 import asyncio
@@ -44,23 +44,23 @@ NAMESPACE = "kruise-system"
 
 
 class _Later(WrappedTransport):
-    """A transport that is known only once the cluster is there."""
+    """A transport that is known only after the cluster exists."""
 
     def __init__(self) -> None:
         """Nothing to pass requests on to yet."""
 
     def connect(self, inner: Transport) -> None:
-        """From now on there is."""
+        """Set the transport."""
         self._inner = inner
 
 
 class Webhooks:
-    """Two replicas: each spreads pods, puts sidecars into them, asks budgets, or has pods come back to where they were;
-    any of them is asked, by chance.
+    """Two replicas: each spreads pods, injects sidecars, checks budgets, or returns pods to their nodes. A random
+    replica gets each request.
 
-    `kind` is what they are there for: the plural of WorkloadSpreads, SidecarSets, PodUnavailableBudgets or
-    PersistentPodStates. `wire(name, transport)` makes the way to the API server; `versioned`: see the flag
-    --ws-enabled-versioned-status. `revision()` is what is stored now; `report` is called with what pod steps report.
+    `kind`: the plural of WorkloadSpreads, SidecarSets, PodUnavailableBudgets or PersistentPodStates.
+    `wire(name, transport)` creates the connection to the API server; `versioned`: see the flag
+    --ws-enabled-versioned-status. `revision()`: the current stored revision; `report` gets the reports of pod steps.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Webhooks:
         replicas: Sequence[tuple[ReviewRule, ...]],
         any_of: Callable[[Sequence[Reviewer]], Reviewer],
     ) -> tuple[ReviewRule, ...]:
-        """Each request is reviewed by one of the replicas."""
+        """One of the replicas reviews each request."""
         return tuple(
             msgspec.structs.replace(same[0], reviewer=any_of([rule.reviewer for rule in same]))
             for same in zip(*replicas, strict=True)
@@ -172,7 +172,7 @@ class Webhooks:
         return review
 
     def _any_noted(self, replicas: Sequence[Reviewer]) -> Reviewer:
-        """The same, and what the replica knew then is noted."""
+        """The same, and the knowledge of the replica is recorded."""
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
             number = self._rng.randrange(len(replicas))
@@ -194,7 +194,7 @@ class Webhooks:
 
 
 class _AnySidecars:
-    """SidecarSets as whichever replica is asked knows them."""
+    """SidecarSets as the chosen replica knows them."""
 
     def __init__(self, rng: random.Random, all_of_them: Sequence[CachedSidecars]) -> None:
         self._rng = rng

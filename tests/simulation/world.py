@@ -1,10 +1,10 @@
-"""One simulation: a cluster, its managers, operations and faults on one virtual clock, and what came of it.
+"""One simulation: a cluster, its managers, operations and faults on one virtual clock, and the result.
 
 Script ──▶ run() ──▶ Outcome (violations, trace)
 
 Everything runs in one event loop with virtual time and seeded randomness, so a script gives the same trace each
-time. After the last operation all is healed; then the workload has to come to rest as it was asked for, and once at
-rest nothing may be written any more.
+time. After the last operation all faults end. Then the workload must come to rest as the spec requests, and at
+rest nothing may be written.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ __all__ = ["Outcome", "run"]
 QUIET_S = 40.0
 """So long nothing may have changed for the workload to be at rest."""
 PATIENCE_S = 3600.0
-"""So long it may take to come to rest once all is healed."""
+"""Maximum seconds until the cluster is at rest after the end of all faults."""
 REST_S = 60.0
 """So long a restarted manager is watched for writes that nothing calls for."""
 MANAGER_KINDS = (
@@ -47,7 +47,7 @@ MANAGER_KINDS = (
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of a simulation."""
+    """Result of a simulation."""
 
     violations: tuple[Violation, ...]
     trace: tuple[str, ...]
@@ -65,8 +65,8 @@ class Outcome(msgspec.Struct, frozen=True):
 def run(script: Script) -> Outcome:
     """Play a script from beginning to end.
 
-    The garbage collector of Python waits meanwhile: what it ends, such as an unfinished generator,
-    would end at another moment each time. And it would take a quarter of the time.
+    Python's garbage collector is off during the run, because it ends objects such as an unfinished generator at a
+    different moment in each run. It would also take a quarter of the time.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -79,7 +79,7 @@ def run(script: Script) -> Outcome:
 
 
 class _World(Stage):
-    """A stage on which a script is played."""
+    """A stage for a script."""
 
     async def play(self) -> Outcome:
         """The whole script."""
@@ -146,7 +146,7 @@ class _World(Stage):
                 self._storage.compact(self._storage.revision)
 
     async def _at_any_await(self, steps: int) -> None:
-        """Wait so many turns of the loop: any task may be at any of its awaits then."""
+        """Wait for this number of iterations of the loop, after which each task may be at any of its awaits."""
         for _ in range(steps):
             await asyncio.sleep(0)
 
@@ -166,7 +166,7 @@ class _World(Stage):
     # ── the end ──────────────────────────────────────────────────────────────
 
     async def _come_to_rest(self) -> None:
-        """Heal everything, wait until nothing changes any more, and look."""
+        """End all faults, wait until nothing changes, and check the state."""
         self._network_faults.clear()
         while self._helpers:
             await asyncio.wait(self._helpers)
@@ -206,7 +206,7 @@ class _World(Stage):
             await self._stay_at_rest()
 
     async def _ask_what_stands_still(self, quiet_s: float) -> None:
-        """That no action is needed is not said while nothing moves for longer than was promised."""
+        """An explanation must not claim that no action is needed after the promised time without a change."""
         kind = next(kind for kind in list_kinds() if kind.resource == self._resource)
         try:
             namespace = NAMESPACE if kind.resource.namespaced else ""
@@ -225,8 +225,8 @@ class _World(Stage):
                 )
 
     async def _say_why_they_rest(self) -> None:
-        """The object names what explain names first, where that has a remedy and the object is neither over nor paused;
-        and it says of nothing that stands still that it passes by itself."""
+        """The object reports the first cause of explain, if that has a remedy and the object has neither ended
+        nor is paused; and it does not claim of anything unchanged that it ends automatically."""
         kind = next(kind for kind in list_kinds() if kind.resource == self._resource)
         if kind.control is None or kind.control.standing is None:
             return
@@ -254,7 +254,7 @@ class _World(Stage):
                 )
 
     async def _stay_at_rest(self) -> None:
-        """A restarted manager, and one that just waits, has nothing to write."""
+        """A restarted manager, and one that only waits, write nothing."""
         await self._kill()
         self._start_manager()
         before = len(self._storage.trace)

@@ -1,1 +1,1 @@
-"""What tests of several parts share. Import as `from support.faults import FaultyTransport`."""
+"""Code that tests of several parts share. Import it as `from support.faults import FaultyTransport`."""

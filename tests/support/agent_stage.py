@@ -1,4 +1,4 @@
-"""An agent on paper: an API server in virtual time, a FakeRuntime, and the real Agent between them.
+"""The real Agent between an API server in virtual time and a FakeRuntime.
 
 async with agent_stage() as stage:
     await stage.ask({"nginx": [tag("1.9")]})
@@ -44,7 +44,7 @@ _KINDS = ("NodeImage", "NodePodProbe", "ContainerRecreateRequest")
 def tag(
     name: str, *, version: int = 0, policy: str = "", owners: Sequence[Object] = (), **pull: Any
 ) -> Object:
-    """One tag of an image that a NodeImage asks for; `pull`: fields of pullPolicy."""
+    """One tag of an image that a NodeImage requests; `pull`: fields of pullPolicy."""
     return {
         "tag": name,
         "version": version,
@@ -69,7 +69,7 @@ def pull_secret(name: str, **users: str) -> Object:
 
 
 class AgentStage(Place):
-    """What tests do with an agent and its node."""
+    """An agent and its node, with methods for tests."""
 
     def __init__(self, place: Place, runtime: FakeRuntime) -> None:
         super().__init__(place.cluster)
@@ -115,7 +115,7 @@ class AgentStage(Place):
         self.agent = self._task = None
 
     async def kill_agent(self) -> None:
-        """It is gone in the middle of whatever it does."""
+        """Kill the agent in the middle of its work."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -126,7 +126,7 @@ class AgentStage(Place):
     async def ask(
         self, images: Mapping[str, Sequence[Object]], *, secrets: Sequence[Object] = (), **image: Any
     ) -> None:
-        """The node's NodeImage asks for these, and for nothing else."""
+        """Request these images, and no others, in the node's NodeImage."""
         spec = {
             "images": {
                 name: {"tags": list(tags), **({"pullSecrets": list(secrets)} if secrets else {}), **image}
@@ -208,7 +208,7 @@ class AgentStage(Place):
         return await self.get(PODS, name)
 
     async def play_kubelet(self, name: str, *, ready: bool = True, **condition: str) -> None:
-        """The pod's status becomes what the runtime has. `condition`: type=status."""
+        """Set the pod's status to the state of the runtime. `condition`: type=status."""
         stored = await self.get(PODS, name)
         uid = stored["metadata"]["uid"]
         statuses = []
@@ -287,7 +287,7 @@ class AgentStage(Place):
         )
 
     async def mirror(self, name: str, *, ready: bool = True) -> None:
-        """What the manager does: the pod's containers into the request's snapshot."""
+        """Copy the pod's containers into the request's snapshot, as the manager does."""
         asked = await self.get(REQUESTS, name)
         uid = asked["metadata"]["labels"]["crr.apps.kruise.io/pod-uid"]
         snapshot = [
@@ -314,7 +314,7 @@ class AgentStage(Place):
     # ── probes ───────────────────────────────────────────────────────────────
 
     async def ask_probes(self, pod: Object, *probes: Object, ip: str = "") -> None:
-        """The node's NodePodProbe asks for these probes of one pod."""
+        """Request these probes of one pod in the node's NodePodProbe."""
         entry = {
             "name": pod["metadata"]["name"],
             "namespace": "default",

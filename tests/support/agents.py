@@ -1,4 +1,4 @@
-"""Agents as processes on real nodes, each with the rights that `pykruise install` gives them and no others.
+"""Agents as processes on real nodes, each with exactly the permissions of `pykruise install`.
 
 agents = Agents(stage); await agents.start(); …; await agents.kill("node-1"); await agents.start("node-1")
 """
@@ -30,7 +30,7 @@ def _resource(kind: str) -> Resource:
 
 
 class Agents:
-    """One agent a node."""
+    """One agent per node."""
 
     program: Sequence[str] = (
         sys.executable,
@@ -47,7 +47,8 @@ class Agents:
         self._kubeconfig: Path | None = None
 
     async def start(self, *names: str, flags: tuple[str, ...] = ()) -> None:
-        """Start them on these nodes (none: on all), and wait until each has seen what it watches."""
+        """Start them on these nodes (default: all), and wait until each has received the objects that it
+        watches."""
         if self._kubeconfig is None:
             self._kubeconfig = await self._account()
         nodes = [self._stage.nodes[name] for name in names] or list(self._stage.nodes)
@@ -82,7 +83,7 @@ class Agents:
             await self.kill(name)
 
     def log(self, name: str) -> Path:
-        """What the agents of a node wrote."""
+        """Logs of the agents of a node."""
         return self._stage.nodes[name].directory / "agent.log"
 
     async def metrics(self, name: str) -> str:
@@ -130,7 +131,7 @@ class Agents:
             )
 
     async def kubeconfig(self, account: str) -> Path:
-        """Of a ServiceAccount, which is made."""
+        """Kubeconfig of a ServiceAccount, which is created."""
         client = self._stage.client
         await _create(client, SERVICE_ACCOUNTS, NAMESPACE, {"metadata": {"name": account}})
         asked = {

@@ -1,4 +1,4 @@
-"""An API server under test, spoken to in documents.
+"""An API server under test, with requests and responses as documents.
 
 api = Api.fresh()
 reply = await api.post("/api/v1/namespaces/default/pods", pod("web-0"))
@@ -32,7 +32,7 @@ Document = dict[str, Any]
 
 
 class Reply:
-    """An answer, decoded."""
+    """A decoded response."""
 
     def __init__(self, response: Response) -> None:
         self.status = response.status
@@ -69,7 +69,7 @@ class Reply:
 
 
 class Api:
-    """Requests to a server in documents; what goes wrong inside the server shows as 500."""
+    """Requests to a server as documents; an exception inside the server results in status 500."""
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server
@@ -134,7 +134,7 @@ class Api:
         return Reply(opened)
 
     async def changes_since(self, path: str, revision: str, **query: str) -> list[tuple[str, Document]]:
-        """What a watch from that revision sends, up to now."""
+        """Events of a watch from that revision until now."""
         stream = await self.watch(path, resourceVersion=revision, **query)
         since = await ready(stream)
         await stream.aclose()

@@ -1,8 +1,8 @@
-"""A BroadcastJob with its nodes and pods on paper: plans are made of them and carried out.
+"""A simulated BroadcastJob with its nodes and pods: the kind plans, and the plans are carried out.
 
 world = BroadcastWorld(5, parallelism=2); world.sync(); world.end("n1"); world.sync()
 
-Everything goes through the real projections, as JSON. Pods are called by their nodes.
+The real views decode all objects from JSON. A pod has the name of its node.
 """
 
 import copy
@@ -55,7 +55,7 @@ def node(name: str, **status: Any) -> dict[str, Any]:
 
 
 class BroadcastWorld:
-    """Nodes n1, n2, …; a BroadcastJob; what became of it. `events`: their reasons, in order."""
+    """Nodes n1, n2, …; a BroadcastJob and its results. `events`: their reasons, in order."""
 
     def __init__(self, nodes: int = 5, **spec: Any) -> None:
         self.nodes = {f"n{number}": node(f"n{number}") for number in range(1, nodes + 1)}
@@ -110,7 +110,7 @@ class BroadcastWorld:
         return ",".join(condition["type"] for condition in self.status.get("conditions") or ())
 
     def pod_on(self, name: str) -> dict[str, Any]:
-        """The newest pod of the node. Raises IndexError when it has none."""
+        """The newest pod of the node. Raises IndexError if the node has none."""
         return [pod for pod in self.pods.values() if self._view(pod).target_node == name][-1]
 
     @property
@@ -176,7 +176,7 @@ class BroadcastWorld:
         return self
 
     def end(self, *nodes: str, phase: str = "Succeeded") -> Self:
-        """The pods of these nodes (none: of all) end."""
+        """End the pods of these nodes (default: of all nodes)."""
         for name in nodes or self.placed:
             pod = self.pod_on(name)
             pod["spec"]["nodeName"] = name
@@ -203,7 +203,7 @@ class BroadcastWorld:
         return self
 
     def let_go(self) -> Self:
-        """Terminating pods are gone."""
+        """Delete terminating pods."""
         self.pods = {
             name: pod for name, pod in self.pods.items() if "deletionTimestamp" not in pod["metadata"]
         }

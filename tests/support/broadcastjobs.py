@@ -1,4 +1,4 @@
-"""BroadcastJobs in scenarios: a job on the test's own nodes, and what a test waits for.
+"""BroadcastJobs in scenarios: a job on the test's own nodes, and the states that a test waits for.
 
 broadcast = Broadcast(stage, pool); await broadcast.create(parallelism=2); await broadcast.phase("completed")
 """
@@ -53,7 +53,7 @@ class Broadcast:
         return await self.stage.get(NAME, resource=BROADCAST_JOBS)
 
     async def status(self) -> Object:
-        """Its status; empty before the first one."""
+        """Status of the job; empty before the first one."""
         status: Object = (await self.get()).get("status") or {}
         return status
 

@@ -1,4 +1,4 @@
-"""Pod specs that no API server makes a pod of: one thing is wrong with each."""
+"""Pod specs that every API server rejects: each has one error."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -113,4 +113,4 @@ BROKEN: Mapping[str, Spec] = {
     "a readiness gate without a type": spec(readinessGates=[{"conditionType": ""}]),
     "ephemeral containers": spec(ephemeralContainers=[container(name="debug")]),
 }
-"""What is wrong → the spec."""
+"""The error → the spec."""

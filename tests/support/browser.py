@@ -1,8 +1,8 @@
-"""Chromium, driven as a person uses it, and what a page says and does there.
+"""Chromium, used as a person uses it, and the texts and behaviour of a page.
 
-Browser ──▶ open(), text(), until(); problems(): what axe-core finds; longest_task_ms(); console()
+Browser ──▶ open(), text(), until(); problems(): findings of axe-core; longest_task_ms(); console()
 
-The driver is the one of the distribution, at its path: nothing is downloaded.
+It uses the driver of the distribution, so nothing is downloaded.
 """
 
 import re
@@ -69,7 +69,7 @@ class Browser:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def texts(self, selector: str) -> list[str]:
-        """What each of them says."""
+        """Texts of all these elements."""
         texts: list[str] = self.run(
             "return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)", selector
         )
@@ -84,7 +84,7 @@ class Browser:
         return self.driver.execute_async_script(script, *arguments)
 
     def until(self, is_so: Callable[[], object], *, within_s: float = IN_TIME_S) -> None:
-        """Look again until it is so."""
+        """Repeat the check until it is true."""
         end = time.monotonic() + within_s
         while True:
             try:
@@ -96,7 +96,7 @@ class Browser:
             time.sleep(0.1)
 
     def until_says(self, *words: str, within_s: float = IN_TIME_S) -> None:
-        """Until all of these are to be read."""
+        """Wait until the page contains all these texts."""
         self.until(lambda: all(word in self.text() for word in words), within_s=within_s)
 
     def colours(self, scheme: str) -> None:
@@ -128,11 +128,11 @@ class Browser:
         return result
 
     def console(self) -> list[str]:
-        """What the browser complained of since it was asked last."""
+        """Errors in the browser's console since the last call."""
         return [f"{item['level']}: {item['message']}" for item in self.driver.get_log("browser")]
 
     def hosts(self) -> set[str]:
-        """Hosts that the page asked for anything."""
+        """Hosts that got a request from the page."""
         script = "return performance.getEntriesByType('resource').map((one) => one.name)"
         return {
             re.sub(r"^\w+://([^/]+).*", r"\1", item)
@@ -154,7 +154,7 @@ class Browser:
         return result
 
     def picture(self, path: Path, *, height: int = 900, width: int = 1100) -> None:
-        """A screenshot of what is in view, of this size."""
+        """A screenshot of the visible part, of this size."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < PHONE}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -164,7 +164,7 @@ class Browser:
 
 @contextmanager
 def browsing() -> Iterator[Browser]:
-    """A browser with a profile of its own."""
+    """A browser with its own profile."""
     options = Options()
     options.binary_location = shutil.which("chromium") or "chromium"
     for flag in _FLAGS:

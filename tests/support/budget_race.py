@@ -1,8 +1,8 @@
-"""Many pods that are to go at once, through several webhook replicas, with a budget that lets few go at a time.
+"""Many concurrent deletions through several webhook replicas, with a budget that allows few at a time.
 
-Place (an API server whose webhooks are behind a balancer) ──▶ race() ──▶ Raced: the pods that were let go, and the cost
+Place (an API server whose webhooks are behind a balancer) ──▶ race() ──▶ Raced: the deleted pods, and the cost
 
-No kubelet is there: the race makes pods serve, and replaces those that go. Time and sockets are real.
+There is no kubelet: the race makes pods ready, and replaces deleted pods. Time and sockets are real.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ __all__ = ["REFUSED", "Raced", "race"]
 REFUSED: Final = "pub unavailable allowed is negative"
 ADMITTED: Final = "admitted"
 AGAIN_S: Final = 0.2
-"""So long one that is refused waits before the next try."""
+"""Seconds that a rejected request waits before its next try."""
 
 
 class Raced(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a race."""
+    """Results of a race."""
 
     answers: Mapping[str, int]
-    """How often each answer was given: `admitted`, or the words of a refusal."""
+    """Number of each response: `admitted`, or the message of a rejection."""
     fewest: int
     """Pods that served at the lowest."""
     asked: tuple[int, ...] = ()
@@ -54,12 +54,12 @@ class Raced(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def decisions(self) -> int:
-        """Requests that were answered."""
+        """Number of decided requests."""
         return sum(self.answers.values())
 
 
 class Pods:
-    """Pods that serve, and clients that delete and evict some of them."""
+    """Ready pods, and clients that delete and evict some of them."""
 
     def __init__(self, place: Place, count: int) -> None:
         self.user: Client = place.user
@@ -142,8 +142,8 @@ async def running_manager(place: Place) -> AsyncIterator[Manager]:
 async def race(
     place: Place, *, pods: int = 200, going: int = 64, let_go: int | None = 20, replicas: int = 3
 ) -> Raced:
-    """`going` of the pods are deleted and evicted at once, until all are gone and replaced. `let_go`: so many may be
-    out at a time; None: there is no budget."""
+    """Delete and evict `going` of the pods concurrently, until all are deleted and replaced. `let_go`: the
+    number of pods that may be unavailable; None: there is no budget."""
     actors = Pods(place, pods)
     async with place.replicas(replicas) as webhookses, running_manager(place):
         watching = asyncio.create_task(actors.cache.run())

@@ -98,7 +98,7 @@ def budget(
 
 
 def allowed(count: int, *, desired: int = 1, **status: Any) -> Document:
-    """A status that lets so many go."""
+    """A status that allows this number of disruptions."""
     return {
         "unavailableAllowed": count,
         "desiredAvailable": desired,
@@ -220,8 +220,8 @@ def world(
     memories: Memories | None = None,
     live: "Stored | None" = None,
 ) -> BudgetSnapshot:
-    """The snapshot of a budget, by the kind's own function. `stored`: pods as the API server has them, where that is
-    not what is known of them. `live`: an API server that has more than pods."""
+    """The snapshot of a budget, from the kind's own function. `stored`: pods of the API server, if they differ
+    from those of the cache. `live`: an API server that has more than pods."""
     pods = list(pods)
     objects: dict[Any, list[Any]] = {
         BUDGET_VIEWS: [view(entry) for entry in (document, *others)],
@@ -241,8 +241,8 @@ def world(
 
 
 class Stored:
-    """An API server that is asked for objects. `scales`: scale subresources of workloads, by name. `forbidden`: kinds
-    that may not be read; their scales may."""
+    """An API server that serves objects. `scales`: scale subresources of workloads, by name. `forbidden`: kinds
+    that cannot be read; their scales can."""
 
     def __init__(
         self,
@@ -268,7 +268,7 @@ class Stored:
         return orjson.dumps(known)
 
     async def get_path(self, path: str) -> bytes:
-        """Which resources are served: all of which there is an object."""
+        """Served resources: those with at least one object."""
         for (kind, _), document in self.documents.items():
             group, _, version = document.get("apiVersion", "").partition("/")
             if path == f"/apis/{group}":
@@ -304,7 +304,7 @@ def update(old: Document, new: Document, **fields: Any) -> AdmissionRequest:
 
 
 class BudgetServer:
-    """Stores budgets and pods, and refuses status writes that come too late."""
+    """Stores budgets and pods, and rejects status writes with an old resourceVersion."""
 
     def __init__(self, *budgets: Document, pods: Iterable[Document] = ()) -> None:
         self.budgets = {budget["metadata"]["name"]: budget for budget in budgets}
@@ -327,7 +327,7 @@ class BudgetServer:
         return Replica(self, gates=gates, seed=seed, is_stale=is_stale)
 
     async def patch(self, shown: BudgetView, patch: Document) -> BudgetView:
-        """One conditional write."""
+        """A conditional write."""
         await asyncio.sleep(0)
         if self.writes_hang:
             await asyncio.sleep(3600)
@@ -363,11 +363,11 @@ class Replica:
         self.prevented.append(report.prevented)
 
     async def judge(self, asked: AdmissionRequest) -> ErrorStatus | None:
-        """The answer of `/validate-pod`."""
+        """The response of `/validate-pod`."""
         return await self._guard.judge(asked)
 
     async def tie(self, doc: Document) -> Document:
-        """A new pod as `/mutate-pod` makes it."""
+        """A new pod after `/mutate-pod`."""
         return await self._tie.change(doc, request(PODS, doc)) or doc
 
     def _known(self) -> Mapping[str, Document]:

@@ -1,11 +1,11 @@
-"""A sandbox with a manager that says which objects it is busy with, in virtual time.
+"""A sandbox with a manager, and counts of the reconciles and writes of each object, in virtual time.
 
 async with busy_cluster(reviewed=False) as place:
     await place.create(CLONE_SETS, wild)
-    quiet = await place.busy_over(60)   # who was reconciled, who wrote, how often, within a virtual minute
+    quiet = await place.busy_over(60)   # number of reconciles and writes of each object in a virtual minute
 
-Without reviews everything that the definitions' schemas take is stored: what an older version stored, or what was
-written while no webhook answered.
+Without reviews the server stores everything that the CRDs' schemas accept, like objects of an older version, or
+objects that were written while no webhook responded.
 """
 
 import asyncio
@@ -50,17 +50,17 @@ MANAGER = "system:serviceaccount:kruise-system:kruise-manager"
 ALL_GATES = Gates.of(**dict.fromkeys(GATES, True))
 STILL = KubeletSettings(lease_s=None, heartbeat_s=1e9)
 AGENTS = make_simulated_agents(AgentTasks(pulls_ahead=True, recreates=True, probes=True))
-"""Nodes that do what agents do, and write nothing as long as nothing happens."""
+"""Nodes that do the work of agents, and write nothing while nothing changes."""
 
 
 class Busy(msgspec.Struct, frozen=True):
-    """What happened within a time."""
+    """Counts within a period."""
 
     seconds: float
     reconciles: Counter[tuple[str, Key]]
     """By kind and object."""
     writes: Counter[str]
-    """By what was written to."""
+    """Number of writes by resource."""
 
     def above(self, per_s: float) -> dict[str, float]:
         """Objects that were reconciled more often, with their rates."""
@@ -69,7 +69,7 @@ class Busy(msgspec.Struct, frozen=True):
 
 
 class _Counting:
-    """Counts reconciles, as a recorder of spans sees them."""
+    """Counts reconciles as a recorder of spans."""
 
     def __init__(self) -> None:
         self.reconciles = Counter[tuple[str, Key]]()
@@ -110,7 +110,7 @@ class BusyPlace(Place):
         self._counting = counting
 
     async def busy_over(self, seconds: float) -> Busy:
-        """What happens from now on, for so long."""
+        """Counts of the next seconds."""
         self._counting.reconciles.clear()
         self._counting.writes.clear()
         await asyncio.sleep(seconds)
@@ -127,8 +127,8 @@ async def busy_cluster(
     nodes: int = 2,
     further: Sequence[ReviewRule] = (),
 ) -> AsyncIterator[BusyPlace]:
-    """A running cluster and a manager of all kinds, or of `kinds`. `reviewed`: whether its webhooks are asked;
-    `further`: webhooks of others."""
+    """A running cluster and a manager of all kinds, or of `kinds`. `reviewed`: whether its webhooks are called;
+    `further`: other webhooks."""
     clock, rng = make_loop_clock(start=START), random.Random(seed)
     cluster = Cluster(
         ClusterSettings(

@@ -1,5 +1,5 @@
-"""Certificates for tests that talk TLS: an authority of one's own, and what it signs. Nothing touches a disk
-except `server_context`, which loads its chain from the folder it is given."""
+"""Certificates for tests with TLS: a CA, and the certificates that it signs. Only `server_context` uses files: it
+loads its chain from the given folder."""
 
 import datetime
 import ipaddress
@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """A certificate authority that lives as long as the test."""
+    """A CA for one test."""
 
     def __init__(self, name: str = "test authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -42,7 +42,7 @@ class Authority:
     def server_context(
         self, folder: Path, *, hosts: tuple[str, ...] = ("127.0.0.1",), asks_clients: bool = False
     ) -> ssl.SSLContext:
-        """What a server uses that calls itself `hosts`, and accepts this authority's clients."""
+        """TLS context of a server for `hosts`, which accepts clients of this CA."""
         certificate, key = self.issue("server", hosts=hosts)
         chain = folder / "server.pem"
         chain.write_bytes(certificate + key)

@@ -1,7 +1,7 @@
-"""A Helm chart rendered in this process: Go templates with the few functions of Helm's that the chart uses.
+"""Rendering of a Helm chart in this process: Go templates with the functions of Helm that the chart uses.
 
-Not Helm itself: `gotpl` executes the templates as Go's text/template does; the functions below follow Sprig's.
-A function that a template uses and that is not here fails the test.
+This is not Helm itself: `gotpl` executes the templates as Go's text/template does; the functions below follow Sprig's.
+The test fails if a template uses another function.
 """
 
 import copy
@@ -19,11 +19,11 @@ from support.yaml_documents import yaml_document, yaml_documents
 Values = dict[str, Any]
 
 IMAGE_VALUES: Values = {"image": {"registry": "pykruise"}}
-"""What the chart does not render without: where its images are."""
+"""Required values of the chart: the registry of its images."""
 
 
 class ChartRefusalError(Exception):
-    """The chart says what is missing."""
+    """The chart reports a missing value."""
 
 
 def _fail(message: str) -> str:
@@ -43,7 +43,8 @@ def render(
     kubernetes: str = "v1.37.0",
     **values: Any,
 ) -> list[Any]:
-    """All objects of a chart. `values` replace those of values.yaml (mappings are merged), beside IMAGE_VALUES."""
+    """All objects of a chart. `values` replace those of values.yaml (mappings are merged), in addition to
+    IMAGE_VALUES."""
     result = _merged(yaml_document((chart / "values.yaml").read_text()), {**IMAGE_VALUES, **values})
     about = yaml_document((chart / "Chart.yaml").read_text())
     data = {

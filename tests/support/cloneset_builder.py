@@ -1,9 +1,9 @@
-"""Builders for snapshots of CloneSets: say what matters, get the rest.
+"""Builders for snapshots of CloneSets: a test sets the fields that matter, and the builder sets all others.
 
 cloneset(replicas=5, max_unavailable=1).marked("a").not_ready("a").snapshot()
 
 A CloneSet starts with as many pods as it has replicas, named a, b, c, …, all of the update revision, running,
-ready for an hour and available. Everything goes through the real projections, as JSON.
+ready for an hour and available. The real views decode all objects from JSON.
 """
 
 import copy
@@ -17,6 +17,7 @@ import orjson
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetSettings, CloneSetSnapshot, CloneSetView
 from pykruise.kube.clock import format_time
+from pykruise.kube.pod_rules.nodes import Taint
 from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.pods.view import keys
 from pykruise.pods.view.decoding import project_pod
@@ -98,6 +99,7 @@ class CloneSetBuilder(WorkloadBuilder):
         self.occupied: set[str] = set()
         self.node_labels: dict[str, dict[str, str]] = {}
         self.cordoned: set[str] = set()
+        self.taints: dict[str, tuple[Taint, ...]] = {}
         """Names of nodes."""
         self.settings = CloneSetSettings()
         self.old_template = template("nginx:0")
@@ -123,7 +125,7 @@ class CloneSetBuilder(WorkloadBuilder):
         return self.with_rolling(paused=True)
 
     def managed_by(self, selector: dict[str, Any] | None) -> Self:
-        """The selector recorded with the revisions (default: that of the spec); None: no record."""
+        """Set the selector that is recorded with the revisions (default: that of the spec); None: no record."""
         self.managed = selector
         return self
 
@@ -257,7 +259,7 @@ class CloneSetBuilder(WorkloadBuilder):
         return self
 
     def fresh(self, *short_names: str) -> Self:
-        """As the API server has them right after creation, but already on a node."""
+        """Pods as the API server has them right after creation, but already bound to a node."""
         for short in short_names:
             pod = self.pods[short]
             pod["metadata"]["labels"][keys.STATE_LABEL] = "PreparingNormal"
@@ -309,7 +311,7 @@ class CloneSetBuilder(WorkloadBuilder):
         return self
 
     def stored_revisions(self) -> list[dict[str, Any]]:
-        """Given ones; else the update revision, and the old one before it when a pod is of it."""
+        """The given revisions; by default the update revision, and before it the old one if a pod has it."""
         if self.revisions:
             return self.revisions
         update = revision(self.spec["template"], 2)
@@ -355,7 +357,7 @@ class CloneSetBuilder(WorkloadBuilder):
         memories: Memories | None = None,
         **more: Any,
     ) -> CloneSetSnapshot:
-        """With these pods and revisions instead of its own; `more`: fields of the snapshot as they are."""
+        """Snapshot with these pods and revisions instead of its own; `more`: further fields of the snapshot."""
         objects: OnPaper = {
             POD_VIEWS: [*pods, *self._occupying()],
             REVISION_VIEWS: revisions,
@@ -380,6 +382,7 @@ class CloneSetBuilder(WorkloadBuilder):
                 uid=f"uid-{name}",
                 resource_version=1,
                 labels=labels,
+                taints=self.taints.get(name, ()),
                 is_cordoned=name in self.cordoned,
             )
             for name, labels in self.node_labels.items()
@@ -415,7 +418,7 @@ def cloneset(
     image: str = "nginx:1",
     **spec: Any,
 ) -> CloneSetBuilder:
-    """`pods` pods (default: as many as replicas), the first `old` of them of the older revision."""
+    """A CloneSet with `pods` pods (default: the replicas); the first `old` of them have the older revision."""
     builder = CloneSetBuilder(
         {
             "replicas": replicas,

@@ -1,4 +1,4 @@
-"""Marks of a CloneSet's pods, written as words.
+"""Marks of a CloneSet's pods, written as short words.
 
 marks("4n o! od") ──▶ how many pods have each mark
 """

@@ -1,6 +1,6 @@
-"""CloneSets that admission accepts, and one for each rule that it does not: the table of its validation.
+"""CloneSets that admission accepts, and one for each rule of its validation that it rejects.
 
-Used on functions (unit tests) and through API servers (scenarios).
+Unit tests pass them to functions, and scenarios send them to API servers.
 """
 
 import copy
@@ -275,4 +275,4 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "Invalid",
     ),
 ]
-"""Specs that break one rule each; the field that is named, and the reason without `FieldValue`."""
+"""Specs that break one rule each; the field in the error, and the reason without `FieldValue`."""

@@ -1,4 +1,4 @@
-"""Faults that the scenarios of every workload share, made of those of faults.py.
+"""Faults that the scenarios of every workload share, built from those of faults.py.
 
 @WRITE_FAULTS  a parameter `fault`: every way in which one write can fail, or seem to
 the_writes(3, 15, fault=…), at_random(rng), changes_of("/clonesets")  for FaultyTransport.on()
@@ -53,7 +53,7 @@ WRITE_FAULTS = pytest.mark.parametrize(
 
 
 def the_writes(*numbers: int, fault: Any) -> Callable[[Request], Any]:
-    """Of all requests it is asked about, those with these numbers (from 0) get the fault."""
+    """Matching requests with these numbers (from 0) get the fault."""
     count = 0
 
     def choose(_request: Request) -> Any:

@@ -1,7 +1,7 @@
-"""The real control plane of testbed/ for tests: one for a whole run, with pykruise's kinds and roles in it.
+"""The real control plane of testbed/ for tests: one for a whole run, with pykruise's CRDs and roles.
 
-The manager is a ServiceAccount there (testbed/settings.py): it may do what `pykruise install` gives it, and
-nothing else. So a scenario that passes shows that the generated roles are enough.
+The manager is a ServiceAccount there (testbed/settings.py): it has exactly the permissions of
+`pykruise install`. So a scenario that passes shows that the generated roles are sufficient.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ GATES = Gates.of(
     ImagePullJobGate=True,
     PodGroups=True,
 )
-"""Those of the gates that scenarios switch on which need rights of their own."""
+"""Gates that scenarios switch on and that need their own permissions."""
 
 _ROLES = {
     kind: Resource(RBAC, "v1", f"{kind.lower()}s", kind, namespaced=not kind.startswith("Cluster"))
@@ -68,7 +68,7 @@ def running_plane(
 
 @functools.cache
 def connection(kubeconfig: Path) -> Connection:
-    """Read once for all tests: every control plane has a file of its own, which stays as it is."""
+    """Connection, read once for all tests: every control plane has its own file, which does not change."""
     return load_kubeconfig(kubeconfig)
 
 
@@ -95,7 +95,7 @@ async def install_kinds(plane: ControlPlane, conversion: Mapping[str, Any] | Non
 
 
 async def install_roles(client: Client, gates: Gates = GATES) -> None:
-    """What the manager's ServiceAccount may do: the roles that `pykruise install` prints."""
+    """Install the roles of `pykruise install` for the manager's ServiceAccount."""
     namespace = {"metadata": {"name": MANAGER_NAMESPACE, "labels": {"control-plane": "openkruise"}}}
     with suppress(AlreadyExistsError):
         await client.create(NAMESPACES, "", namespace)
@@ -103,7 +103,7 @@ async def install_roles(client: Client, gates: Gates = GATES) -> None:
 
 
 async def allow_election(client: Client, namespace: str) -> None:
-    """Let the manager hold its Lease in another namespace, as `--leader-election-namespace` asks for."""
+    """Let the manager hold its Lease in another namespace, for `--leader-election-namespace`."""
     result = [
         doc for doc in build_roles(GATES, namespace=namespace) if "leader-election" in doc["metadata"]["name"]
     ]

@@ -1,6 +1,6 @@
-"""All messages of the Container Runtime Interface, for tests that play a runtime or talk to a real one.
+"""All messages of the Container Runtime Interface, for tests that simulate a runtime or call a real one.
 
-cri_api.proto ──protoc──▶ message("RunPodSandboxRequest")      METHODS: every call with what it takes and gives
+cri_api.proto ──protoc──▶ message("RunPodSandboxRequest")      METHODS: every call with its request and response
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A FakeRuntime behind a unix socket, as a container runtime stands there.
+"""A FakeRuntime behind a unix socket, like a container runtime.
 
 CriClient ──gRPC──▶ CriServer ──▶ FakeRuntime
 """
@@ -40,7 +40,7 @@ _NANO: Final = 1e9
 
 @asynccontextmanager
 async def serving(runtime: FakeRuntime, socket: Path) -> AsyncIterator[None]:
-    """The runtime answers at this socket."""
+    """Serve the runtime at this socket."""
     server = Server([_Calls(runtime)])
     await server.start(path=str(socket))
     try:
@@ -52,7 +52,7 @@ async def serving(runtime: FakeRuntime, socket: Path) -> AsyncIterator[None]:
 
 
 class _Calls:
-    """What grpclib asks for: a handler for each call; those that the fake does not play are not implemented."""
+    """A handler for each call, as grpclib requires; calls that the fake does not have respond with UNIMPLEMENTED."""
 
     def __init__(self, runtime: FakeRuntime) -> None:
         self._runtime = runtime

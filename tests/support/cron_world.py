@@ -1,8 +1,8 @@
-"""An AdvancedCronJob with what it made, on paper: plans are made and carried out while time passes.
+"""A simulated AdvancedCronJob with its children: plans are computed and carried out while time passes.
 
 world = CronWorld("*/5 * * * *"); world.run(minutes=20); world.made
 
-Everything goes through the real projections, as JSON.
+The real views decode all objects from JSON.
 """
 
 import copy
@@ -35,7 +35,7 @@ TEMPLATES: dict[str, dict[str, Any]] = {
 
 
 class CronWorld:
-    """`created`: when the object was, and time begins. `made`: names of all children ever made, in order."""
+    """`created`: the time of the object's creation, at which the world begins. `made`: names of all children."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class CronWorld:
 
     @property
     def ticks(self) -> list[str]:
-        """The times for which something was made."""
+        """Scheduled times for which something was created."""
         return [format_time(int(name.rpartition("-")[2])) for name in self.made]
 
     @property
@@ -136,12 +136,12 @@ class CronWorld:
             self.document = apply_merge_patch(self.document, action.body)
 
     def at(self, time: str) -> Self:
-        """Time passes without a look until then; then there is one."""
+        """Advance the time without a reconcile until then, and reconcile once."""
         self.now = parse_time(time)
         return self.sync()
 
     def run(self, seconds: float, *, step_s: float = 10) -> Self:
-        """Look every `step_s` seconds, for so long."""
+        """Reconcile every `step_s` seconds, for this time."""
         end = self.now + seconds
         while self.now < end:
             self.now += step_s

@@ -1,9 +1,9 @@
-"""Builders for snapshots of DaemonSets: say what matters, get the rest.
+"""Builders for snapshots of DaemonSets: a test sets the fields that matter, and the builder sets all others.
 
 daemonset(5, maxUnavailable=1).old("n1", "n2").not_ready("n1").plan()
 
-A DaemonSet starts with nodes n1, n2, … and a pod on each, called after its node, of the update revision, running,
-ready for an hour and available. Everything goes through the real projections, as JSON.
+A DaemonSet starts with nodes n1, n2, … and a pod with its name on each, of the update revision, running,
+ready for an hour and available. The real views decode all objects from JSON.
 """
 
 import copy
@@ -287,7 +287,7 @@ class DaemonSetBuilder(WorkloadBuilder):
         return self
 
     def stored_revisions(self) -> list[dict[str, Any]]:
-        """Given ones; else the update revision, and the old one before it when a pod is of it."""
+        """The given revisions; by default the update revision, and before it the old one if a pod has it."""
         if self.revisions is not None:
             return self.revisions
         update = revision(self.spec["template"], 2)
@@ -314,7 +314,7 @@ class DaemonSetBuilder(WorkloadBuilder):
         *,
         memories: Memories | None = None,
     ) -> DaemonSetSnapshot:
-        """With these nodes, pods and revisions instead of its own."""
+        """Snapshot with these nodes, pods and revisions instead of its own."""
         snapshot: DaemonSetSnapshot = snapshot_of(
             KIND,
             self.view(),

@@ -1,8 +1,8 @@
-"""A DaemonSet's nodes and pods as caches would have them: a view is made anew only for what has changed.
+"""A DaemonSet's nodes and pods as caches have them: only a changed object gets a new view.
 
 mirror = Mirror(daemonset(1000)); mirror.snapshot(); mirror.builder.taint("n7", "x:NoExecute"); mirror.snapshot()
 
-`snapshot()` looks with what is remembered from the snapshot before, `afresh()` without.
+`snapshot()` uses the memory of the previous snapshot, `afresh()` does not.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 class Mirror:
-    """The builder's documents behind views that stay the same objects while the documents do."""
+    """Views of the builder's documents. A view stays the same object while its document does not change."""
 
     def __init__(self, builder: DaemonSetBuilder) -> None:
         self.builder = builder
@@ -36,7 +36,7 @@ class Mirror:
         return self._snapshot(self._memories)
 
     def afresh(self) -> DaemonSetSnapshot:
-        """As one that has just started has it."""
+        """Snapshot without memory, as in a manager that has just started."""
         return self._snapshot(Memories())
 
     def _snapshot(self, memories: Memories) -> DaemonSetSnapshot:

@@ -1,8 +1,8 @@
-"""DaemonSets in scenarios: a pool of nodes of the test's own, documents, and what a test waits for.
+"""DaemonSets in scenarios: a pool of the test's own nodes, documents, and the states that a test waits for.
 
 pool = await node_pool(stage, 5); await stage.create(pool.daemonset(), resource=DAEMON_SETS); await pool.settled()
 
-A real cluster keeps its nodes from test to test, so a test has a pool: nodes with a label that only it uses.
+A real cluster keeps its nodes between tests. So each test has a pool: nodes with a label that only this test uses.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ POOL_LABEL = "example.com/pool"
 
 
 def daemonset(name: str = "web", *, image: str = "nginx:1", pool: str = "", **spec: Any) -> Object:
-    """A DaemonSet with one container; further fields of the spec as keywords (`updateStrategy=…`)."""
+    """A DaemonSet with one container; keywords are further fields of the spec (`updateStrategy=…`)."""
     pod: Object = {"containers": [{"name": "main", "image": image}]}
     if pool:
         pod["nodeSelector"] = {POOL_LABEL: pool}
@@ -56,7 +56,7 @@ class Pool:
         return daemonset(name, pool=self.name, **spec)
 
     async def create(self, name: str = "web", **spec: Any) -> Object:
-        """Create one, and return it as stored."""
+        """Create a DaemonSet, and return it as stored."""
         return await self.stage.create(self.daemonset(name, **spec), resource=DAEMON_SETS)
 
     async def get(self, name: str = "web") -> Object:
@@ -64,7 +64,7 @@ class Pool:
         return await self.stage.get(name, resource=DAEMON_SETS)
 
     async def status(self, name: str = "web") -> Object:
-        """Its status; empty before the first one."""
+        """Status of the DaemonSet; empty before the first one."""
         status: Object = (await self.get(name)).get("status") or {}
         return status
 
@@ -82,7 +82,7 @@ class Pool:
         await self.stage.client.patch(NODES, "", node, patch, patch_type=PatchType.MERGE)
 
     async def label(self, node: str, labels: Mapping[str, str | None]) -> None:
-        """Set labels of a node; None takes one off."""
+        """Set labels of a node; None removes one."""
         await self.patch_node(node, {"metadata": {"labels": dict(labels)}})
 
     async def taint(self, node: str, *taints: str) -> None:
@@ -97,8 +97,32 @@ class Pool:
         await self.patch_node(node, {"spec": {"unschedulable": unschedulable or None}})
         await self.taint(node, *(["node.kubernetes.io/unschedulable:NoSchedule"] if unschedulable else []))
 
+    async def cut_off(self, node: str, *, app: str = "web") -> None:
+        """Stop the node, as its status, its taints and its pods report it. The node lifecycle controller writes all
+        this, and the control plane of the tests has none.
+        """
+        self.stage.kubelets.stop_node(node)
+        lost = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+        client = self.stage.client
+        await client.patch(NODES, "", node, lost, patch_type=PatchType.STRATEGIC, subresource="status")
+        key = "node.kubernetes.io/unreachable"
+        await self.taint(node, f"{key}:NoSchedule", f"{key}:NoExecute")
+        for pod in (await self.by_node(app)).get(node, ()):
+            body = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+            await client.patch(
+                *(PODS, self.stage.namespace, pod.name, body),
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
+            )
+
+    async def bring_back(self, *nodes: str) -> None:
+        """Start nodes that were cut off."""
+        for node in nodes:
+            self.stage.kubelets.start_node(node)
+            await self.taint(node)
+
     async def restore(self) -> None:
-        """Leave the nodes as they were found, for tests to come. Nodes that joined leave."""
+        """Restore the nodes for later tests, and remove nodes that joined."""
         listed = await self.stage.client.list(NODES)
         here = {decode(raw)["metadata"]["name"]: decode(raw) for raw in listed.items}
         for node in self.nodes:
@@ -117,7 +141,7 @@ class Pool:
             await self.stage.client.delete(NODES, "", node)
 
     async def join(self, node: str) -> None:
-        """A new node of the pool; `node` is made unique to the test."""
+        """Add a new node to the pool; the name of `node` is made unique for the test."""
         labels = {POOL_LABEL: self.name}
         name = f"{node}-{self.name[-8:]}"
         self.stage.kubelets.add_node(NodeSpec(name=name, labels=labels))
@@ -133,7 +157,7 @@ class Pool:
         await self.stage.until(is_there, what=f"node {name}")
 
     async def leave(self, node: str) -> None:
-        """The node and its kubelet are gone."""
+        """Remove the node and its kubelet."""
         self.stage.kubelets.stop_node(node)
         await self.stage.client.delete(NODES, "", node)
         self.nodes.remove(node)
@@ -162,7 +186,7 @@ class Pool:
         updated: int | None = None,
         within_s: float | None = None,
     ) -> Object:
-        """Wait for one available pod on each of `nodes` nodes (default: all), `updated` of them new."""
+        """Wait for one available pod on each of `nodes` nodes (default: all), of which `updated` are new."""
         count = len(self.nodes) if nodes is None else nodes
 
         async def is_settled() -> Object | None:
@@ -206,10 +230,10 @@ async def node_pool(stage: Stage, count: int) -> Pool:
 
 
 class Watcher:
-    """Watches the pods of one DaemonSet and remembers the extremes.
+    """Watches the pods of one DaemonSet and records the extremes.
 
-    `most_on_a_node`: live pods that one node ever had at once. `most_down`: nodes that ever had no serving pod
-    at once, since `from_now()`. `uids`: of all pods there ever were.
+    `most_on_a_node`: the maximum of live pods on one node. `most_down`: the maximum of nodes without a serving pod
+    since `from_now()`. `uids`: the uids of all pods so far.
     """
 
     def __init__(self, pool: Pool, app: str) -> None:
@@ -232,7 +256,7 @@ class Watcher:
         self._nodes: tuple[str, ...] = ()
 
     def from_now(self) -> None:
-        """Forget what was seen; `most_down` is counted over the pool's nodes of now."""
+        """Reset the records; `most_down` counts the pool's current nodes."""
         self._nodes = tuple(self._pool.nodes)
         self.most_on_a_node = self.most_down = 0
         self.uids = {pod.uid for pod in self._live.values()}

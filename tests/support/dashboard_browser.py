@@ -1,4 +1,4 @@
-"""The dashboard in a browser: addresses of its pages, rows, buttons and keys, as all its tests use them."""
+"""The dashboard in a browser: addresses of its pages, rows, buttons and keys, for all its tests."""
 
 import re
 
@@ -23,7 +23,7 @@ def page_of(served: Served, namespace: str, name: str, *, kind: str = "clonesets
 
 
 def row_of(browser: Browser, name: str) -> str:
-    """What the row of an object says; empty: there is none."""
+    """Text of an object's row; empty if it has none."""
     texts = browser.texts("main .row, main .card")
     return next((text for text in texts if re.search(rf"/{re.escape(name)}(?![\w-])", text)), "")
 
@@ -44,12 +44,12 @@ def press(browser: Browser, title: str) -> None:
 
 
 def ask_about(browser: Browser) -> None:
-    """Show what the action of the open dialog would change."""
+    """Show the effect of the action in the open dialog."""
     browser.find("dialog form button[type=submit]").click()
     browser.until(lambda: browser.all("dialog .answer, dialog .error"))
     assert browser.all("dialog .confirm"), browser.find("dialog").text
 
 
 def press_key(browser: Browser, key: str) -> None:
-    """Whatever has the focus gets it."""
+    """Send the key to the focused element."""
     ActionChains(browser.driver).send_keys(key).perform()

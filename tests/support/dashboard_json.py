@@ -1,7 +1,7 @@
 """The fields of the dashboard's JSON interface, as docs/dashboard.md lists them.
 
 docs/dashboard.md ──▶ read_documented_fields() ──▶ {heading: {row of the table: fields}}
-rows of a stream ──▶ find_undocumented() ──▶ each field that no table has
+rows of a stream ──▶ find_undocumented() ──▶ each field that is in no table
 
 A table row "… in `images`" is about the objects in the field `images` of the row above it.
 """
@@ -43,9 +43,8 @@ def read_documented_fields() -> dict[str, Table]:
 
 
 def find_undocumented(table: Table, label: str, value: Mapping[str, Any], *, known: int = 0) -> Iterator[str]:
-    """Each field of the object, and of objects in it, that the table does not have. `label`: its row of the table;
-    `known`: a number of rows that come before it.
-    """
+    """Each field of the object, and of objects in it, that is not in the table. `label`: its row of the table;
+    `known`: number of rows before it."""
     labels = list(table)
     place = labels.index(label, known)
     yield from (f"{label}: {field}" for field in value.keys() - table[label])

@@ -1,6 +1,6 @@
-"""`pykruise dashboard` as a process, and a cluster to change while it is looked at.
+"""`pykruise dashboard` as a process, and a client that changes the cluster.
 
-serving(kubeconfig) ──▶ Served: link, url      Hand: create, patch, delete with a client of one's own
+serving(kubeconfig) ──▶ Served: link, url      Hand: create, patch, delete with its own client
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class Hand:
 
     @contextmanager
     def connected(self) -> Iterator[Self]:
-        """Keep one connection for all requests of the block: a connection costs more than its requests."""
+        """Keep one connection for all requests of the block, because a connection costs more than its requests."""
         with asyncio.Runner() as runner:
             transport = runner.run(self._connect())
             self._kept = runner, transport
@@ -71,7 +71,7 @@ class Hand:
         return runner.run(done(transport))
 
     def namespace(self, name: str) -> str:
-        """A new one."""
+        """Create a namespace."""
         self.do(lambda client: client.create(NAMESPACES, "", {"metadata": {"name": name}}))
         return name
 
@@ -100,7 +100,7 @@ class Hand:
     def token(
         self, namespace: str, name: str, *resources: str, verbs: tuple[str, ...] = ("get", "list", "watch")
     ) -> str:
-        """Of a new service account that may read these in its namespace, or what `verbs` say."""
+        """Token of a new service account that may read these resources in its namespace, or do `verbs`."""
         self.create(SERVICE_ACCOUNTS, namespace, {"metadata": {"name": name}})
         rule = {"apiGroups": ["*"], "resources": list(resources), "verbs": list(verbs)}
         self.create(ROLES, namespace, {"metadata": {"name": name}, "rules": [rule]})
@@ -119,7 +119,7 @@ class Hand:
 
 
 class Served:
-    """One that serves. `link`: opens once; empty where people log in."""
+    """A running dashboard. `link`: works once; empty if users log in."""
 
     def __init__(self, url: str, link: str, pid: int) -> None:
         self.url = url
@@ -137,7 +137,7 @@ def free_port() -> int:
 
 @contextmanager
 def serving(kubeconfig: Path, *arguments: str) -> Iterator[Served]:
-    """Start it, wait for what it says, and end it with Ctrl-C."""
+    """Start it, wait for its output, and end it with Ctrl-C."""
     process = subprocess.Popen(
         [*PYKRUISE, "dashboard", "--kubeconfig", str(kubeconfig), *arguments],
         stdout=subprocess.PIPE,

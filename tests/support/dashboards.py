@@ -1,6 +1,6 @@
 """A dashboard in the test's process, and its client: a browser without a screen, on the level of HTTP.
 
-HttpSandbox ──▶ serve_dashboard() ──▶ Visitor: log_in(), rows of a stream as they are after so many events
+HttpSandbox ──▶ serve_dashboard() ──▶ Visitor: log_in(), rows of a stream after a number of events
 """
 
 import asyncio
@@ -24,7 +24,7 @@ IN_TIME_S = 20.0
 
 @asynccontextmanager
 async def dashboard(kubeconfig: Path, **options: Any) -> AsyncIterator[Dashboard]:
-    """One that serves the cluster of a kubeconfig."""
+    """A dashboard of the cluster of a kubeconfig."""
     connection = await load(kubeconfig)
     async with serve_dashboard(connection, DashboardOptions(**options)) as result:
         yield result
@@ -32,7 +32,8 @@ async def dashboard(kubeconfig: Path, **options: Any) -> AsyncIterator[Dashboard
 
 
 async def _connected(value: Dashboard) -> None:
-    """Until no connection to the API server is being made: asyncio leaks one that is given up within its handshake."""
+    """Wait until no connection to the API server is being opened: asyncio leaks a connection that is abandoned
+    during its handshake."""
     caches = value.feeds._caches.values()
     for _ in range(20):
         if all(cache.is_connected or cache.read_stats().last_code for cache in caches):
@@ -41,7 +42,7 @@ async def _connected(value: Dashboard) -> None:
 
 
 class Stream:
-    """Rows as a browser has them, with everything that was ever sent, as text."""
+    """Rows as a browser has them, and the text of everything that was sent."""
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self._answer = answer
@@ -90,29 +91,29 @@ class Stream:
 
 
 class Visitor:
-    """A user with a browser. `token`: of the link, or a bearer token."""
+    """A user with a browser. `token`: the token of the link, or a bearer token."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
         self.http = http
         self.url = url
 
     async def log_in(self, token: str) -> int:
-        """The status of the answer."""
+        """Log in, and return the status of the response."""
         return (await self.post("login", {"token": token}))[0]
 
     async def post(self, path: str, body: Mapping[str, Any], **headers: str) -> tuple[int, Any]:
-        """Status and JSON of an answer."""
+        """Status and JSON of a response."""
         said = {OWN_HEADER: "1", **headers}
         async with self.http.post(f"{self.url}api/{path}", json=body, headers=said) as answer:
             return answer.status, await answer.json()
 
     async def get(self, path: str, **headers: str) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers and body of an answer."""
+        """Status, headers and body of a response."""
         async with self.http.get(f"{self.url}{path}", headers=headers) as answer:
             return answer.status, answer.headers, await answer.read()
 
     async def get_json(self, path: str) -> Any:
-        """The JSON of an answer that must be given."""
+        """JSON of a response that must be successful."""
         status, _, body = await self.get(path)
         assert status == 200, body
         return orjson.loads(body)
@@ -127,7 +128,7 @@ class Visitor:
 
 @asynccontextmanager
 async def visitor_at(url: str) -> AsyncIterator[Visitor]:
-    """A browser of its own that has not logged in."""
+    """A separate browser that has not logged in."""
     jar = aiohttp.CookieJar(unsafe=True)  # also for an address without a name
     async with aiohttp.ClientSession(cookie_jar=jar, read_bufsize=2**22) as http:
         yield Visitor(http, url)
@@ -135,7 +136,7 @@ async def visitor_at(url: str) -> AsyncIterator[Visitor]:
 
 @asynccontextmanager
 async def visitor(of: Dashboard, *, token: str | None = None, logs_in: bool = True) -> AsyncIterator[Visitor]:
-    """A browser of its own; logged in with the token, or by the link."""
+    """A separate browser that has logged in with the token, or by the link."""
     async with visitor_at(of.url) as visitor:
         if logs_in:
             given = of.door.renew_token() if isinstance(of.door, LaptopDoor) else token

@@ -1,9 +1,9 @@
-"""A ResourceDistribution with namespaces and objects, on paper: plans are made and carried out.
+"""A simulated ResourceDistribution with namespaces and objects: plans are computed and carried out.
 
 world = DistributionWorld({"allNamespaces": True}, {"a": {}, "b": {}}); world.settle(); world.objects
 
-Everything goes through the real projections, as JSON. What the API server checks, this checks too: names that are
-taken, uids, resource versions.
+The real views decode all objects from JSON. Like an API server, the world checks names that are taken, uids
+and resource versions.
 """
 
 import copy
@@ -31,7 +31,7 @@ NOW = parse_time("2026-01-31T12:00:00Z")
 
 
 def resource(data: Mapping[str, str], kind: str = "ConfigMap", **fields: Any) -> Document:
-    """What is distributed."""
+    """The distributed resource."""
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": NAME}, "data": dict(data), **fields}
 
 
@@ -72,7 +72,7 @@ class DistributionWorld:
 
     @property
     def status(self) -> Document:
-        """The stored one."""
+        """The stored status."""
         status: Document = self.document.get("status") or {}
         return status
 
@@ -90,7 +90,7 @@ class DistributionWorld:
         self.objects[namespace] = _stored({**copy.deepcopy(doc), "metadata": metadata})
 
     def plan(self, *, order: int = 0) -> Plan:
-        """`order`: in which caches have their objects; any number is one of the orders."""
+        """Compute a plan. `order`: a number that selects the order in which caches have their objects."""
         shuffled = random.Random(order)
         namespaces = [self._namespace(name) for name in sorted(self.namespaces)]
         objects = [self.objects[name] for name in sorted(self.objects)]
@@ -121,7 +121,7 @@ class DistributionWorld:
         return self
 
     def settle(self) -> Self:
-        """One plan after the other until nothing is left to write; three are enough in any world."""
+        """Carry out plans until there are no more writes; three plans are sufficient in any world."""
         for _ in range(3):
             plan = self.plan()
             self.carry_out(plan)
@@ -130,8 +130,8 @@ class DistributionWorld:
         raise AssertionError("there is always something left to write")
 
     def contents(self, *, annotations: bool = True) -> dict[str, Document]:
-        """What the objects hold, without what an API server gives them. A copy that was right before another spec
-        keeps its annotations: leave them out where that matters."""
+        """Contents of the objects, without the fields that an API server sets. A copy that was already correct
+        before the spec changed keeps its annotations: leave them out if that matters."""
         return {
             name: {key: value for key, value in doc.items() if key not in ("metadata", "data")}
             | {"data": doc.get("data") or {}, "ours": is_copy(doc)}
@@ -175,5 +175,5 @@ class DistributionWorld:
 
 
 def _stored(doc: Document) -> Document:
-    """As an API server stores it: without what is empty."""
+    """The object as an API server stores it: without empty fields."""
     return {key: value for key, value in doc.items() if value not in (None, {}, False)}

@@ -1,4 +1,4 @@
-"""ResourceDistributions in scenarios: one that distributes a Secret to namespaces of the test's own."""
+"""ResourceDistributions in scenarios: one that distributes a Secret to the test's own namespaces."""
 
 import base64
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Distribution:
         return f"{self.stage.namespace}-{short}"
 
     async def add_namespace(self, short: str, *, labels: Mapping[str, str] | None = None) -> str:
-        """Create one; without `labels`, one that the distribution's selector selects."""
+        """Create a namespace; without `labels`, one that the distribution's selector selects."""
         name = self.namespace(short)
         metadata = {"name": name, "labels": self.label if labels is None else labels}
         await self.stage.client.create(NAMESPACES, "", {"metadata": metadata})
@@ -71,19 +71,19 @@ class Distribution:
         )
 
     async def copy(self, short: str) -> Object | None:
-        """The copy in a namespace as it is stored; None: there is none."""
+        """The stored copy in a namespace, or None."""
         try:
             return decode(await self.stage.client.get(self.kind, self.namespace(short), self.name))
         except NotFoundError:
             return None
 
     async def token(self, short: str) -> str | None:
-        """What the copy holds; None: there is none."""
+        """The value in the copy, or None."""
         copy = await self.copy(short)
         return None if copy is None else base64.b64decode(copy["data"]["token"]).decode()
 
     async def status(self) -> Object:
-        """Its status; empty before the first one."""
+        """Status of the distribution; empty before the first one."""
         doc = decode(await self.stage.client.get(RESOURCE_DISTRIBUTIONS, "", self.name))
         status: Object = doc.get("status") or {}
         return status

@@ -1,4 +1,4 @@
-"""An EphemeralJob and pods, as documents, with a manager on paper: `sync()` plans and does what the plan says."""
+"""An EphemeralJob and pods, as documents: `sync()` computes a plan and carries it out."""
 
 from typing import Any
 
@@ -23,13 +23,13 @@ NOW = parse_time("2026-05-01T12:00:00Z")
 
 
 def container(name: str = "debug", **fields: Any) -> dict[str, Any]:
-    """One that is put into pods."""
+    """A container that a job adds to pods."""
     policies = {"terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"}
     return {"name": name, "image": "busybox:1", **policies, **fields}
 
 
 class EphemeralWorld:
-    """`count` running pods with `app: web`, pod-1 the oldest."""
+    """`count` running pods with `app: web`; pod-1 is the oldest."""
 
     def __init__(self, count: int, *, containers: list[dict[str, Any]] | None = None, **spec: Any) -> None:
         template = {"ephemeralContainers": [container()] if containers is None else containers}
@@ -98,7 +98,7 @@ class EphemeralWorld:
         return plan
 
     def report(self, pod: str, *, name: str = "debug", **state: Any) -> None:
-        """The kubelet says how a container is: `running={}`, `terminated={"exitCode": 1}`."""
+        """Report a container's state as the kubelet does: `running={}`, `terminated={"exitCode": 1}`."""
         status = self.pods[pod]["status"]
         others = [item for item in status.get("ephemeralContainerStatuses", ()) if item["name"] != name]
         status["ephemeralContainerStatuses"] = [*others, {"name": name, "state": state}]

@@ -1,6 +1,6 @@
-"""How many examples a property has, as a share of what the profile says (tests/conftest.py).
+"""Number of examples of a property, as a share of the profile's number (conftest.py).
 
-@examples(0.5)   half as many: one of its examples costs more than others' do
+@examples(0.5)   half of the number, because these examples are expensive
 """
 
 from typing import Any

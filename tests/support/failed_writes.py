@@ -1,4 +1,4 @@
-"""Writes of a plan that fail, as the status after a failed plan gets them."""
+"""Failed writes of a plan, in the form in which the next status gets them."""
 
 from pykruise.kube.errors import ErrorStatus, ForbiddenError
 from pykruise.kube.ids import Key
@@ -12,11 +12,11 @@ POD = "web-x7k2p"
 """The pod that was to be created."""
 
 QUOTA, RAISE_QUOTA = "exceeded quota", "raise the ResourceQuota, or free some of it"
-"""What an API server says, and what a person can do about it."""
+"""A message of an API server, and its remedy."""
 
 
 def failure(purpose: str, message: str = QUOTA) -> Failure:
-    """The creation of a pod for this purpose is refused with this message."""
+    """A rejected creation of a pod for this purpose, with this message."""
     action = Create(resource=PODS, key=Key("shop", POD), body={"metadata": {"name": POD}})
     error = ForbiddenError(ErrorStatus(code=403, reason="Forbidden", message=message))
     return Failure(Purpose(purpose), POD, Step(action=action, because="too few"), error)

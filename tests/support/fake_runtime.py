@@ -1,4 +1,4 @@
-"""A container runtime on paper, with the methods of CriClient; cri_server.py puts it behind a socket.
+"""A simulated container runtime with the methods of CriClient; cri_server.py serves it at a socket.
 
 tests ──▶ FakeRuntime: images and their registry, pods, containers, events      agent ──▶ the same methods
 """
@@ -36,7 +36,7 @@ __all__ = ["FakeContainer", "FakeRuntime", "Remote"]
 OK: Final = ExecResult(exit_code=0, stdout=b"", stderr=b"")
 
 Exec = Callable[[str, Sequence[str]], Awaitable[ExecResult]]
-"""Name of a container and a command to what it ends with."""
+"""Name of a container and a command → its exit code and output."""
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     """`name:password`; empty: everyone may pull it."""
     fails: int = 0
-    """So many tries fail before one succeeds; -1: all."""
+    """Number of tries that fail before one succeeds; -1: all."""
     digest: str = "sha256:" + "a" * 64
 
 
@@ -66,8 +66,8 @@ class FakeContainer(msgspec.Struct, kw_only=True):
 
 
 class FakeRuntime:
-    """One node's runtime. `clock`: as the agent's. `restarts_in_s`: what the kubelet does about a container that
-    was stopped: another one of the same name so much later; None: nothing."""
+    """One node's runtime. `clock`: the agent's clock. `restarts_in_s`: seconds after which the kubelet starts a new
+    container in place of a stopped one; None: it starts none."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class FakeRuntime:
         return made
 
     def end_container(self, container_id: str) -> None:
-        """It ends, and the kubelet starts another one."""
+        """End the container; the kubelet starts another one."""
         self._end(self.running[container_id])
 
     def newest(self, name: str, pod_uid: str) -> FakeContainer:

@@ -3,11 +3,11 @@
 Client, caches ──▶ FaultyTransport (rules) ──▶ LocalTransport, a scripted one, or HTTP
 
     faulty = FaultyTransport(cluster.transport)
-    faulty.on(posts("/pods"), DropAnswer(), None, Refuse())   # 1st: lost answer, 2nd: passes, 3rd: refused
+    faulty.on(posts("/pods"), DropAnswer(), None, Refuse())   # 1st: lost response, 2nd: passes, 3rd: refused
     faulty.on(watches("/pods"), CutAfter(3), GoneAfter(0))    # 1st watch breaks after 3 lines, 2nd is 410
-    faulty.on(writes(), lambda request: Answer(500) if rng.random() < 0.1 else None)   # as long as it lives
+    faulty.on(writes(), lambda request: Answer(500) if rng.random() < 0.1 else None)   # for all requests
 
-Each request takes the next fault of the first rule that matches it and still has one. Everything is
+Each request gets the next fault of the first matching rule that has one left. Everything is
 deterministic; time is the event loop's.
 """
 
@@ -35,7 +35,7 @@ from pykruise.testing.simulation.answers import ScriptedAnswer
 
 
 class Request(SentRequest, frozen=True, kw_only=True):
-    """One request as the transport saw it. `method` of a stream is STREAM; `number` counts from 0."""
+    """One request as the transport received it. `method` of a stream is STREAM; `number` counts from 0."""
 
     number: int
 
@@ -49,7 +49,7 @@ Predicate = Callable[[Request], bool]
 
 
 def requests(*methods: str, path: str = "") -> Predicate:
-    """Requests with one of the methods (none: any) and `path` in their path."""
+    """Requests with one of the methods (default: any) and `path` in their path."""
     return lambda request: (not methods or request.method in methods) and path in request.path
 
 
@@ -59,7 +59,7 @@ def writes(path: str = "") -> Predicate:
 
 
 def workload_writes(path: str = "") -> Predicate:
-    """As `writes`, without those of NodeImages, which every manager makes for every node."""
+    """Like `writes`, without those of NodeImages, which every manager writes for every node."""
     return lambda request: writes(path)(request) and "/nodeimages" not in request.path
 
 
@@ -90,14 +90,14 @@ Forward = Callable[[], Any]
 
 
 class RequestFault(Protocol):
-    """Something that happens to a request instead of just being answered."""
+    """A fault of a request."""
 
     async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response: ...
 
 
 @dataclass(frozen=True)
 class Refuse:
-    """No connection: surely not sent. Also for streams."""
+    """There is no connection, so nothing was sent. Streams can have this fault, too."""
 
     async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response:
         raise UnreachableError(f"{request.method} {request.path}: refused on purpose")
@@ -113,7 +113,7 @@ class DropRequest:
 
 @dataclass(frozen=True)
 class DropAnswer:
-    """The request takes effect, its answer is lost."""
+    """The request takes effect, but its response is lost."""
 
     async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response:
         await forward()
@@ -122,7 +122,7 @@ class DropAnswer:
 
 @dataclass(frozen=True)
 class TakeEffectLate:
-    """The client loses the connection at once; the request takes effect `after_s` later."""
+    """The client loses the connection immediately; the request takes effect `after_s` later."""
 
     after_s: float
 
@@ -137,7 +137,7 @@ class TakeEffectLate:
 
 @dataclass(frozen=True)
 class TimeOut:
-    """No answer within `after_s` seconds (or the timeout the client asked for, passed as None)."""
+    """No response within `after_s` seconds (or the timeout the client asked for, passed as None)."""
 
     after_s: float = 30.0
     takes_effect: bool = False
@@ -151,7 +151,7 @@ class TimeOut:
 
 @dataclass(frozen=True)
 class Delay:
-    """Everything takes `seconds` longer: before the server sees it, or on the way back."""
+    """The request, or its response, is delayed by `seconds`."""
 
     seconds: float
     on_the_way_back: bool = False
@@ -168,9 +168,9 @@ class Delay:
 
 @dataclass(frozen=True)
 class Answer(ScriptedAnswer):
-    """An answer of this status, with a Status as body (or `body`). Also for opening a stream.
+    """A response with this status, with a Status as body (or `body`). Streams can have this fault, too.
 
-    `takes_effect`: the request is carried out all the same, as when a 500 or 504 comes after the fact.
+    `takes_effect`: the request is carried out anyway, like a write that a 500 or 504 follows.
     """
 
     async def request(self, request: Request, forward: Forward, owner: "FaultyTransport") -> Response:
@@ -195,7 +195,7 @@ Lines = AsyncIterator[bytes]
 
 
 class StreamFault(Protocol):
-    """Something that happens to the lines of a stream."""
+    """A fault of a stream's lines."""
 
     def lines(self, lines: Lines, idle_timeout_s: float | None) -> AsyncGenerator[bytes, None]: ...
 
@@ -233,7 +233,7 @@ class EndAfter:
 
 @dataclass(frozen=True)
 class InjectAfter:
-    """A line that the server never sent comes after `lines_count` lines."""
+    """After `lines_count` lines the client gets a line that the server did not send."""
 
     lines_count: int
     line: bytes
@@ -262,7 +262,7 @@ def GarbageAfter(lines_count: int) -> InjectAfter:  # noqa: N802 - reads as a fa
 
 @dataclass(frozen=True)
 class Duplicate:
-    """Line number `index` (from 0) comes twice."""
+    """The client gets line number `index` (from 0) twice."""
 
     index: int
 
@@ -277,7 +277,7 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class Swap:
-    """Lines `index` and `index + 1` (from 0) change places; held back until the second one comes."""
+    """Lines `index` and `index + 1` (from 0) are swapped; the first waits for the second."""
 
     index: int
 
@@ -299,9 +299,9 @@ class Swap:
 
 @dataclass(frozen=True)
 class StallAfter:
-    """Nothing comes any more after `lines_count` lines: a half-open connection.
+    """The client gets nothing after `lines_count` lines: a half-open connection.
 
-    As every transport, it raises SilentStreamError after `idle_timeout_s`, where one was asked for.
+    Like every transport, it raises SilentStreamError after `idle_timeout_s`, if that is set.
     """
 
     lines_count: int
@@ -321,7 +321,7 @@ class StallAfter:
 
 @dataclass(frozen=True)
 class Together:
-    """Several stream faults at once, the first nearest to the server."""
+    """Several stream faults together; the first is the nearest to the server."""
 
     faults: Sequence[StreamFault]
 
@@ -335,7 +335,7 @@ class Together:
 # ── the transport ────────────────────────────────────────────────────────────
 
 Fault = RequestFault | StreamFault | None
-"""None: pass as if nothing were."""
+"""None: no fault."""
 
 
 @dataclass
@@ -346,7 +346,7 @@ class _Rule:
 
 
 class FaultyTransport:
-    """`Transport` that does to requests what its rules say and passes the rest on to `inner`."""
+    """`Transport` that applies the faults of its rules and forwards all other requests to `inner`."""
 
     def __init__(self, inner: Transport) -> None:
         self.inner = inner
@@ -357,7 +357,7 @@ class FaultyTransport:
         self._rules: list[_Rule] = []
 
     def on(self, when: Predicate, *faults: Fault | Callable[[Request], Fault]) -> None:
-        """The next matching requests get these faults, one each; a function is asked for every request."""
+        """The next matching requests get these faults, one each; a function is called for every request."""
         for fault in faults:
             if fault is not None and not hasattr(fault, "request") and not hasattr(fault, "lines"):
                 assert len(faults) == 1, "a function stands alone"
@@ -366,7 +366,7 @@ class FaultyTransport:
         self._rules.append(_Rule(when, list(faults)))  # type: ignore[arg-type]  # no functions among them
 
     def clear(self) -> None:
-        """From now on all goes well."""
+        """Remove all faults."""
         self._rules.clear()
 
     async def request(self, sent: SentRequest, /) -> Response:
@@ -410,7 +410,7 @@ class FaultyTransport:
                     yield changed
 
     async def close(self) -> None:
-        """Wait for what takes effect late, and close the inner transport."""
+        """Wait for writes that take effect late, and close the inner transport."""
         await asyncio.gather(*self.later)
         await self.inner.close()
 

@@ -1,9 +1,9 @@
-"""A proxy between a client and the sandbox's API server that answers with whatever a test wants on the wire.
+"""A proxy between a client and the sandbox's API server. It sends the bytes that a test chooses.
 
 HttpTransport ──plain HTTP──▶ FaultyProxy ──▶ ApiServer in this process
-                                  └── the next requests that match get a Wire: bytes, pauses, resets, as they come
+                                  └── the next requests that match get a Wire: bytes, pauses, resets
 
-Faults at the transport (tests/support/faults.py) cannot break HTTP itself: this can.
+Unlike the faults at the transport (tests/support/faults.py), it can break HTTP itself.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ __all__ = ["Asked", "FaultyProxy", "Wire", "answered", "proxied"]
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as it came, and the true answer where the fault wants it."""
+    """A received request, and the server's response if the fault needs it."""
 
     method: str
     path: str
@@ -42,7 +42,7 @@ class Asked:
 
 @dataclass
 class Line:
-    """The connection under a fault."""
+    """A connection with a fault."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -52,7 +52,7 @@ class Line:
         await self.writer.drain()
 
     async def forever(self, data: bytes, *, most: int) -> None:
-        """The same again and again, until the client has enough or so many bytes are sent."""
+        """Repeat the bytes until the client closes the connection or this number of bytes is sent."""
         for _ in range(most // len(data)):
             await self.say(data)
 
@@ -64,17 +64,17 @@ class Line:
 
 
 Wire = Callable[[Line, Asked], Awaitable[bool | None]]
-"""What is done instead of an answer; True: the connection stays."""
+"""The action instead of a response; True: the connection stays open."""
 
 
 def answered(body: bytes, status: str = "200 OK", *fields: str) -> bytes:
-    """A whole answer."""
+    """A complete response."""
     lines = [f"HTTP/1.1 {status}", "Content-Type: application/json", *fields, f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 class FaultyProxy:
-    """Listens on loopback. `next_faults`: what becomes of the next requests; then all goes well."""
+    """Listens on loopback. `next_faults`: faults of the next requests; later requests have none."""
 
     def __init__(self) -> None:
         self.server = ApiServer(clock=read_system_clock, rng=random.Random(1))
@@ -144,7 +144,7 @@ class FaultyProxy:
 
 @asynccontextmanager
 async def proxied() -> AsyncIterator[FaultyProxy]:
-    """One that listens."""
+    """A listening proxy."""
     proxy = FaultyProxy()
     tasks: set[asyncio.Task[None]] = set()
 

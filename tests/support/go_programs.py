@@ -1,4 +1,4 @@
-"""Programs in Go for tests: built once a run with the flags of testbed/build.py, whose packages they share."""
+"""Programs in Go for tests: built once per run with the flags of testbed/build.py, to share its packages."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ __all__ = ["build_program", "has_go"]
 
 
 def has_go() -> bool:
-    """Whether there is a Go to build with."""
+    """Whether Go is installed."""
     return shutil.which("go") is not None
 
 

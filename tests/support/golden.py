@@ -1,6 +1,6 @@
-"""Texts as a person reads them, compared with files.
+"""Comparison of texts for people with files.
 
-`PYKRUISE_GOLDEN=write pytest …` writes the files anew.
+`PYKRUISE_GOLDEN=write pytest …` writes the files again.
 """
 
 import difflib
@@ -11,7 +11,7 @@ from pathlib import Path
 __all__ = ["same_as"]
 
 COMMANDS = Path(__file__).parents[2] / "packages" / "pykruise" / "tests" / "cli" / "golden"
-"""What the commands say."""
+"""Folder with outputs of the commands."""
 
 _HASH = "[bcdfghjklmnpqrstvwxz2456789]{8,10}"
 _RANDOM = re.compile(rf"\b(web|agent)-((?:[a-z0-9]{{8,10}}-)?[a-z0-9]{{5}}|{_HASH})\b")
@@ -19,10 +19,10 @@ _AGES = re.compile(r"\(for [0-9hms]+\)|(?<=^  in )[0-9hms]+(?=:)", re.MULTILINE)
 
 
 def same_as(file: str | Path, text: str, *, namespace: str = "", with_ages: bool = True) -> None:
-    """Compare with the file; a mere name is one of COMMANDS.
+    """Compare a text with a file; a name without a path is one of COMMANDS.
 
-    Random parts of names stand there as their number of appearance, `namespace` as shop. Without `with_ages` it
-    does not matter how long something lasts.
+    The order of their appearance replaces random parts of names, and `namespace` becomes shop. Without `with_ages`
+    durations are not compared.
     """
     result: dict[str, str] = {}
     plain = text.replace(namespace, "shop") if namespace else text

@@ -1,4 +1,4 @@
-"""A server that answers gRPC's health checks, in a test's process or in a pod's.
+"""A server for gRPC's health checks, in a test's process or in a pod.
 
 python -m support.grpc_health PORT
 """

@@ -1,4 +1,4 @@
-"""NodeImages, jobs and nodes on paper, as the kinds about images see them.
+"""Simulated NodeImages, jobs and nodes, as the kinds of images see them.
 
 node_image("n1", entry("nginx", "1", jobs=[job("a")])) ──▶ NodeImageView      job("a") ──▶ PullJobView
 """
@@ -23,7 +23,7 @@ def at(seconds: float) -> str:
 def node(
     name: str = "n1", *, ready_s: float | None = 3600.0, labels: Mapping[str, str] | None = None, **more: Any
 ) -> NodeView:
-    """A node that has been ready for so long; None: it is not."""
+    """A node that has been ready for this time; None: it is not ready."""
     since = None if ready_s is None else NOW - ready_s
     return NodeView(
         name=name, uid=f"uid-{name}", resource_version=1, labels=labels or {}, ready_since=since, **more
@@ -53,7 +53,7 @@ def job_document(
 
 
 def job(name: str = "job", **fields: Any) -> PullJobView:
-    """The view of one."""
+    """The view of a job."""
     return project_pull_job(encode(job_document(name, **fields)))
 
 
@@ -71,7 +71,7 @@ def reference(pull_job: PullJobView) -> dict[str, Any]:
 def entry(
     tag: str = "1.9", *, jobs: Sequence[PullJobView] = (), ttl: int = 300, **fields: Any
 ) -> dict[str, Any]:
-    """One tag that is asked for, since NOW."""
+    """One requested tag, since NOW."""
     policy = {"ttlSecondsAfterFinished": ttl, **fields.pop("policy", {})}
     entry = {"tag": tag, "createdAt": at(0), "pullPolicy": policy, **fields}
     if jobs:
@@ -82,7 +82,7 @@ def entry(
 def said(
     phase: str = "Succeeded", *, tag: str = "1.9", ended_s: float | None = 0.0, **fields: Any
 ) -> dict[str, Any]:
-    """What an agent reports of a tag; `ended_s`: when it ended, from NOW."""
+    """A report of an agent about a tag; `ended_s`: seconds from NOW to its end."""
     said = {"tag": tag, "phase": phase, **fields}
     if ended_s is not None and phase in ("Succeeded", "Failed"):
         said["completionTime"] = at(ended_s)
@@ -100,7 +100,7 @@ def node_image(
     spec: Mapping[str, Any] | None = None,
     status: Mapping[str, Any] | None = None,
 ) -> NodeImageView:
-    """A NodeImage that is asked for these tags of one image."""
+    """A NodeImage that requests these tags of one image."""
     asked = {"tags": list(tags), **({"pullSecrets": list(secrets)} if secrets else {})}
     shown: dict[str, Any] = {"desired": len(tags), **(status or {})}
     if statuses:

@@ -1,6 +1,6 @@
-"""Rows of the dashboard beside a manager in virtual time: with the verdicts that explain gives, as a browser gets them.
+"""Rows of the dashboard in virtual time, with the verdicts of explain, as a browser gets them.
 
-Stage ──caches, Feeds, Verdicts──▶ JudgedRows.of(resource, key): the row; why(): what it waits for
+Stage ──caches, Feeds, Verdicts──▶ JudgedRows.of(resource, key): the row; why(): its cause
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class JudgedRows:
         return self._row(format_row_id(resource, key.namespace, key.name))
 
     def why(self, resource: Resource, key: Key) -> dict[str, Any]:
-        """What explain says of it. Raises LookupError."""
+        """The cause that explain gives. Raises LookupError."""
         return self._row(f"why/{format_row_id(resource, key.namespace, key.name)}")
 
     def all(self) -> dict[str, dict[str, Any]]:

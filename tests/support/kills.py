@@ -1,4 +1,4 @@
-"""A manager that is killed at one of its writes: a fault for `FaultyTransport`.
+"""The kill of a manager at one of its writes: a fault for `FaultyTransport`.
 
 kill = Kill(7, takes_effect=True); faulty.on(writes(), kill); …; await stage.until(lambda: kill.reached)
 """
@@ -11,7 +11,7 @@ from support.faults import FaultyTransport, Request
 
 
 class Kill:
-    """At the write with that number: nothing of the manager goes on. The write takes effect, or does not."""
+    """Kills the manager at the write with that number, which takes effect or does not."""
 
     def __init__(self, at: int, *, takes_effect: bool) -> None:
         self.at = at

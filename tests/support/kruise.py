@@ -1,4 +1,4 @@
-"""`kubectl kruise` as typed, against a scenario's cluster: in this process, over the stage's own transport.
+"""`kubectl kruise` with a scenario's cluster: in this process, over the stage's own transport.
 
 Kruise(stage).run("rollout", "pause", "clone/web") ──▶ Said: exit code, standard output, standard error
 """
@@ -17,7 +17,7 @@ __all__ = ["Kruise", "Said"]
 
 
 class Said(msgspec.Struct, frozen=True):
-    """How a command ended."""
+    """Result of a command."""
 
     code: int
     out: str
@@ -25,7 +25,7 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class _Kept(WrappedTransport):
-    """Not closed by a command: the stage goes on."""
+    """A transport that a command does not close, because the stage still needs it."""
 
     async def close(self) -> None:
         return
@@ -37,7 +37,7 @@ class _Reached(msgspec.Struct, frozen=True):
 
 
 class Kruise:
-    """The command line in the stage's namespace; over another transport where one is given."""
+    """The command line in the stage's namespace, over the stage's transport or the given one."""
 
     def __init__(self, stage: Stage, transport: Transport | None = None) -> None:
         self._stage = stage

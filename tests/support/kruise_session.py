@@ -1,4 +1,4 @@
-"""A long session with `kubectl kruise` as data, and what is answered, made comparable between clusters.
+"""A long session with `kubectl kruise` as data, and its outputs, made comparable between clusters.
 
 BUILT_IN ──▶ by_kubectl(), by_kruise() ──▶ Answer, masked      OURS ──▶ by_kruise()
 """
@@ -27,7 +27,7 @@ __all__ = ["BUILT_IN", "MANIFESTS", "OURS", "Answer", "Step", "by_kruise", "by_k
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What was said, masked."""
+    """A masked output."""
 
     code: int
     out: str
@@ -39,7 +39,7 @@ class Step(msgspec.Struct, frozen=True):
 
     command: str
     is_last_line: bool = False
-    """Of what is said while one waits, the end alone counts."""
+    """Of the output during a wait, only the end counts."""
 
 
 def by_kubectl(kubectl: Kubectl, namespace: str, folder: Path) -> Callable[[Step], Answer]:
@@ -84,8 +84,9 @@ PATIENCE_S: Final = 30.0
 
 
 def _wait_observed(kubectl: Kubectl, namespace: str) -> None:
-    """Until controllers have seen what was written: of two templates in quick succession they may see the last alone,
-    and then it has another revision. Asked without kubectl, whose start costs a hundred times as much."""
+    """Wait until controllers have observed the write: of two templates in quick succession they may observe only
+    the last, which then has another revision. It does not use kubectl, whose start costs a hundred times as
+    much."""
     asyncio.run(_observed(kubectl, namespace))
 
 
@@ -133,7 +134,7 @@ _MASKS: Final = (
 
 
 def masked(text: str, namespace: str) -> str:
-    """The text without what differs from run to run, and from one program to the other."""
+    """The text without parts that differ between runs or between the two programs."""
     text = text.replace("kubectl kruise", "kubectl").replace(namespace, "NAMESPACE")
     for pattern, mask in _MASKS:
         text = pattern.sub(mask, text)
@@ -378,7 +379,7 @@ wait deploy/web --for=condition=Nope --timeout=1s
 wait deploy/web --for=condition=Available --timeout=30s
 """),
 )
-"""Of Deployment, StatefulSet, DaemonSet and what stands beside them: kubectl says the same."""
+"""Steps for Deployments, StatefulSets, DaemonSets and other built-in objects: kubectl has the same outputs."""
 
 
 _WEB: Final = "rollout status clone/cs --timeout=60s"

@@ -1,6 +1,6 @@
-"""What Flux, Helm 4 and kpt make of an object: the rules of kstatus, for kinds that it does not know by name.
+"""The status that Flux, Helm 4 and kpt compute for an object: the rules of kstatus for custom resources.
 
-document ──▶ kstatus() ──▶ Terminating, InProgress, Failed or Current: the first rule that holds
+document ──▶ kstatus() ──▶ Terminating, InProgress, Failed or Current: the first rule that applies
 
 Pure. The rules are those of cli-utils, `pkg/kstatus/status/generic.go`, of 2025-10.
 """
@@ -18,7 +18,7 @@ CURRENT: Final = "Current"
 
 
 def condition(value: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    """The condition of this type, if there is one."""
+    """The condition of this type, or None."""
     conditions = (value.get("status") or {}).get("conditions") or ()
     return next((condition for condition in conditions if condition["type"] == kind), None)
 

@@ -1,4 +1,4 @@
-"""A long session with kubectl as data, and its answers made comparable between clusters.
+"""A long session with kubectl as data, and its outputs, made comparable between clusters.
 
 SESSION ──▶ play(kubectl, folder) ──▶ {title: Answer}, masked: names with hashes, times, uids, addresses, widths
 """
@@ -23,7 +23,7 @@ PATIENCE_S: Final = 60.0
 
 
 class Answer(TypedDict):
-    """What kubectl said, masked."""
+    """A masked output of kubectl."""
 
     code: int
     out: Any
@@ -31,7 +31,7 @@ class Answer(TypedDict):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One command. The namespace is given by the session unless the command names one."""
+    """One command. The session adds the namespace, unless the command names one."""
 
     title: str
     command: str
@@ -40,13 +40,13 @@ class Step(msgspec.Struct, frozen=True):
     until: str = ""
     """Repeat it until its output has this in it."""
     whole: bool = False
-    """Or until this is all of it: while a pod of before goes, there is more."""
+    """Or until the output is exactly this: while an older pod terminates, there is more."""
     document: bool = False
-    """The answer is JSON or YAML."""
+    """The output is JSON or YAML."""
     editor: str = ""
     """For `edit`: a sed expression that changes the file."""
     unordered: bool = False
-    """Lines come in any order."""
+    """The order of lines does not matter."""
 
 
 def deployment(image: str = "nginx:1", replicas: int = 2, **labels: str) -> str:
@@ -328,7 +328,7 @@ DIFFERENCES: Final[Mapping[str, str]] = {
     "api-versions": "groups whose kinds no controller here acts on are not served",
     "auth whoami": "the user of the kubeconfig has another name",
 }
-"""Steps in which the sandbox answers otherwise on purpose, with the reason."""
+"""Steps in which the sandbox intentionally responds differently, with the reason."""
 
 DIFFERENCES_OF: Final[Mapping[str, Mapping[str, str]]] = {
     "1.32": {"get quotas": "the age comes last, as it does in 1.37"},
@@ -337,11 +337,11 @@ DIFFERENCES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         "pods on their way out are not counted (terminatingReplicas), as it is in 1.32",
     ),
 }
-"""Steps in which it differs from one minor only, because the minors differ and it follows the other one."""
+"""Steps in which it differs from only one minor version, because the versions differ and it follows the other one."""
 
 
 def play(kubectl: Kubectl, folder: Path) -> dict[str, Answer]:
-    """Type the whole session; what was answered, by title."""
+    """Run the whole session, and return the outputs by title."""
     return {step.title: _type(kubectl, step, folder) for step in SESSION}
 
 
@@ -420,7 +420,7 @@ _MASKS: Final = tuple(
 
 
 def masked(text: str) -> str:
-    """The text without what differs from run to run."""
+    """The text without parts that differ between runs."""
     for pattern, mask in _MASKS:
         text = pattern.sub(mask, text)
     return "\n".join(line.strip() for line in text.strip().splitlines())
@@ -443,7 +443,7 @@ _VOLATILE: Final = frozenset(
 
 
 def masked_document(value: Any) -> Any:
-    """A document without what differs from run to run."""
+    """A document without fields that differ between runs."""
     match value:
         case dict():
             return {

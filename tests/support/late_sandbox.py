@@ -1,4 +1,4 @@
-"""A cluster whose API server answers late: a test holds answers back, looks at what clients say, and lets go.
+"""A cluster whose API server responds late: a test holds responses, checks the clients, and releases the responses.
 
 HttpSandbox ──▶ LateSandbox: hold(path) ──▶ requests wait ──▶ let_go()
 """
@@ -16,17 +16,17 @@ __all__ = ["LateSandbox"]
 
 
 class LateSandbox(HttpSandbox):
-    """Answers to GET wait while their path has the held words in it; `held_count` are waiting."""
+    """Responses to GET wait while their path contains a held text; `held_count`: the number of waiting ones."""
 
     held_count = 0
     _held: str | None = None
 
     def hold(self, words: str = "") -> None:
-        """Hold back the answers to these paths; without words: to all."""
+        """Hold the responses to these paths; without words: all responses."""
         self._held = words
 
     def let_go(self) -> None:
-        """All that waited is answered, and nothing waits any more."""
+        """Send all held responses, and hold no more."""
         self._held = None
 
     @asynccontextmanager

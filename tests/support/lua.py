@@ -1,6 +1,6 @@
-"""Argo CD's way with scripts: Lua 5.1 with few libraries, `obj` is the object, what the script returns is the answer.
+"""Lua scripts as Argo CD runs them: Lua 5.1 with few libraries; `obj` is the object, and the script returns the result.
 
-script + document ──▶ run_lua() ──▶ what it returns, as plain values
+script + document ──▶ run_lua() ──▶ the returned values
 """
 
 from typing import Any
@@ -14,11 +14,11 @@ _FEW_LIBRARIES = """
 debug.setmetatable("", nil)
 for _, name in ipairs({"string", "math", "io", "debug", "coroutine", "jit", "bit"}) do _G[name] = nil end
 """
-"""Argo CD opens package, base, table, and of os what tells the time."""
+"""Argo CD opens package, base, table, and the functions of os for times."""
 
 
 def run_lua(script: str, obj: dict[str, Any], **values: Any) -> Any:
-    """What the script returns. `values`: further globals, such as `actionParams`. Raises LuaError."""
+    """Return the result of the script. `values`: further globals, such as `actionParams`. Raises LuaError."""
     lua = LuaRuntime(unpack_returned_tuples=True, register_eval=False, register_builtins=False)
     lua.execute(_FEW_LIBRARIES)
     scope = lua.globals()

@@ -1,10 +1,10 @@
 """A model of an API server for tests of caches: one resource, its history, and faults on demand.
 
 test ──▶ create(), change(), mark(), remove() ──▶ history ──▶ list and watch (a Transport, below a Client)
-     ──▶ hold(), deliver(), cut(), end(), expire(), refuse() … on the way
+     ──▶ hold(), deliver(), cut(), end(), expire(), refuse() … in between
 
-Writes are plain calls that return what the API server would have answered; when the answer reaches the cache
-is up to the test. Versions, watch order, DELETED versions, selectors and 410 follow Kubernetes.
+Writes are plain calls that return the response of an API server; the test decides when the response
+reaches the cache. Versions, watch order, DELETED versions, selectors and 410 follow Kubernetes.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ NAMESPACE = "ns"
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """A widget, projected."""
+    """The view of a widget."""
 
     namespace: str
     name: str
@@ -79,7 +79,7 @@ def key(name: str) -> Key:
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What a write did, and what the server answered."""
+    """The effect of a write, and the response."""
 
     answer: bytes
     uid: str
@@ -156,7 +156,7 @@ class _Stream:
 
 
 class ModelServer:
-    """A Transport; see the module's text. `page_limit`: no list page is longer, whatever is asked for."""
+    """A Transport; see the module's text. `page_limit`: the maximum length of a list page."""
 
     def __init__(self, *, page_limit: int = 0) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
@@ -214,8 +214,8 @@ class ModelServer:
         return self._store(old | {"metadata": old["metadata"] | meta})
 
     def remove(self, name: str, *, returns_object: bool = False) -> Written:
-        """A DELETE that ends the object: answered with a Status, or with the object as it last was (a
-        terminating one with its grace period cut to 0)."""
+        """A DELETE that removes the object. The response is a Status, or the last version of the object (with a grace
+        period of 0 if it is terminating)."""
         doc = self.objects[name]
         if "deletionTimestamp" in doc["metadata"]:
             doc = doc | {"metadata": doc["metadata"] | {"deletionGracePeriodSeconds": 0}}
@@ -277,7 +277,7 @@ class ModelServer:
             stream.wakeup.set()
 
     def send(self, *items: Any) -> None:
-        """Put lines or errors into every open stream, ahead of what it would say."""
+        """Put lines or errors into every open stream, before its next lines."""
         for stream in self.streams:
             stream.inbox.extend(items)
             stream.wakeup.set()
@@ -300,7 +300,7 @@ class ModelServer:
         self.oldest = self.version
 
     def refuse(self, what: str, *answers: Response | KubeError) -> None:
-        """Answer the next requests ("list" or "watch") with these."""
+        """Respond to the next requests ("list" or "watch") with these errors."""
         self.refusals[what].extend(answers)
 
     def history_after(self, version: int) -> Iterator[_Change]:

@@ -1,7 +1,7 @@
-"""Fields that a text names, and whether a kind has them and lets them be changed.
+"""Fields that a text names, and whether a kind has them and allows changes of them.
 
 text ──▶ fields_in() ──▶ `spec.parallelism` ──▶ has_field(): in the schemas of the kind's versions
-                                           ──▶ forbidden(): what admission answers when it is changed (a dry run)
+                                           ──▶ forbidden(): admission's response to a change (a dry run)
 """
 
 import re
@@ -35,7 +35,7 @@ def _schemas(kind: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def has_field(kind: Kind, path: str) -> bool:
-    """Whether a version of the kind has it; what is below a pod template is Kubernetes' own."""
+    """Whether a version of the kind has the field; fields below a pod template are Kubernetes' own."""
     return any(_has(schema, path.split(".")) for schema in _schemas(kind.resource.kind))
 
 
@@ -78,7 +78,7 @@ async def forbidden(stage: Stage, kind: Kind, key: Key, document: Object, path: 
 
 
 def _changed(value: Any) -> Any:
-    """Another value of the same sort; None: no other is known to be one."""
+    """Another value of the same type; None: no other valid value is known."""
     match value:
         case bool():
             return not value

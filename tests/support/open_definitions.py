@@ -1,7 +1,7 @@
-"""Our definitions with templates as open as OpenKruise's are: an API server passes on whatever is in them.
+"""pykruise's CRDs with templates as open as OpenKruise's: an API server keeps every value in them.
 
-A cluster has those when only the manager was exchanged (`pykruise install --no-crds`), so whatever reads a template has
-to bear any value in it.
+A cluster has such CRDs if only the manager was replaced (`pykruise install --no-crds`). So code that reads a template
+must handle any value in it.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,8 @@ def open_crds(conversion: Mapping[str, Any] | None = None) -> list[Document]:
 
 
 def opened(crd: Document) -> Document:
-    """One definition. Only what kube/schemas/merged_lists.py makes may be null, so that is what is taken out."""
+    """Open one CRD: remove the schemas that kube/schemas/merged_lists.py generates, because only these can be
+    null."""
     versions = [
         {**version, "schema": {"openAPIV3Schema": _opened(version["schema"]["openAPIV3Schema"])}}
         for version in crd["spec"]["versions"]

@@ -1,24 +1,24 @@
-"""Pages of the documentation as sessions: what they show is played against a cluster of their own.
+"""Pages of the documentation as sessions: their blocks run against their own cluster.
 
-page ──▶ read_page() ──▶ Page(steps) ──▶ play(page, folder) ──▶ [what did not come as it is shown]
+page ──▶ read_page() ──▶ Page(steps) ──▶ play(page, folder) ──▶ [differences from the page]
 
 A page is played from its top to its end, in one folder and with a cluster of its own. Its blocks are
 
-    console   commands after `$ `, each with the whole output that comes
-    sh        commands that succeed; what they print is not looked at
-    yaml      whole objects are applied; a part of one is put into the page's first object
-    python    run as a program; tests that are no file are run by packages/sandbox/tests/testing
+    console   commands after `$ `, each with its whole output
+    sh        commands that must succeed; their output is not compared
+    yaml      whole objects are applied; a part is merged into the page's first object
+    python    run as a program; packages/sandbox/tests/testing runs tests that are not in a file
     text      not run: pictures, formulas
 
-In outputs a line that is `…` stands for any lines, and `…` in a line for any text. Random ends of names, ages, times,
-uids and the widths of columns are not compared. A command that only reads is repeated until its output comes. A name
-with a random end that an output shows stands, in commands after it, for the one that came in its place.
+In outputs a line `…` matches any lines, and `…` in a line matches any text. Random ends of names, ages, times,
+uids and the widths of columns are not compared. A command that only reads is repeated until its output is correct. If
+an output shows a name with a random end, later commands use the real name in its place.
 
-What readers do not see is in comments:
+Comments, which readers do not see, contain:
 
     <!-- setup … -->                    commands, as in a console block
     <!-- apply … -->                    objects, as in a yaml block
-    <!-- not run: why -->               the next block is left alone
+    <!-- not run: why -->               the next block does not run
     <!-- cluster: nodes=5 plain -->     a new cluster from here on (options of HttpSandbox); `plain`: without the kinds
     <!-- failures: [{…}] -->            from here on
     <!-- file: web.yaml -->             the next block is a file that commands read
@@ -62,9 +62,9 @@ OTHER_KINDS: Final = Path(__file__).with_name("other_kinds.yaml")
 """Definitions of kinds of other programs that pages apply objects of."""
 
 PATIENCE_S: Final = 20.0
-"""How long a command that reads is repeated until its output comes."""
+"""Seconds for which a command that only reads is repeated until its output is correct."""
 WRITING_S: Final = 5.0
-"""The same where the page is written anew."""
+"""The same when the page is written again."""
 COMMAND_S: Final = 60.0
 
 
@@ -141,7 +141,7 @@ def read_page(path: Path) -> Page:
 
 
 def commands_of(block: Block) -> list[Command]:
-    """The commands of a block; a backslash at a line's end goes on with the next."""
+    """The commands of a block; a backslash at the end of a line continues it."""
     lines = block.text.replace("\\\n", " ").splitlines()
     if block.language == "sh":
         return [Command(line=script, shown=None) for script in _scripts(lines)]
@@ -156,7 +156,7 @@ def commands_of(block: Block) -> list[Command]:
 
 
 def _scripts(lines: Sequence[str]) -> Iterator[str]:
-    """The lines as scripts: one that goes on until Ctrl-C is alone."""
+    """The lines as scripts: a command that runs until Ctrl-C is separate."""
     script: list[str] = []
     for line in lines:
         if not _STAYS.match(line):
@@ -191,7 +191,8 @@ def _masked(line: str) -> str:
 
 
 def same_output(shown: str, said: str) -> dict[str, str] | None:
-    """Whether a command said what a page shows, by the rules above: the names that came for those shown; else None."""
+    """Whether an output matches the page by the rules above: the real names for those on the page; otherwise
+    None."""
     names: list[str] = []
     pattern = "\n".join(_pattern(_masked(line), names) for line in shown.strip("\n").splitlines())
     match = re.fullmatch(pattern, "\n".join(_masked(line) for line in said.strip("\n").splitlines()))
@@ -276,7 +277,7 @@ class Player:
                     yield f"$ {command.line}\n{problem}"
 
     def close(self) -> None:
-        """End the cluster, and what commands have started."""
+        """End the cluster, and all programs that commands have started."""
         self._cluster.close()
 
     def _apply(self, block: Block) -> Iterator[str]:
@@ -294,7 +295,7 @@ class Player:
             yield done[1]
 
     def _type(self, command: Command) -> str:
-        """Run a command; what is wrong with what came."""
+        """Run a command, and return the differences of its output."""
         if _STAYS.match(command.line):
             return self._start(command.line)
         line = command.line
@@ -317,7 +318,7 @@ class Player:
             time.sleep(next(waits))
 
     def _write(self, command: Command, said: str) -> None:
-        """Put what came into the page."""
+        """Write the real output into the page."""
         before = f"$ {command.line}\n{command.shown}\n" if command.shown else f"$ {command.line}\n"
         text = self._page.read_text("utf-8")
         self._page.write_text(text.replace(before, f"$ {command.line}\n{said.strip(chr(10))}\n", 1), "utf-8")

@@ -1,7 +1,7 @@
-"""Pods for the sandbox's tests: documents, their views, and one pod acted out without any I/O.
+"""Pods for the sandbox's tests: documents, their views, and one pod that is simulated without any I/O.
 
 pod = PaperPod(pod_document(containers={"main": "nginx:1"}), settings=KubeletSettings(start_s=1.0))
-pod.run_until(5.0)      # seconds since it came to its node
+pod.run_until(5.0)      # seconds since it was bound to its node
 pod.doc["status"], pod.patches
 """
 
@@ -71,7 +71,7 @@ def view(doc: Object) -> SandboxPodView:
 
 
 class PaperPod:
-    """One pod on its node: the kubelet's pure functions, and the patches they make applied to a document."""
+    """One pod on its node: applies the patches of the kubelet's pure functions to a document."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class PaperPod:
         self.world = msgspec.structs.replace(self.world, rules=rules)
 
     def set_image(self, container: str, image: str) -> None:
-        """What an update in place does."""
+        """Change the image, as an in-place update does."""
         for item in (*self.doc["spec"]["containers"], *self.doc["spec"].get("initContainers", ())):
             if item["name"] == container:
                 item["image"] = image

@@ -1,4 +1,4 @@
-"""An environment in which some distributions are not installed, made of links to what this one has.
+"""An environment in which some distributions are not installed, built from links to the installed packages.
 
 site-packages ──links, without what is left out──▶ folder ──▶ `python -S` with it in PYTHONPATH
 """
@@ -30,7 +30,7 @@ def normal_name(requirement: str) -> str:
 
 
 class PartialInstall:
-    """What is installed here, without some distributions and the packages that they brought."""
+    """The packages of this environment without some distributions and their dependencies."""
 
     def __init__(self, folder: Path, *, without: Collection[str]) -> None:
         site = Path(sysconfig.get_path("purelib"))

@@ -1,4 +1,4 @@
-"""Generations of objects with names that never repeat, and everything that the program keeps in memory.
+"""Generations of objects whose names never repeat, and counts of everything that the program keeps in memory.
 
 documents ──▶ Generations.pass_one(): create, change, delete, wait until all are deleted ──▶ count_memory() ──▶ Counts
 
@@ -100,7 +100,7 @@ class Generations:
 
 
 async def _try(change: Any) -> None:
-    """Make a change that the cluster may refuse: budgets and immutable fields refuse some."""
+    """Make a change that the cluster may reject, for example because of a budget or an immutable field."""
     with contextlib.suppress(KubeError):
         await change
 
@@ -141,7 +141,7 @@ def _replace_names(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _change_of(document: Document) -> Document:
-    """A merge patch: one replica more, and another label, of which templates make a new revision."""
+    """A merge patch with one more replica, and another label, which creates a new revision of templates."""
     spec = document.get("spec")
     change: Document = {"metadata": {"labels": {"changed": document["metadata"]["name"]}}}
     if isinstance(spec, dict):
@@ -205,10 +205,10 @@ def _count_entries(value: Any) -> int:
 
 
 def find_growth(counts: Sequence[Counts]) -> dict[str, list[int]]:
-    """Return what grows: the counts that are larger after each generation than after the one before, together by at
-    least LEAST_GROWTH.
+    """Return the counts that are larger after each generation than after the previous one, together by at least
+    LEAST_GROWTH.
 
-    A figure that goes up and down, such as that of watches that the server ends, does not grow.
+    A count that rises and falls, such as that of watches that the server ends, does not grow.
     """
     names = sorted({name for each in counts for name in each})
     figures = {name: [each.get(name, 0) for each in counts] for name in names}

@@ -1,6 +1,6 @@
-"""Objects of every kind that its declaration tells apart: one for each rule, condition, and point of a rollout.
+"""Objects of every kind: one for each rule and condition of its declaration, and for each point of a rollout.
 
-KINDS ──▶ objects_of(kind) ──▶ (what it is, document), for each place that shows how far an object is
+KINDS ──▶ objects_of(kind) ──▶ (description, document), for each output that shows the progress of an object
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a plan does, in the short names of the builder: `delete_object(plan) == {"a"}`."""
+"""The actions of a plan, with the short names of the builder: `delete_object(plan) == {"a"}`."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def handed_over(plan: Plan) -> dict[str, str]:
 
 
 def leaving_claims(plan: Plan) -> dict[str, str | None]:
-    """Name of the claim → uid of the pod that it is said to leave with; None: it stays after all."""
+    """Name of the PVC → uid of the pod with which it will be deleted; None: it is kept."""
     return {
         step.action.key.name: step.action.body["metadata"]["annotations"][keys.LEAVES_WITH_ANNOTATION]
         for step in plan.steps

@@ -1,4 +1,4 @@
-"""Steps of pod admission for tests: of one kind with a reader of the test's own, or the chain of all kinds."""
+"""Steps of pod admission for tests: the steps of one kind with a reader of the test, or the chain of all kinds."""
 
 import random
 from collections.abc import Callable

@@ -1,11 +1,11 @@
-"""Every field of a pod's spec in a minor of Kubernetes, each in a pod that says as little as it can besides.
+"""Every field of a pod's spec in a minor version of Kubernetes, each in a pod with as few other fields as possible.
 
 minor ──▶ pod_fields(minor) ──▶ path → spec   `containers[].lifecycle.stopSignal` → {"containers": […], …}
-spec + what a server made of it ──▶ outcome() ──▶ kept, dropped or refused
+spec + the pod that a server stored ──▶ outcome() ──▶ kept, dropped or refused
 
-minor ──▶ recorded() ──▶ path → what the API server of the minor made of it
+minor ──▶ recorded() ──▶ path → the result of the minor's API server
 
-The values are made from the types; where a rule asks for more than a type, VALUES has one that keeps it.
+The values are generated from the types. If a rule restricts a field further, VALUES has a valid value.
 """
 
 import json
@@ -145,7 +145,7 @@ LEAST: Final[Mapping[str, Document]] = {
         "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}},
     },
 }
-"""The least that a value of a definition says, where nothing is not enough."""
+"""The minimum fields of a value of a definition, if an empty value is not valid."""
 
 VALUES: Final[Mapping[str, Any]] = {
     "Container.imagePullPolicy": "Always",
@@ -179,11 +179,11 @@ VALUES: Final[Mapping[str, Any]] = {
     "VolumeMount.mountPropagation": "HostToContainer",
     "VolumeMount.recursiveReadOnly": "Disabled",
 }
-"""Values of fields, as `Definition.field`, for which one of their type would break a rule."""
+"""Values of fields, as `Definition.field`, for which another value of their type would break a rule."""
 
 
 INSTEAD: Final = frozenset({"Probe.httpGet", "Probe.grpc", "Probe.tcpSocket"})
-"""Fields that stand in place of what their definition says at least."""
+"""Fields that replace the minimum fields of their definition."""
 _OF_SIDECARS: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
 
@@ -237,7 +237,7 @@ def _wrapped(value: Any, marks: str) -> Any:
 
 
 def has_field(spec: Any, path: str) -> bool:
-    """Whether a spec says the field at this path, in any item of lists."""
+    """Whether a spec contains the field at this path, in any item of lists."""
     return _has(spec, path.split("."))
 
 
@@ -257,7 +257,7 @@ def _has(value: Any, steps: list[str]) -> bool:
 
 
 def outcome(status: int, body: Any, path: str) -> str:
-    """What a server makes of a pod with this field: `kept`, `dropped`, or `refused` with the code and causes."""
+    """Result of a server for a pod with this field: `kept`, `dropped`, or `refused` with the code and causes."""
     if status == 201:
         return "kept" if has_field(body["spec"], path) else "dropped"
     causes = (body.get("details") or {}).get("causes") or ()
@@ -279,7 +279,7 @@ IN_TEMPLATES: Final[Mapping[str, str]] = {
     r"^activeDeadlineSeconds$": "Admission of CloneSets forbids it, as OpenKruise's does.",
     r"^restartPolicy$": "Pods of a CloneSet run for ever: it takes Always alone.",
 }
-"""Pattern of paths → why a CloneSet may not have what a pod may have."""
+"""Pattern of paths → the reason for which a CloneSet may not have a field that a pod may have."""
 OF_DROPPED: Final[Mapping[str, str]] = {
     r"\bresources\.claims\b": "A claim of resources needs one of the pod's.",
     r"^resources\.(limits|requests)$": "Pods as a whole have cpu and memory alone.",
@@ -303,7 +303,7 @@ DIFFERENCES: Final[Mapping[str, str]] = {
 
 
 def refusals(result: Played) -> list[str]:
-    """Why the CloneSet was not taken, or its pod was not."""
+    """Reasons for which the CloneSet or its pod was rejected."""
     conditions = result.status.get("conditions") or []
     pods = [condition["message"] for condition in conditions if condition["reason"] in NOT_WRITTEN]
     return [*result.refused, *pods]

@@ -1,8 +1,8 @@
-"""What happens to pods, recorded in the same words from a simulated and from a real kubelet.
+"""Records of the lives of pods, in the same form for a simulated and a real kubelet.
 
 life(stage, pod) as Life: create, steps ──watch──▶ statuses ──record_of()──▶ Record: settled states, each field's values
 
-Only what a client can rely on makes a difference. Of times, addresses and ids it is recorded whether they are there.
+Records contain only what a client can rely on. For times, addresses and ids they contain only whether a value exists.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """A pod as stored."""
+    """A stored pod."""
 
     namespace: str
     name: str
@@ -46,7 +46,7 @@ def project(raw: bytes | msgspec.Raw) -> Stored:
 
 
 class Life:
-    """One pod, watched from its creation on. `settled`: what it had come to after each step."""
+    """One pod, watched from its creation on. `settled`: its state after each step."""
 
     def __init__(self, stage: Stage, name: str) -> None:
         self.stage = stage
@@ -56,7 +56,7 @@ class Life:
         self._is_gone = False
 
     async def step(self, what: str, is_done: Callable[[Record], Any]) -> None:
-        """Wait until the pod is so, and for the end of what happens to it then."""
+        """Wait until the pod has this state, and until it has settled."""
         await self.stage.until(lambda: self.seen and is_done(self.seen[-1]), what=f"{self.name}: {what}")
         count = 0
         while count != len(self.seen) or not is_done(self.seen[-1]):
@@ -161,7 +161,7 @@ def _without_ids(value: Any, pod: Document) -> Any:
 
 
 def _values(seen: list[Record]) -> Iterator[tuple[str, list[Any]]]:
-    """Each field's values in the order in which they were first seen: how often each comes depends on moments."""
+    """Each field's values in the order of their first appearance: the number of appearances depends on timing."""
     paths = dict.fromkeys(path for record in seen for path in _short(record))
     for path in paths:
         values: list[Any] = []
@@ -173,7 +173,7 @@ def _values(seen: list[Record]) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _short(record: Record) -> dict[str, Any]:
-    """What is followed from change to change: no messages, which depend on moments."""
+    """The fields that are compared from change to change: no messages, because they depend on timing."""
     short = {"phase": record["phase"], "isTerminating": record.get("isTerminating", False)}
     for kind, condition in record["conditions"].items():
         short[f"conditions.{kind}"] = " ".join(filter(None, (condition["status"], condition.get("reason"))))
@@ -190,7 +190,7 @@ def _word(state: Record) -> str:
 
 
 def differences(recorded: Record, here: Record, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two records differ: the path, what was recorded, and what is here."""
+    """Differences of two records: the path, the recorded value, and the current value."""
     if isinstance(recorded, Mapping) and isinstance(here, Mapping):
         for key in {**recorded, **here}:
             yield from differences(recorded.get(key), here.get(key), f"{path}/{key}" if path else key)

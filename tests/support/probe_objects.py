@@ -1,4 +1,4 @@
-"""PodProbeMarkers, NodePodProbes, pods and nodes on paper.
+"""Simulated PodProbeMarkers, NodePodProbes, pods and nodes.
 
 marker("game", probe("idle")) ──▶ MarkerView      node_probes("n1", entry(pod("a"), "game#idle")) ──▶ NodeProbesView
 """
@@ -62,8 +62,8 @@ def pod(
     uid: str = "",
     others: Sequence[Mapping[str, Any]] = (),
 ) -> PodView:
-    """A pod of the namespace shop with app=web. `others`: containers before its main one. `is_initialized`: None:
-    nobody has said yet."""
+    """A pod of the namespace shop with app=web. `others`: containers before its main one. `is_initialized`:
+    None: not reported yet."""
     initialized = {"type": "Initialized", "status": "True" if is_initialized else "False"}
     return project_pod(
         encode(
@@ -90,7 +90,7 @@ def pod(
 
 
 def entry(of: PodView, *names: str, ip: str | None = None, namespace: str = "shop") -> dict[str, Any]:
-    """What a NodePodProbe says of a pod."""
+    """Probes of a pod in a NodePodProbe."""
     return {
         "name": of.name,
         "namespace": namespace,
@@ -101,7 +101,7 @@ def entry(of: PodView, *names: str, ip: str | None = None, namespace: str = "sho
 
 
 def result(of: PodView, **states: str) -> dict[str, Any]:
-    """What the agent says of a pod; keywords: `game__idle="Succeeded"`."""
+    """Results of the agent for a pod; keywords: `game__idle="Succeeded"`."""
     result = [
         {"name": name.replace("__", "#"), "state": state, "message": f"said {state}"}
         for name, state in states.items()

@@ -1,4 +1,4 @@
-"""`pykruise manager` and `pykruise-agent` as processes: what they say, what their servers answer, how they end."""
+"""`pykruise manager` and `pykruise-agent` as processes: their output, the responses of their servers, and their end."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ FLAGS = (
 
 
 class ManagerProcess:
-    """A running program, and what it has logged."""
+    """A running program and its log."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -46,11 +46,11 @@ class ManagerProcess:
                 await asyncio.sleep(0.05)
 
     async def says_identity(self) -> str:
-        """By which name it stands for election."""
+        """Name that it uses in the leader election."""
         return (await self.says(r"this manager is ([\w.-]+)")).group(1)
 
     async def get(self, what: str, path: str) -> tuple[int, str]:
-        """The answer of one of its servers."""
+        """The response of one of its servers."""
         port = (await self.says(rf"{what} are served at 127.0.0.1:(\d+)")).group(1)
         async with (
             aiohttp.ClientSession() as session,
@@ -116,7 +116,7 @@ async def agent_process(
 
 @asynccontextmanager
 async def balancer(backends: Sequence[int]) -> AsyncIterator[int]:
-    """One TCP port of the loopback in front of several, as a Service is: connections go to one that accepts."""
+    """One TCP port of the loopback in front of several, like a Service: a port that accepts gets the connection."""
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):

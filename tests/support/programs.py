@@ -12,7 +12,7 @@ EXAMPLES: Path = ROOT / "examples"
 
 
 def load_program(path: Path) -> ModuleType:
-    """Execute a program that imports no file of its own folder."""
+    """Execute a program that imports no file from its own folder."""
     spec = importlib.util.spec_from_file_location(f"example_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None

@@ -1,8 +1,8 @@
-"""As much of Prometheus as alerts need: expressions over scrapes, and alerts that wait for their time.
+"""The part of Prometheus that alerts need: expressions over scrapes, and alerts with a duration.
 
 scrapes (text) ──▶ Scrapes ──▶ evaluate(expr) ──▶ series; Alarm.at(scrapes) ──▶ firing or not
 
-The grammar is that of promql-parser, which is Prometheus' own. What is not needed is an error, never a guess.
+The grammar is that of promql-parser, which follows Prometheus. Anything else is an error, never a guess.
 """
 
 import re
@@ -30,11 +30,11 @@ _ENDS = {
     "gauge": ("",),
     "info": ("_info",),
 }
-"""What the names of series end with, by the type of their metric."""
+"""Ends of the names of series, by the type of their metric."""
 
 
 class Scrapes:
-    """Samples by time, as one target showed them."""
+    """Samples of one target by time."""
 
     def __init__(self) -> None:
         self._found: list[tuple[float, Vector]] = []
@@ -42,11 +42,11 @@ class Scrapes:
         """Of all series that there were, and that there would be if there were something to count."""
 
     def add(self, at: float, *texts: str) -> None:
-        """One scrape of all pages."""
+        """Add one scrape of all pages."""
         self.note(at, (family for text in texts for family in text_string_to_metric_families(text)))
 
     def note(self, at: float, families: Iterable[Metric]) -> None:
-        """One scrape, as its metrics are before they become text."""
+        """Add one scrape of metrics that are not text yet."""
         vector: Vector = {}
         for family in families:
             self.names |= {f"{family.name}{end}" for end in _ENDS.get(family.type, ("",))}
@@ -59,7 +59,7 @@ class Scrapes:
         return list(self._found)
 
     def evaluate(self, expr: str) -> Vector:
-        """What the expression gives at the last scrape."""
+        """The result of the expression at the last scrape."""
         return _without_name(self._value(ql.parse(expr)))
 
     def _value(self, expr: object) -> Vector:
@@ -144,7 +144,7 @@ def _joined(op: str, left: Vector, right: Vector, right_expr: object) -> Vector:
 
 
 def _difference(left: Vector, right: Vector) -> Vector:
-    """One side may be a number, such as `time()`."""
+    """A difference; one side may be a number, such as `time()`."""
     alone = frozenset[tuple[str, str]]()
     if set(left) == {alone}:
         return {labels: left[alone] - value for labels, value in right.items()}
@@ -154,7 +154,7 @@ def _difference(left: Vector, right: Vector) -> Vector:
 
 
 def names_in(expr: str) -> Iterator[str]:
-    """Names of all metrics that an expression asks for."""
+    """Names of all metrics in an expression."""
     names: list[str] = []
 
     def walk(part: object) -> None:

@@ -1,4 +1,4 @@
-"""The names that users may import, as lines that a file keeps: `module.name(parameters)`, and members of classes.
+"""The names that users may import, as lines of a file: `module.name(parameters)`, and members of classes.
 
 packages ──▶ public_modules() ──▶ public_lines() ──▶ compared with tests/unit/golden/public_names.txt
 
@@ -106,7 +106,7 @@ def _lines_of(path: str, value: Any) -> Iterator[str]:
 
 
 def _function_of(member: Any) -> Any:
-    """The function of a method or property; None: it is something else."""
+    """The function of a method or property, or None."""
     if isinstance(member, classmethod | staticmethod):
         return member.__func__
     return member.fget if isinstance(member, property) else member if inspect.isfunction(member) else None
@@ -138,7 +138,7 @@ def _parameters_of(function: Any) -> str:
 
 
 def has_description(item: PublicName) -> bool:
-    """Whether the name has a docstring: of its own, or the text below its assignment where it is defined."""
+    """Whether the name has a docstring, or a text below its assignment."""
     value = item.value
     if (
         isinstance(value, type | ModuleType)

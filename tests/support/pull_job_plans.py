@@ -1,6 +1,6 @@
-"""Plans of ImagePullJobs on paper, and what they ask of nodes.
+"""Plans of simulated ImagePullJobs, and their requests to nodes.
 
-planned(held(parallelism=2), *nodes("a", "b")) ──▶ Plan ──asked()──▶ node → what becomes of its entry for nginx
+planned(held(parallelism=2), *nodes("a", "b")) ──▶ Plan ──asked()──▶ node → the change of its entry for nginx
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def planned(
     gone: Sequence[PullJobView] = (),
     **more: Any,
 ) -> Plan:
-    """The plan so long after NOW, when of these other jobs it is known that they are there, or gone."""
+    """The plan at this time after NOW, if the cache knows that these other jobs exist or are deleted."""
     known = {**dict.fromkeys(other.uid for other in gone), **{other.uid: other for other in others}}
     return plan_imagepulljob(
         ImagePullJobSnapshot(job=pull_job, nodes=nodes, others=known, now=NOW + after_s, **more)
@@ -40,7 +40,7 @@ def planned(
 
 
 def asked(plan: Plan) -> dict[str, Any]:
-    """By node: what the entry for nginx becomes."""
+    """By node: the new entry for nginx."""
     result: dict[str, Any] = {}
     for stage in plan.stages:
         if stage.purpose is Purpose.ASK_NODES:
@@ -53,7 +53,7 @@ def asked(plan: Plan) -> dict[str, Any]:
 
 
 def the_entry(plan: Plan) -> dict[str, Any]:
-    """Of a plan that asks one node for one tag."""
+    """The entry of a plan that requests one tag from one node."""
     (image,) = asked(plan).values()
     (tag,) = image["tags"]
     assert isinstance(tag, dict)
@@ -61,10 +61,10 @@ def the_entry(plan: Plan) -> dict[str, Any]:
 
 
 def nodes(*names: str) -> list[NodeImageView]:
-    """Nodes that are asked for nothing."""
+    """Nodes without requests."""
     return [node_image(name) for name in names]
 
 
 def done(name: str, wants: PullJobView, phase: str = "Succeeded") -> NodeImageView:
-    """A node that has been asked, and is that far."""
+    """A node with a request and this progress."""
     return node_image(name, entry(jobs=[wants]), statuses=[said(phase)])

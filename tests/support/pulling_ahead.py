@@ -1,4 +1,4 @@
-"""What a plan does to pull images ahead of an update, for tests of every kind."""
+"""Actions of a plan that pulls images before an update, for tests of every kind."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""ImagePullJobs in scenarios: nodes that pull, jobs on them, and what a test waits for.
+"""ImagePullJobs in scenarios: nodes that pull, jobs on them, and the states that a test waits for.
 
 pulls = Pulls(stage, pool); await pulls.ready(); await pulls.create(parallelism=2); await pulls.completed()
 """
@@ -27,11 +27,11 @@ from support.scenario import Object, Stage
 NAME = "ahead"
 
 PULLING = ManagerSettings(gates=Gates.of(ImagePullJobGate=True), flags={"nodeimage-creation-delay": 0.0})
-"""A manager that asks nodes to pull, and new nodes at once."""
+"""A manager that requests pulls from nodes, and immediately from new nodes."""
 
 
 def with_agents(settings: ClusterSettings, *, pull_s: float) -> ClusterSettings:
-    """The same cluster, whose nodes pull what they are asked for; each image takes this long."""
+    """The same cluster with nodes that pull the requested images; each image takes this time."""
     kubelet = msgspec.structs.replace(settings.kubelet, pull_s=pull_s)
     agents = make_simulated_agents(AgentTasks(pulls_ahead=True))
     return msgspec.structs.replace(settings, kubelet=kubelet, agents=agents)
@@ -63,7 +63,7 @@ class Pulls:
         return parse_image(self.image)
 
     def spec(self, **fields: Any) -> Object:
-        """Where and how: on the nodes of the pool, one after another."""
+        """A spec for the nodes of the pool, one node at a time."""
         result = {
             "selector": {"matchLabels": {POOL_LABEL: self.pool.name}},
             "completionPolicy": {"type": "Always"},
@@ -92,7 +92,7 @@ class Pulls:
         return await self.stage.create(doc, resource=IMAGE_LIST_PULL_JOBS)
 
     async def status(self, name: str = NAME) -> Object:
-        """Of a job; empty before the first one."""
+        """Status of a job; empty before the first one."""
         status: Object = (await self.stage.get(name, resource=IMAGE_PULL_JOBS)).get("status") or {}
         return status
 
@@ -138,7 +138,7 @@ class Pulls:
         await self.stage.until(are_there, what="NodeImages")
 
     async def asked(self, image: ImageName | None = None) -> dict[str, int]:
-        """Nodes that are asked for the image, with the version of their entry."""
+        """Nodes that have a request for the image, with the version of their entry."""
         name = image or self.name
         entries = {node: image.find_entry(name) for node, image in (await self.node_images()).items()}
         return {node: entry.version for node, entry in entries.items() if entry is not None}
@@ -157,7 +157,7 @@ class Pulls:
         return copies
 
     async def count_copies(self) -> int:
-        """Copies of secrets of this scenario, those of one source each counted."""
+        """Number of copies of this scenario's secrets; several copies of one source all count."""
         listed = await self.stage.client.list(SECRETS, SECRETS_NAMESPACE)
         prefix = f"{self.stage.namespace}/"
         return sum(

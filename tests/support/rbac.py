@@ -1,8 +1,8 @@
-"""RBAC as an API server applies it, around a transport: what generated roles do not allow is refused.
+"""RBAC as an API server applies it, around a transport: it denies what the generated roles do not allow.
 
-build_roles() ──▶ Authorizer.allows() ──▶ AuthorizingTransport ──▶ 403 with Kubernetes' words, or the inner transport
+build_roles() ──▶ Authorizer.allows() ──▶ AuthorizingTransport ──▶ 403 with Kubernetes' message, or the inner transport
 
-A scenario that passes through it shows that the generated roles are enough.
+A scenario that uses it and passes shows that the generated roles are sufficient.
 """
 
 import json
@@ -20,7 +20,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 
 class Authorizer:
-    """Answers whether the subject of all bindings in `documents` may do something."""
+    """Decides whether the subject of all bindings in `documents` may send a request."""
 
     def __init__(self, documents: Iterable[Mapping[str, Any]]) -> None:
         self._wide: list[Mapping[str, Any]] = []
@@ -33,14 +33,14 @@ class Authorizer:
         self._known: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = {}
 
     def allows(self, verb: str, group: str, resource: str, *, namespace: str = "", name: str = "") -> bool:
-        """Whether one of the rules covers it."""
+        """Whether one of the rules allows it."""
         asked = (verb, group, resource, namespace)
         if (rules := self._known.get(asked)) is None:
             rules = self._known[asked] = list(self._rules(*asked))
         return any("resourceNames" not in rule or name in rule["resourceNames"] for rule in rules)
 
     def _rules(self, verb: str, group: str, resource: str, namespace: str) -> Iterator[Mapping[str, Any]]:
-        """Those that are about it, of whatever name."""
+        """Rules for this resource, for any name."""
         wild = f"*/{resource.partition('/')[2]}"  # a subresource of anything
         for rule in [*self._wide, *(rule for where, rule in self._own if where == namespace)]:
             is_of_group = group in rule["apiGroups"] or "*" in rule["apiGroups"]
@@ -49,7 +49,7 @@ class Authorizer:
 
 
 class AuthorizingTransport(WrappedTransport):
-    """Refuses what `authorizer` does not allow. `refused` remembers it."""
+    """Denies what `authorizer` does not allow. `refused` lists the denied requests."""
 
     def __init__(self, inner: Transport, authorizer: Authorizer) -> None:
         super().__init__(inner)
@@ -98,6 +98,6 @@ class AuthorizingTransport(WrappedTransport):
 
 
 def _name_of(query: Mapping[str, str]) -> str:
-    """A list or watch of one name counts as about that name."""
+    """Name of the request's object; a list or watch with a field selector for one name has this name."""
     selector = query.get("fieldSelector", "")
     return selector.removeprefix("metadata.name=") if selector.startswith("metadata.name=") else ""

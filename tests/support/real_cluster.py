@@ -1,8 +1,8 @@
 """`make real`: a real control plane with nodes and pykruise's CRDs, until Ctrl-C; `make demo REAL=1`: the demo on it.
 
-testbed ──▶ control plane ──▶ CRDs ──▶ `pykruise kubelets` in a process of its own, or real nodes ──▶ what to type next
+testbed ──▶ control plane ──▶ CRDs ──▶ `pykruise kubelets` in its own process, or real nodes ──▶ hints
 
-The manager is not started: it is what one works on. The demo has one in this process.
+The manager is not started, because a developer starts the version under work. The demo runs one in this process.
 """
 
 import argparse
@@ -68,7 +68,7 @@ async def running_nodes(kubernetes: str | None, count: int) -> AsyncIterator[Con
 
 
 async def demo(*, kubernetes: str | None, nodes: int) -> int:
-    """Play the demo on real nodes: its images are made on the way, of busybox."""
+    """Run the demo on real nodes; the registry builds its images from busybox on demand."""
     say(f"a real control plane with {nodes} real nodes: their containers really run")
     async with running_nodes(kubernetes, nodes) as plane:
         user = HttpTransport(connection(plane.kubeconfig))
@@ -87,7 +87,7 @@ async def demo(*, kubernetes: str | None, nodes: int) -> int:
 
 
 async def watch(plane: ControlPlane, kubelets: asyncio.subprocess.Process | None, stop: asyncio.Event) -> int:
-    """Wait for the end, whatever brings it."""
+    """Wait for the end, from any cause."""
     while not stop.is_set():
         try:
             await asyncio.wait_for(stop.wait(), timeout=1)
@@ -101,7 +101,7 @@ async def watch(plane: ControlPlane, kubelets: asyncio.subprocess.Process | None
 
 
 async def end(process: asyncio.subprocess.Process) -> None:
-    """Ask it to end, and see to it that it does."""
+    """Send a signal to end, and wait for the end."""
     if process.returncode is not None:
         return
     process.terminate()
@@ -113,7 +113,7 @@ async def end(process: asyncio.subprocess.Process) -> None:
 
 
 def greet(plane: ControlPlane, nodes: str) -> None:
-    """Say what there is, and what to do with it; the kubeconfig alone goes to standard output."""
+    """Print the parts of the cluster and the next commands; only the kubeconfig goes to standard output."""
     say(f"Kubernetes {plane.kubernetes} with {nodes} and pykruise's CRDs; Ctrl-C ends it. Next:")
     say(f"  export KUBECONFIG={plane.kubeconfig}")
     say("  .venv/bin/pykruise manager --enable-leader-election=false --enable-webhooks=false &")
@@ -127,7 +127,7 @@ def say(text: str) -> None:
 
 
 def main() -> int:
-    """Run one in the foreground."""
+    """Run a cluster in the foreground."""
     parser = argparse.ArgumentParser(prog="make real", description=__doc__.partition("\n")[0])
     parser.add_argument("--kubernetes", metavar="MINOR", help=f"one of {', '.join(VERSIONS)}")
     parser.add_argument("--nodes", type=int, default=3)

@@ -1,9 +1,9 @@
 """The manager's webhooks for a whole run against the real control plane, on this machine's loopback.
 
-They are asked and they write as the manager's ServiceAccount, which has the generated roles and no other right.
+They write as the manager's ServiceAccount, which has the generated roles and no other permission.
 
-They live in a thread with an event loop of its own: tests come and go, each with its loop, and what a cluster
-does between two tests is reviewed too.
+They run in a thread with its own event loop, because each test has another loop, and a cluster also sends
+admission reviews between two tests.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class _Thread(threading.Thread):
         return self._webhooks
 
     def end(self) -> None:
-        """Returns when all is closed; raises the error that ended it meanwhile."""
+        """Return when everything is closed; raises the error that ended the webhooks before."""
         if self._loop is not None and self._ending is not None and self.is_alive():
             self._loop.call_soon_threadsafe(self._ending.set)
         self.join(READY_S)

@@ -1,10 +1,10 @@
-"""Documents with one value of their spec that a schema lets pass and admission refuses, of every kind.
+"""Documents of every kind with one value in the spec that the schema accepts and admission rejects.
 
 a CRD's schema + a valid document ──▶ spoilt_specs() ──▶ the document with another value at one field
-reviewers ──▶ refused_fields() ──▶ the fields that the reviews of a creation name
+reviewers ──▶ refused_fields() ──▶ the fields that admission reviews of a creation name
 
-Pure. A schema decides types and enums before a webhook is asked, so values have the field's own type. What a schema
-leaves open (templates, containers, patches) is left alone.
+Pure. The API server checks types and enums before it calls a webhook, so values have the field's type. Fields that a
+schema leaves open (templates, containers, patches) are not changed.
 """
 
 import re
@@ -30,7 +30,7 @@ LISTS: Final[Sequence[Any]] = ([],)
 
 
 class Spoilt(msgspec.Struct, frozen=True):
-    """A document, and what was put where."""
+    """A document, the changed field and its value."""
 
     path: Path
     value: Any
@@ -52,9 +52,8 @@ def spoilt_specs(whole: Whole, base: Document) -> Iterator[Spoilt]:
 
 
 def sparse_specs(whole: Whole, base: Document) -> Iterator[Document]:
-    """`base` without each of its fields. And `base` with one more field, for each field of the whole document: as it
-    is, and without each field beside or below the added one. Fields below those of a pod stay.
-    """
+    """`base` without each of its fields. And `base` with one more field, for each field of the whole document:
+    unchanged, and without each field next to or below the added one. Fields below those of a pod stay."""
     yield base
     for path in paths(base["spec"]):
         if isinstance(path[-1], str) and not _is_in_pod(base, ("spec", *path)):
@@ -91,7 +90,7 @@ def _without(document: Any, path: Path) -> Any:
 
 
 def refused_fields(rules: Sequence[ReviewRule], resource: Resource, document: Document) -> Sequence[str]:
-    """Fields that the reviews of a creation refuse the document for; none: they allow it."""
+    """Fields for which admission reviews of a creation reject the document; empty if they allow it."""
     refusal = after_both(rules, resource, document).refusal
     if refusal is None:
         return ()

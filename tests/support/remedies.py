@@ -1,9 +1,9 @@
-"""Remedies of `explain`, followed to the letter by a person who knows nothing else.
+"""Remedies of `explain`, followed exactly by a person who knows nothing else.
 
-Explanation ──▶ ways_of() ──▶ Ways: what each remedy says can be done, one alternative each
-Way ──▶ followed(): done as it is written ──▶ pods available meanwhile, never fewer than before
+Explanation ──▶ ways_of() ──▶ Ways: one for each alternative in a remedy
+Way ──▶ followed(): carried out as written ──▶ never fewer available pods than before
 
-Every sentence has its entry in WAYS; one without a way to follow it fails its test.
+Every sentence has an entry in WAYS; a sentence without an entry fails its test.
 """
 
 import asyncio
@@ -17,7 +17,8 @@ import msgspec
 import pytest
 
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation, Wait, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.kinds import list_kinds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -59,7 +60,7 @@ __all__ = ["Way", "each_case", "each_way", "follow_way", "followed", "ways_of"]
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """A person who follows a remedy, of this object."""
+    """A person who follows a remedy of this object."""
 
     stage: Stage
     kind: Kind
@@ -90,7 +91,7 @@ Do = Callable[[Person, re.Match[str]], Awaitable[None]]
 
 
 class Way(msgspec.Struct, frozen=True):
-    """One thing that a remedy says can be done."""
+    """One alternative of a remedy."""
 
     wait: Wait
     sentence: str
@@ -190,8 +191,24 @@ async def set_another_condition_type(person: Person, _match: re.Match[str]) -> N
     await person.change(probes=[{**probe, "podConditionType": "example.com/own"} for probe in probes])
 
 
-async def create_the_missing_secret(person: Person, _match: re.Match[str]) -> None:
-    await person.stage.create({"metadata": {"name": "missing"}, "type": "Opaque"}, resource=SECRETS)
+async def create_the_mounted(person: Person, match: re.Match[str]) -> None:
+    """Create the object of the command, in its namespace and with its name."""
+    resource = SECRETS if match["kind"] == "Secret" else CONFIG_MAPS
+    await person.stage.client.create(resource, match["place"], {"metadata": {"name": match["mounted"]}})
+
+
+async def create_what_it_says_is_missing(person: Person, _match: re.Match[str]) -> None:
+    missing = re.search(r"there is no (?P<kind>\w+) (?P<mounted>\S+) in its namespace", person.wait.words)
+    assert missing is not None, person.wait
+    resource = SECRETS if missing["kind"] == "Secret" else CONFIG_MAPS
+    document = {"metadata": {"name": missing["mounted"]}}
+    await person.stage.client.create(resource, person.stage.namespace, document)
+
+
+async def create_the_claim(person: Person, match: re.Match[str]) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    document = {"metadata": {"name": match["claim"]}, "spec": spec}
+    await person.stage.create(document, resource=PERSISTENT_VOLUME_CLAIMS)
 
 
 async def correct_the_schedule(person: Person, _match: re.Match[str]) -> None:
@@ -216,13 +233,13 @@ async def roll_back(person: Person, match: re.Match[str]) -> None:
 
 
 async def delete_pods(person: Person, match: re.Match[str]) -> None:
-    """`kubectl delete pod a b -n ns`: all of them at once."""
+    """`kubectl delete pod a b -n ns`: delete all of them immediately."""
     for name in match["names"].split():
         await person.stage.delete(name, resource=PODS)
 
 
 async def delete_at_once(person: Person, _match: re.Match[str]) -> None:
-    """Nothing says that they are to go one by one."""
+    """Delete all pods: the remedy does not require one at a time."""
     for name in person.pods:
         await person.stage.delete(name, resource=PODS)
 
@@ -233,7 +250,7 @@ async def delete_by_force(person: Person, _match: re.Match[str]) -> None:
 
 
 async def replace_one_at_a_time(person: Person, _match: re.Match[str]) -> None:
-    """Each when the one before has been replaced and is available."""
+    """Delete one pod, and the next one after the replacement is available."""
     stage = person.stage
     for name in person.pods or [pod.name for pod in await stage.pods()]:
         before = {pod.uid for pod in await stage.pods()}
@@ -362,7 +379,7 @@ async def put_the_selector_back(person: Person, _match: re.Match[str]) -> None:
 
 
 async def correct_the_field(person: Person, match: re.Match[str]) -> None:
-    """The one that the message names, as it was before."""
+    """Restore the field that the message names."""
     words = person.wait.words
     if "selector" in words:
         await put_the_selector_back(person, match)
@@ -393,7 +410,7 @@ async def correct_the_annotation(person: Person, _match: re.Match[str]) -> None:
 
 
 async def select_other_pods(person: Person, _match: re.Match[str]) -> None:
-    """Those that are meant are there."""
+    """Select existing pods."""
     await person.stage.start_manager()
     await person.stage.create(cloneset())
     await person.change(selector={"matchLabels": {"app": "web"}})
@@ -440,7 +457,7 @@ async def reschedule(person: Person, _match: re.Match[str]) -> None:
 
 
 async def correct_the_subset(person: Person, _match: re.Match[str]) -> None:
-    """A selector that nodes meet; pods keep the one that they were created with."""
+    """Set a selector that nodes match; existing pods keep their old one."""
     subsets = (await person.to_document())["spec"]["subsets"]
     await person.change(
         subsets=[{key: subset[key] for key in subset if key != "requiredNodeSelector"} for subset in subsets]
@@ -460,7 +477,7 @@ async def take_off_the_limits_of_topology(person: Person, _match: re.Match[str])
 
 
 async def replace_with_the_namesake(person: Person, _match: re.Match[str]) -> None:
-    """The same object, whose target is what has the name."""
+    """Create the same object again; its target is the object with the name."""
     document = await person.to_document()
     kind = CLONE_SETS if document["kind"] == "WorkloadSpread" else ADVANCED_STATEFUL_SETS
     target = {**document["spec"]["targetRef"], "apiVersion": kind.api_version, "kind": kind.kind}
@@ -523,7 +540,7 @@ async def correct_the_patch(person: Person, _match: re.Match[str]) -> None:
 
 
 async def create_the_target(person: Person, _match: re.Match[str], name: str = "") -> None:
-    """The workload that spec.targetRef names, or one with another name."""
+    """Create the workload that spec.targetRef names, or one with another name."""
     ref = (await person.to_document())["spec"]["targetRef"]
     ref = {**ref, "name": name or ref["name"]}
     labels = {"app": ref["name"]}
@@ -550,7 +567,7 @@ async def have_such_pods(person: Person, _match: re.Match[str]) -> None:
 
 
 async def correct_the_workload(person: Person, _match: re.Match[str]) -> None:
-    """The one whose pods these are is called `web`."""
+    """Correct the owner of the pods, which is called `web`."""
     spec: Object = {"containers": [{"name": "main", "image": "nginx:3"}]}
     for resource in (CLONE_SETS, ADVANCED_STATEFUL_SETS):
         if await person.stage.exists("web", resource=resource):
@@ -558,7 +575,7 @@ async def correct_the_workload(person: Person, _match: re.Match[str]) -> None:
 
 
 async def let_the_workload_ask_for_less(person: Person, _match: re.Match[str]) -> None:
-    """The one whose pods these are is called `web`, and asked for nodes that are not there."""
+    """Correct the owner of the pods, which is called `web` and requested nodes that do not exist."""
     for resource in (CLONE_SETS, ADVANCED_STATEFUL_SETS):
         if await person.stage.exists("web", resource=resource):
             template = {"spec": {"nodeSelector": None}}
@@ -566,7 +583,7 @@ async def let_the_workload_ask_for_less(person: Person, _match: re.Match[str]) -
 
 
 async def correct_and_delete_pods(person: Person, _match: re.Match[str]) -> None:
-    """The template of the job, then the pods that keep the old one."""
+    """Correct the template of the job, and delete the pods that keep the old one."""
     spec: Object = {"containers": [{"name": "main", "image": "job:3"}]}
     await person.change(template={"spec": spec})
     for name in person.pods:
@@ -596,7 +613,7 @@ async def ask_for_less_in_subsets(person: Person, _match: re.Match[str]) -> None
 
 
 async def empty_the_subset(person: Person, _match: re.Match[str]) -> None:
-    """The one that the words are about."""
+    """Empty the subset that the message names."""
     subsets = (await person.to_document())["spec"]["topology"]["subsets"]
     for subset in subsets:
         if f"(subset {subset['name']})" in person.wait.words:
@@ -605,7 +622,7 @@ async def empty_the_subset(person: Person, _match: re.Match[str]) -> None:
 
 
 async def resume_without_failures(person: Person, _match: re.Match[str]) -> None:
-    """The failed pods are deleted as the command says, whose image works now, and the job goes on."""
+    """Delete the failed pods as the command describes; their image works now, and the job continues."""
     person.stage.kubelets.set_rules([])
     for name in await pods_of_command(person, _match["chosen"]):
         await person.stage.delete(name, resource=PODS)
@@ -613,7 +630,8 @@ async def resume_without_failures(person: Person, _match: re.Match[str]) -> None
 
 
 async def pods_of_command(person: Person, chosen: str) -> list[str]:
-    """Pods that these arguments of `kubectl delete pod` choose: names, or a selector of labels and one of fields."""
+    """Pods that these arguments of `kubectl delete pod` select: names, or a selector of labels and one of
+    fields."""
     selectors = re.fullmatch(r"-l (\S+) --field-selector=(\S+)", chosen)
     if selectors is None:
         return chosen.split()
@@ -625,7 +643,7 @@ async def pods_of_command(person: Person, chosen: str) -> list[str]:
 
 
 async def create_again(person: Person, **spec: Any) -> None:
-    """The same object, with these fields of its spec; None leaves a field out. For a NodeImage, the job behind it."""
+    """Create the object again with these fields of its spec; None removes a field. For a NodeImage: its job."""
     person = await job_of(person)
     old = await person.to_document()
     resource, key = person.kind.resource, person.key
@@ -744,7 +762,7 @@ async def label_the_nodes(person: Person, _match: re.Match[str]) -> None:
 
 
 async def unbind(person: Person, match: re.Match[str]) -> None:
-    """The key is taken out, and the pod deleted."""
+    """Remove the key, and delete the pod."""
     spec = {"spec": {"requiredPersistentTopology": None, "preferredPersistentTopology": None}}
     spec["spec"]["preferredPersistentTopology"] = [{"weight": 1, "preference": {"keys": [match["key"]]}}]
     await person.stage.merge(match["state"], spec, resource=PERSISTENT_POD_STATES)
@@ -768,7 +786,7 @@ async def remove_the_gates(person: Person, _match: re.Match[str]) -> None:
 
 
 async def rename_the_ephemeral_container(person: Person, _match: re.Match[str]) -> None:
-    """The same job, made again."""
+    """Create the same job again."""
     result = await person.to_document()
     await person.stage.client.delete(person.kind.resource, person.key.namespace, person.key.name)
     await person.stage.until(lambda: is_gone(person))
@@ -1047,13 +1065,19 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (
         r"create the missing ones of these, or correct the volume in .* or in SidecarSet (?P<sidecars>\w+), then delete"
         r" the pod, which keeps the old one",
-        (create_the_missing_secret, correct_the_sidecars_and_delete_pods),
+        (create_what_it_says_is_missing, correct_the_sidecars_and_delete_pods),
     ),
     (
         r"create the missing ones of these, or (create AdvancedCronJob \S+ again with the volume corrected|correct the"
         r" volume in .*)",
-        (create_the_missing_secret,),
+        (create_what_it_says_is_missing,),
     ),
+    (
+        r"create (?P<kind>ConfigMap|Secret) \S+ \(kubectl create (configmap|secret generic) -n (?P<place>\S+)"
+        r" (?P<mounted>\S+) --from-file=FILE\)",
+        (create_the_mounted,),
+    ),
+    (r"create the missing PVC (?P<claim>\S+)", (create_the_claim,)),
     (r"if its data may be lost, delete PVC (?P<claim>\S+), then the pod", (give_up_the_data,)),
     (
         r"create a PersistentVolume of storage class (?P<class>\S+) for a node that can run the pod",
@@ -1081,7 +1105,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" after a change of SidecarSet \w+",
         (correct_the_sidecars_and_delete_pods, make_the_image_available),
     ),
-    (r"create one of them again with another selector and other labels: a selector cannot be changed", ()),
+    (
+        r"create this workload or the other owner again with another selector and other pod labels: a selector "
+        r"cannot be changed",
+        (),
+    ),
     # what only a person can judge
     (r"read its log \(kubectl logs -n \S+ \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
     (r"read its log \(kubectl logs -n \S+ \S+ -c \S+\); then create the job again.*", ()),
@@ -1091,6 +1119,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (),
     ),
     (r"correct its cause, and create the job again" + _BY_A_LIST, ()),
+    (r"correct what kept its pods from ending; to raise activeDeadlineSeconds, create \S+ \S+ again", ()),
+    (r"correct what kept its pods from ending, or raise spec.\S+; then create the job again", ()),
     (r"correct the name; .*", ()),
     (
         r"make the image available, or correct the image or its pull secrets; then create the job again"
@@ -1131,13 +1161,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"read the API server's message", ()),
     (r"read the message about the pod", ()),
 )
-"""A sentence, and what it says can be done."""
+"""A sentence, and its actions."""
 
 _THEN: Final = re.compile(r"(?P<first>.*); then kubectl delete pod (?P<names>.+) -n \S+")
 
 
 def ways_of(explanation: Explanation) -> Iterator[Way]:
-    """Everything that the remedies say, each once."""
+    """All alternatives of the remedies, each once."""
     seen = set[str]()
     for wait in explanation.waits:
         for sentence in wait.remedy.split("; or "):
@@ -1148,7 +1178,7 @@ def ways_of(explanation: Explanation) -> Iterator[Way]:
 
 
 def _doing(sentence: str) -> list[tuple[Do, re.Match[str]]]:
-    """What is done: of every entry whose sentence it is."""
+    """The actions of a sentence, from every matching entry."""
     then = _THEN.fullmatch(sentence)
     first = then["first"] if then else sentence
     result = [(doing, match) for pattern, doing in WAYS if (match := re.fullmatch(pattern, first))]
@@ -1158,8 +1188,9 @@ def _doing(sentence: str) -> list[tuple[Do, re.Match[str]]]:
 
 
 def each_case(cases: Iterable[Stuck]) -> list[Any]:
-    """Parameters `case`. In the sandbox a plain run leaves out those of which a remedy is followed: that stages the
-    case and asks for its cause as well. On a real cluster no remedy is followed, and each case is there."""
+    """Parameters `case`. In the sandbox a normal run leaves out the cases with remedies, because following a
+    remedy also stages the case and checks its cause. On a real cluster no remedy is followed, and every case
+    runs."""
     return [
         pytest.param(
             case,
@@ -1171,8 +1202,8 @@ def each_case(cases: Iterable[Stuck]) -> list[Any]:
 
 
 def each_way(cases: Iterable[Stuck]) -> list[Any]:
-    """Parameters `case` and `number`: one for everything that the remedies of a case say. Of each case a plain run has
-    one, another one from case to case."""
+    """Parameters `case` and `number`: one for each alternative of a case's remedies. A normal run has one
+    alternative per case, a different one for each case."""
     return [
         pytest.param(
             case,
@@ -1188,7 +1219,7 @@ def each_way(cases: Iterable[Stuck]) -> list[Any]:
 async def follow_way(
     stage: Stage, kind: Kind, key: Key, case: Stuck, number: int, explanation: Explanation
 ) -> None:
-    """Follow this one of the ways that the explanation of a case offers, which says what it has to say."""
+    """Follow this alternative of the explanation of a case, which must contain the expected text."""
     ways, said = list(ways_of(explanation)), format_explanation(explanation, now=stage.clock())
     assert case.says in said
     assert len(ways) == case.ways, said
@@ -1198,9 +1229,9 @@ async def follow_way(
 async def followed(
     stage: Stage, kind: Kind, key: Key, explanation: Explanation, way: Way, *, helps: bool = True
 ) -> None:
-    """Follow it. Fails when fewer pods are available meanwhile than before, or when it is said to help and does not.
+    """Follow an alternative. Fails if fewer pods are available than before, or if it should help and does not.
 
-    Where all are available, one may be missing at a time: that is how the strategy updates pods.
+    If all pods are available, one may be unavailable at a time, because the strategy updates pods in this way.
     """
     said = format_explanation(explanation, now=stage.clock())
     do, match = _doing(way.sentence)[way.number]

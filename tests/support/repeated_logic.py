@@ -1,11 +1,11 @@
-"""Runs of lines of the same shape in functions: what was written twice and should be one piece of code.
+"""Sequences of lines with the same shape in functions: duplicates that should be one piece of code.
 
-sources ──▶ shaped_lines() ──▶ repeated() ──▶ Repeat (where, where again, how many lines)
+sources ──▶ shaped_lines() ──▶ repeated() ──▶ Repeat (two places, number of lines)
 
-A line's shape is its tokens with names, numbers and texts taken out. Lines that only hand values on do not count: the
-members of calls, tuples and tables (`name=value,`), fields that a constructor keeps (`self.name = name`) and fields
-that are compared one by one (`and old.name == new.name`). What is
-outside of functions does not count either: types, imports, declarations.
+A line's shape is its tokens without names, numbers and texts. Lines that only pass values on do not count: the
+members of calls, tuples and tables (`name=value,`), fields that a constructor stores (`self.name = name`) and fields
+that are compared one by one (`and old.name == new.name`). Code outside
+of functions does not count either: types, imports, declarations.
 """
 
 import ast
@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """Lines that stand twice: path and first line of each, and how many they are."""
+    """Lines that occur twice: path and first line of each, and the number of lines."""
 
     path: str
     line: int
@@ -52,7 +52,8 @@ class Repeat(NamedTuple):
 
 
 def repeated(root: Path, *, least: int) -> list[Repeat]:
-    """Every pair of runs of at least `least` lines below a folder, each as long as it goes on; longest first."""
+    """Every pair of equal sequences of at least `least` lines below a folder, each as long as possible; longest
+    first."""
     files = {
         str(path.relative_to(root)): shaped_lines(path.read_text()) for path in sorted(root.rglob("*.py"))
     }

@@ -1,4 +1,4 @@
-"""Several replicas of the webhooks behind one address, as a Service puts them.
+"""Several replicas of the webhooks behind one address, like those of a Service.
 
 API server ──▶ Balancer (one port) ──connection by connection──▶ Webhooks, Webhooks, …
 """
@@ -16,7 +16,7 @@ from support.webhooks import GATES, LOOPBACK, running_webhooks, wait_ready, webh
 
 
 class Balancer:
-    """One port for several replicas: a connection goes to the next one that takes it."""
+    """One port for several replicas: the next replica that accepts a connection gets it."""
 
     def __init__(self) -> None:
         self.targets: list[int] = []
@@ -34,14 +34,14 @@ class Balancer:
             await self.cut()
 
     async def cut(self) -> None:
-        """All connections end at once, whatever is under way on them."""
+        """End all connections immediately, including their requests."""
         pipes = tuple(self._pipes)
         for pipe in pipes:
             pipe.cancel()
         await asyncio.gather(*pipes, return_exceptions=True)
 
     async def follow(self, webhookses: Sequence[Webhooks]) -> None:
-        """Replicas are asked from when they listen; until cancelled."""
+        """Send connections to replicas as soon as they listen; runs until cancelled."""
         while True:
             self.targets = [webhooks.server.port for webhooks in webhookses if webhooks.server.is_listening]
             await asyncio.sleep(0.05)
@@ -83,7 +83,7 @@ async def replicas(
     wait: bool = True,
     **options: Any,
 ) -> AsyncIterator[list[Webhooks]]:
-    """So many managers' webhooks behind the balancer, which listens on `port`."""
+    """The webhooks of this number of managers behind the balancer, which listens on `port`."""
     webhookses: list[Webhooks] = []
     async with AsyncExitStack() as stack:
         for number in range(count):
@@ -101,5 +101,5 @@ async def replicas(
 
 
 def replica_settings(folder: Path, number: int, *, port: int = 0) -> ManagerSettings:
-    """Of one of several; each has a folder of its own."""
+    """Settings of one replica; each has its own folder."""
     return webhook_settings(folder / str(number), gates=GATES, port=port)

@@ -1,6 +1,6 @@
-"""Objects that admission refuses, and each of which kept a manager busy for ever once.
+"""Objects that admission rejects. Each of them kept an earlier manager busy forever.
 
-STORED: what is wrong ──▶ the kind's name, a spec
+STORED: the error ──▶ the kind's name, a spec
 """
 
 from typing import Any, Final

@@ -1,8 +1,8 @@
-"""`python -m support.retried [CACHE]`: what failed on a real cluster and is tried once more, counted and named.
+"""`python -m support.retried [CACHE]`: counts and lists the tests that failed on a real cluster and are repeated.
 
-pytest's cache of the run before ──▶ one line a test ──▶ exit 1 when they are more than PYKRUISE_MOST_RETRIED
+pytest's cache of the last run ──▶ one line per test ──▶ exit 1 if there are more than PYKRUISE_MOST_RETRIED
 
-Time is real there, and the machine may be shared, so one failure is no proof; several are.
+Time is real, and the machine may be shared. So one failure proves nothing, but several do.
 """
 
 import json

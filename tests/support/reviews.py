@@ -1,4 +1,4 @@
-"""AdmissionReviews as an API server posts them, and what it makes of the answers."""
+"""AdmissionReviews as an API server sends them, and its interpretation of the responses."""
 
 import base64
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ def request(
     operation: str = "",
     **fields: Any,
 ) -> AdmissionRequest:
-    """A review of one write; the operation follows from which objects there are."""
+    """A review of one write; the existing objects determine the operation."""
     operation = operation or ("DELETE" if doc is None else "UPDATE" if old is not None else "CREATE")
     metadata = (doc or old or {}).get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
@@ -71,7 +71,7 @@ def posted(asked: AdmissionRequest, *, api_version: str = "admission.k8s.io/v1",
 
 
 class Reply(msgspec.Struct):
-    """What comes back, read as an API server reads it."""
+    """A response, read as an API server reads it."""
 
     api_version: str
     uid: str
@@ -87,7 +87,7 @@ class Reply(msgspec.Struct):
 
 
 def read(body: bytes) -> Reply:
-    """An answer; fails on one that an API server would not take."""
+    """A response; fails if an API server would reject it."""
     doc = orjson.loads(body)
     assert doc["kind"] == "AdmissionReview"
     response = doc["response"]
@@ -106,7 +106,7 @@ def read(body: bytes) -> Reply:
 
 
 def at_once(reviewer: Reviewer, asked: AdmissionRequest) -> AdmissionAnswer:
-    """The answer of a review that waits for nothing."""
+    """The response of a review that waits for nothing."""
     asking = reviewer(asked)
     try:
         asking.__await__().send(None)  # type: ignore[attr-defined]
@@ -117,7 +117,7 @@ def at_once(reviewer: Reviewer, asked: AdmissionRequest) -> AdmissionAnswer:
 
 
 def after_both(rules: Iterable[ReviewRule], resource: Resource, doc: Mapping[str, Any]) -> AdmissionAnswer:
-    """What a creation is answered: the validating review of what the mutating one makes of the object."""
+    """The responses to a creation: the validating review gets the object that the mutating review has changed."""
     asked, answer = doc, AdmissionAnswer()
     for rule in rules:
         if any(
@@ -130,7 +130,7 @@ def after_both(rules: Iterable[ReviewRule], resource: Resource, doc: Mapping[str
 
 
 def recorded(selector: Mapping[str, Any]) -> RevisionLookup:
-    """An owner with one revision, whose record names this selector."""
+    """An owner with one revision whose record contains this selector."""
     revision = RevisionView(
         namespace="shop",
         name="web-1",

@@ -1,4 +1,4 @@
-"""The definition of OpenKruise Rollouts' Rollout, as far as the dashboard reads it."""
+"""The CRD of OpenKruise Rollouts' Rollout, with the fields that the dashboard reads."""
 
 from typing import Any, Final
 

@@ -1,6 +1,6 @@
-"""What the agent relies on of a container runtime: one list of checks, for the fake one and for real ones.
+"""The agent's requirements on a container runtime: one list of checks, for the fake runtime and real ones.
 
-async for check in CHECKS: await check(client, hands)       hands: what tests do to the runtime behind the client
+async for check in CHECKS: await check(client, hands)       hands: actions of tests on the runtime behind the client
 """
 
 import asyncio
@@ -25,10 +25,10 @@ NO_POD: Final = CriSandboxConfig()
 
 
 class Hands(Protocol):
-    """What a test does to a runtime."""
+    """Actions of a test on a runtime."""
 
     async def run_container(self, name: str, *, pod_uid: str, attempt: int = 0) -> str:
-        """A container that sleeps, in a pod of its own; returns its id."""
+        """Run a container that sleeps in its own pod, and return its id."""
         ...
 
     async def publish(self, reference: str, *, user: str = "", takes_s: float = 0.0) -> str:
@@ -40,7 +40,7 @@ class Hands(Protocol):
         ...
 
     async def restart(self) -> None:
-        """... and comes back."""
+        """Restart the runtime."""
         ...
 
 

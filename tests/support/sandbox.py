@@ -1,4 +1,4 @@
-"""Clusters for the sandbox's tests, in virtual time: made with a seed, asked in few words.
+"""Clusters for the sandbox's tests, in virtual time, with a seed and short methods.
 
 async with small_cluster(nodes=2) as place:
     await place.create(PODS, pod("web"))
@@ -50,7 +50,7 @@ def pod(
 
 
 def config_map(name: str, *, owners: Sequence[Object] = (), **metadata: Any) -> Object:
-    """An object without a life of its own; further metadata as keywords."""
+    """An object that no controller handles; keywords are further metadata."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -70,7 +70,7 @@ def owned_by(owner: Object, *, blocks: bool = False, **changes: Any) -> Object:
 
 
 class Place:
-    """A cluster and what tests do with it, in the namespace `default`."""
+    """A cluster with methods for tests, in the namespace `default`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -85,7 +85,7 @@ class Place:
         return decode(await self.client.get(resource, namespace if resource.namespaced else "", name))
 
     async def exists(self, resource: Resource, name: str, *, namespace: str = "default") -> bool:
-        """Whether there is an object of that name."""
+        """Whether an object of that name exists."""
         try:
             await self.get(resource, name, namespace=namespace)
         except NotFoundError:
@@ -131,7 +131,7 @@ class Place:
         await self.client.patch(PODS, "default", name, patch, patch_type=PatchType.STRATEGIC)
 
     async def condition(self, name: str, kind: str) -> Object:
-        """A condition of a pod; empty when it has none of that type."""
+        """A condition of a pod; empty if it has none of that type."""
         status = (await self.get(PODS, name))["status"]
         return next(
             (condition for condition in status.get("conditions", ()) if condition["type"] == kind), {}

@@ -1,8 +1,8 @@
-"""A cluster for one scenario: what a test does to it, and what it sees.
+"""A cluster for one scenario: the actions of a test, and its observations.
 
 `Stage` wraps a cluster (the sandbox, or a real control plane with simulated kubelets) and starts and kills
-managers on it. What a test asserts is what the API server stores, seen by the test's own client; invariants
-over time are watched by a `PodWatch`, which has a watch of its own.
+managers on it. A test asserts what the API server stores, and reads it with its own client. A `PodWatch` checks
+invariants over time, with its own watch.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ Object = dict[str, Any]
 
 
 def cloneset(name: str = "web", *, replicas: int = 3, image: str = "nginx:1", **spec: Any) -> Object:
-    """A CloneSet with one container; further fields of the spec as keywords (`updateStrategy=…`)."""
+    """A CloneSet with one container; keywords are further fields of the spec (`updateStrategy=…`)."""
     return {
         "apiVersion": CLONE_SETS.api_version,
         "kind": CLONE_SETS.kind,
@@ -62,7 +62,7 @@ def rolling(**fields: Any) -> Object:
 
 
 class AdmissionSwitch:
-    """Whether the webhooks are asked. Without webhooks (a real control plane) it changes nothing."""
+    """Whether the webhooks are called. Without webhooks (a real control plane) it changes nothing."""
 
     def __init__(self) -> None:
         self.is_on = True
@@ -80,10 +80,10 @@ class AdmissionSwitch:
 
 
 class Stage:
-    """One scenario's cluster: a client with all rights, a namespace, managers to start and kill.
+    """One scenario's cluster: a client with all permissions, a namespace, managers to start and kill.
 
-    `patience_s`: how long `until` waits. `long_s`: how long to wait for what must not happen. `kubelets`: of
-    all its nodes, or else they are real ones: `nodes`.
+    `patience_s`: how long `until` waits. `long_s`: how long to wait for something that must not happen. `kubelets`:
+    the simulated kubelets of all nodes; `nodes`: the real nodes, if there are any.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Stage:
         self._kubelets = kubelets
         self._nodes = nodes
         self.is_refused_at_times = False
-        """Whether managers may be refused what their roles allow: by an API server that has just started."""
+        """Whether an API server that has just started may deny requests that the roles of managers allow."""
         self._admission = admission or AdmissionSwitch()
         self._managers: list[tuple[Manager, asyncio.Task[None]]] = []
 
@@ -127,7 +127,7 @@ class Stage:
 
     @property
     def nodes(self) -> Nodes:
-        """The real nodes; a scenario that asks for them is marked `node_only`."""
+        """The real nodes; a scenario that uses them is marked `node_only`."""
         assert self._nodes, "this scenario needs real nodes"
         return self._nodes
 
@@ -142,9 +142,10 @@ class Stage:
         members: int = 1,
         keying: Keying = "object",
     ) -> Manager:
-        """A manager with empty caches over `transport` (default: without faults); runs until killed.
+        """Start a manager with empty caches over `transport` (default: without faults); it runs until it is killed.
 
-        `identity`: it stands for election under this name; empty: it works alone. `members`: so many share the work.
+        `identity`: its name in the leader election; empty: it runs without one. `members`: number of managers that
+        share the work.
         """
         client = Client(transport or self.manager_transport(), clock=self.clock, rng=self.rng)
         if identity:
@@ -185,7 +186,7 @@ class Stage:
         )
 
     async def kill_manager(self, only: Manager | None = None) -> None:
-        """End all managers (or one) as a kill -9 would: nothing is finished, nothing is said."""
+        """End all managers (or one) as kill -9 does: they complete nothing."""
         for task in self._take(only):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -204,7 +205,7 @@ class Stage:
         return taken
 
     async def close(self) -> None:
-        """What a fixture calls at the end: a manager that ended with an error fails the test."""
+        """End the stage, for fixtures: a manager that ended with an error fails the test."""
         try:
             self._raise_what_managers_died_of()
         finally:
@@ -219,7 +220,7 @@ class Stage:
 
     @contextmanager
     def past_admission(self) -> Iterator[None]:
-        """What is written meanwhile is not shown to any webhook, as in an outage or a restore."""
+        """Writes in the block are not sent to webhooks, as in an outage or a restore."""
         self._admission.is_on = False
         try:
             yield
@@ -264,7 +265,7 @@ class Stage:
         return [decode(raw) for raw in (await self.client.list(resource, self.namespace)).items]
 
     async def exists(self, name: str, *, resource: Resource = CLONE_SETS) -> bool:
-        """Whether there is an object of that name."""
+        """Whether an object of that name exists."""
         try:
             await self.get(name, resource=resource)
         except NotFoundError:
@@ -288,10 +289,10 @@ class Stage:
         return [event for event in events if not reason or event["reason"] == reason]
 
     async def until(self, claim: Callable[[], Any], *, within_s: float | None = None, what: str = "") -> Any:
-        """Wait until `claim()` (awaitable or not) is true; returns what it returned.
+        """Wait until `claim()` (awaitable or not) is true, and return its result.
 
-        Fails with the last value, and the CloneSets' and pods' state, when it does not come true in time; at once
-        when a manager has died.
+        Fails with the last value, and with the state of the CloneSets and pods, if it does not become true in time;
+        fails immediately if a manager has ended.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + (within_s or self.patience_s)
@@ -311,7 +312,7 @@ class Stage:
     async def settled(
         self, name: str = "web", *, replicas: int, updated: int | None = None, within_s: float | None = None
     ) -> Object:
-        """Wait for `replicas` available pods, `updated` of them new, and none that is leaving."""
+        """Wait for `replicas` available pods, of which `updated` are new, and for no terminating pod."""
 
         async def is_settled() -> Object | None:
             outcome = await self.get(name)
@@ -346,10 +347,10 @@ class Stage:
 
 
 class PodWatch:
-    """Watches pods of one owner at the API server and remembers the extremes.
+    """Watches pods of one owner at the API server and records the extremes.
 
-    `most` is the highest number of active pods there ever was, `fewest_available` the lowest number of
-    available ones since `watch_from_now()`; `created` counts pods, `names` their names.
+    `most` is the maximum number of active pods, `fewest_available` the minimum number of
+    available pods since `watch_from_now()`; `created` counts pods, `names` their names.
     """
 
     def __init__(self, client: Client, namespace: str, *, app: str, clock: Clock, rng: random.Random) -> None:
@@ -379,7 +380,7 @@ class PodWatch:
         return self._cache
 
     def watch_from_now(self) -> None:
-        """Forget what was seen, and remember the lowest availability from here on."""
+        """Reset the records, and record the minimum of available pods from now on."""
         self._counting = True
         active = self._active()
         self.most = len(active)

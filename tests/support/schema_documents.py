@@ -1,8 +1,8 @@
-"""Documents made from the schema of a CRD, as large as is asked for, and as valid as a schema alone can make them.
+"""Documents that are generated from the schema of a CRD, with a given size, and as valid as a schema alone can ensure.
 
 schema + Growth ──▶ document_of() ──▶ a document with every field: of lists and maps at one depth `size` members
 
-Pure. What a schema leaves open (pod templates, claims) is made from the types of Kubernetes' own kinds.
+Pure. Parts that a schema leaves open (pod templates, PVCs) are generated from the types of Kubernetes' own kinds.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,11 +28,11 @@ _OPEN: Final[Mapping[str, str]] = {
     "volumeClaimTemplates": "[]io.k8s.api.core.v1.PersistentVolumeClaim",
     "volumes": "[]io.k8s.api.core.v1.Volume",
 }
-"""Fields whose schema says nothing: what Kubernetes would have there."""
+"""Fields that their schema does not restrict: the types that Kubernetes has there."""
 
 _TIME: Final = "2026-01-02T03:04:05Z"
 _ONE_OF: Final = frozenset({"io.k8s.api.core.v1.Volume", "io.k8s.api.core.v1.EnvVarSource"})
-"""Types of which one field beside the name may be set."""
+"""Types of which only one field may be set in addition to the name."""
 
 _TEXTS: Final[Mapping[str, str]] = {
     "cpu": "1",
@@ -64,29 +64,29 @@ _TEXTS: Final[Mapping[str, str]] = {
     "whenScaled": "Retain",
     "policy": "Always",
 }
-"""What makes fields valid that have no enum."""
+"""Valid values of fields without an enum."""
 
 
 USUAL: Final = 3
-"""Whole numbers, where none is asked for."""
+"""Default value of integers."""
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
-    """What is large in a document."""
+    """The part of a document that is large."""
 
     depth: int = -1
-    """Lists and maps inside so many others have `size` members; -1: none has more than one."""
+    """Lists and maps at this depth have `size` members; -1: none has more than one."""
     size: int = 1
     text: int = 0
     """Characters by which free texts are longer."""
     number: int = USUAL
-    """What whole numbers are."""
+    """Value of integers."""
     same: bool = False
     """Whether members of lists are alike, with the same names."""
     part: str = "spec"
     """The part of the document that is large."""
     opens: bool = True
-    """Whether what the schema leaves open is large as well."""
+    """Whether parts that the schema leaves open are large as well."""
     fields: Fields
 
 

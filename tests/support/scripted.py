@@ -1,4 +1,4 @@
-"""A transport that answers from a script and remembers what it was asked.
+"""A transport that responds from a script and records the requests.
 
     transport = ScriptedTransport(answer(200, {...}), UnreachableError("no"), answer(201, {...}))
 
@@ -19,7 +19,7 @@ from pykruise.kube.client.transport import Request, Response
 
 
 class Asked(Request, frozen=True, kw_only=True):
-    """One request as it arrived, and when (seconds of the event loop)."""
+    """One received request, and its time (seconds of the event loop)."""
 
     at: float
 
@@ -33,7 +33,7 @@ Entry = Response | Exception | float | Callable[[Asked], Response]
 
 
 def answer(status: int, document: Any = None, *, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer with a JSON document (bytes are taken as they are)."""
+    """A response with a JSON document (bytes are used unchanged)."""
     body = document if isinstance(document, bytes) else json.dumps(document or {}).encode()
     return Response(status, dict(headers or {}), body)
 
@@ -41,7 +41,7 @@ def answer(status: int, document: Any = None, *, headers: Mapping[str, str] | No
 def refusal(
     code: int, reason: str = "", message: str = "", *, retry_after_s: int | None = None, **details: Any
 ) -> Response:
-    """An error answer with a Status."""
+    """An error response with a Status."""
     status = {
         "kind": "Status",
         "status": "Failure",

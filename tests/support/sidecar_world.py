@@ -1,8 +1,8 @@
-"""A SidecarSet with its pods on paper: plans are carried out on documents, and the kubelet has its turn.
+"""A simulated SidecarSet with its pods: plans are carried out on documents, and then the kubelet acts.
 
 world = SidecarWorld(sidecarset("log", container("log"))); world.add(3); world.change(container("log", "log:2"))
 
-Patches go through the real strategic merge, so a patch that would destroy something does so here too.
+The real strategic merge applies patches, so a harmful patch does harm here, too.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView, project_revision
 from pykruise.runtime.actions import Create, Delete, Patch
-from pykruise.runtime.plan import Plan
+from pykruise.runtime.plan import Plan, Step
 from support.sidecarsets import NOW, pod
 from support.snapshots import snapshot_of
 
@@ -95,7 +95,7 @@ class SidecarWorld:
         self.pods[name] = document
 
     def runs(self, name: str, *, ready: bool = True, failing: tuple[str, ...] = ()) -> None:
-        """The kubelet catches up: every container runs what its spec says; those in `failing` are not ready."""
+        """Let the kubelet run every container of the spec; those in `failing` are not ready."""
 
         def catch_up(document: Document) -> None:
             statuses = [
@@ -170,7 +170,7 @@ class SidecarWorld:
         return plan_sidecarset(self.snapshot())
 
     def round(self) -> Plan:
-        """One plan, carried out."""
+        """Carry out one plan."""
         plan = self.plan()
         self.carry_out(plan)
         return plan
@@ -185,24 +185,27 @@ class SidecarWorld:
 
     def carry_out(self, plan: Plan) -> None:
         for step in plan.steps:
-            action = step.action
-            match action:
-                case Create():
-                    number = str(100 + len(self.revisions))
-                    metadata = {"uid": action.key.name, "resourceVersion": number, **action.body["metadata"]}
-                    self.revisions[action.key.name] = {**action.body, "metadata": metadata}
-                case Delete(resource=resource) if resource == CONTROLLER_REVISIONS:
-                    del self.revisions[action.key.name]
-                case Patch(resource=resource) if resource == CONTROLLER_REVISIONS:
-                    old = self.revisions[action.key.name]
-                    assert action.patch_type is PatchType.MERGE
-                    self.revisions[action.key.name] = apply_merge_patch(old, action.body)
-                case Patch():
-                    self._patch_pod(action)
-                case _:
-                    raise AssertionError(f"not on paper: {action}")
+            self.carry_out_step(step)
         if plan.status is not None:
             self.status = plan.status
+
+    def carry_out_step(self, step: Step) -> None:
+        action = step.action
+        match action:
+            case Create():
+                number = str(100 + len(self.revisions))
+                metadata = {"uid": action.key.name, "resourceVersion": number, **action.body["metadata"]}
+                self.revisions[action.key.name] = {**action.body, "metadata": metadata}
+            case Delete(resource=resource) if resource == CONTROLLER_REVISIONS:
+                del self.revisions[action.key.name]
+            case Patch(resource=resource) if resource == CONTROLLER_REVISIONS:
+                old = self.revisions[action.key.name]
+                assert action.patch_type is PatchType.MERGE
+                self.revisions[action.key.name] = apply_merge_patch(old, action.body)
+            case Patch():
+                self._patch_pod(action)
+            case _:
+                raise AssertionError(f"this world has no such action: {action}")
 
     def _patch_pod(self, action: Patch) -> None:
         old = self.pods[action.key.name]

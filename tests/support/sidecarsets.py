@@ -56,7 +56,7 @@ def canary(name: str, *containers: Document, base: str, **spec: Any) -> Document
 def problems(
     doc: Document, *others: SidecarSetView, old: Document | None = None, **facts: Any
 ) -> list[Cause]:
-    """What is wrong with a document as it stands, beside other SidecarSets."""
+    """Errors of a document, with other existing SidecarSets."""
     spec, problem = read_spec(doc.get("spec") or {})
     assert spec is not None, problem
     return errors_of(doc, spec, facts=SidecarSetFacts(others=others, **facts), old=old)
@@ -94,7 +94,7 @@ def injected(
     seed: int = 1,
     sort_by_name: bool = False,
 ) -> Document | None:
-    """The pod after injection; fails when what went in is changed."""
+    """The pod after injection; fails if the input was changed."""
     before = deep_copy(doc)
     result = inject(
         doc,
@@ -118,7 +118,7 @@ def names(doc: Document, field: str = "containers") -> list[str]:
 
 
 def by_name(doc: Document, name: str) -> Document:
-    """One container of a pod, of either list."""
+    """One container of a pod, from either list."""
     spec = doc["spec"]
     result: Document = next(
         container
@@ -129,7 +129,7 @@ def by_name(doc: Document, name: str) -> Document:
 
 
 def variables(container: Document) -> dict[str, Any]:
-    """Its environment: name → value, or where it comes from."""
+    """Its environment: name → value, or the source of the value."""
     return {
         variable["name"]: variable.get("value", variable.get("valueFrom"))
         for variable in container.get("env") or ()

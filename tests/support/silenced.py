@@ -1,6 +1,6 @@
-"""Watches that are open and deliver nothing more: the hardest fault of a watch to notice.
+"""Watches that stay open and deliver nothing more: the fault that is hardest to detect.
 
-cache ──▶ SilencedTransport ──▶ any Transport; after silence(), what was open before is silent and never ends
+cache ──▶ SilencedTransport ──▶ any Transport; after silence(), existing watches are silent and never end
 """
 
 import asyncio
@@ -13,7 +13,7 @@ __all__ = ["SilencedTransport"]
 
 
 class SilencedTransport(WrappedTransport):
-    """Of the watches whose paths end with `path`. Watches that are opened after `silence()` are as usual."""
+    """Silences the watches whose paths end with `path`. Watches that are opened after `silence()` work."""
 
     def __init__(self, inner: Transport, path: str) -> None:
         super().__init__(inner)

@@ -1,8 +1,8 @@
-"""Snapshots of objects on paper, by the kinds' own snapshot functions.
+"""Snapshots of simulated objects, from the kinds' own snapshot functions.
 
 objects by their views ──▶ read_of() ──▶ Read ──a kind's snapshot(view, read)──▶ snapshot_of()
 
-Only what the kind says that it reads under these settings is there: a snapshot that looks up something else fails.
+Only data that the kind declares for these settings exists: a snapshot that reads anything else fails.
 """
 
 import random
@@ -21,7 +21,7 @@ from pykruise.runtime.views import Views
 S = TypeVar("S")
 
 OnPaper = Mapping[Views[Any], Iterable[Any] | None]
-"""Objects by the views that they are of; None: the API server does not serve the resource."""
+"""Objects by their views; None: the API server does not serve the resource."""
 
 
 class Seed(random.Random):
@@ -42,7 +42,7 @@ def control_of(kind: Kind) -> Control:
 
 
 def listed(views: Iterable[Views[Any]], objects: OnPaper) -> dict[Views[Any], Listed[Any]]:
-    """What can be looked up: of these views, and empty where there are no such objects."""
+    """Objects that can be looked up: those of these views, and empty lists of all others."""
     result = {view: objects.get(view, ()) for view in views}
     return {views: Listed(views, some or (), synced=some is not None) for views, some in result.items()}
 
@@ -58,8 +58,8 @@ def read_of(
     memories: Memories | None = None,
     live: Any = None,
 ) -> Read[Any]:
-    """What a snapshot of the object reads: these objects as far as the kind says that it reads them; and `live`, in
-    place of an API server."""
+    """The reads of the object's snapshot: these objects, as far as the kind declares that it reads them; and
+    `live` instead of an API server."""
     control = control_of(kind)
     return Read(
         listed(views_of(control, settings), {control.objects: [view], **objects}),

@@ -1,4 +1,4 @@
-"""Where the sources are: each folder of packages/ is a distribution, all of them put modules into `pykruise`.
+"""Folders of the sources: each folder of packages/ is a distribution with modules of `pykruise`.
 
 DISTRIBUTIONS  folders with a pyproject.toml         SOURCES  their folders src/pykruise
 """
@@ -15,7 +15,7 @@ SOURCES = [distribution / "src" / "pykruise" for distribution in DISTRIBUTIONS]
 
 @functools.cache
 def source_of(file: str) -> str | None:
-    """`kube/cache/cache.py` for that module's file; None for what is not pykruise's."""
+    """`kube/cache/cache.py` for that module's file; None for files outside pykruise."""
     for folder in SOURCES:
         if file.startswith(f"{folder}/"):
             return file.removeprefix(f"{folder}/")

@@ -1,6 +1,6 @@
-"""Many pods at once through several webhook replicas: for the race test and the bench.
+"""Many concurrent pods through several webhook replicas: for the race test and the bench.
 
-race(pods=500, at_once=64, replicas=2) ──▶ Race: where the pods are, writes of the status, CPU
+race(pods=500, at_once=64, replicas=2) ──▶ Race: the nodes of the pods, writes of the status, CPU
 """
 
 import asyncio
@@ -32,23 +32,23 @@ NAMESPACE = "default"
 
 
 class Race(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """Results of a race."""
 
     pods: Counter[str]
-    """By subset; under the empty name those of none."""
+    """Pods by subset; the empty name has those without a subset."""
     missing: dict[str, int]
-    """Free places by subset, as the status says."""
+    """Free slots by subset, from the status."""
     writes: int
     """Status writes that were sent, conflicts among them."""
     conflicts: int
     repeated: int
-    """Creations that were refused for conflicts and tried again."""
+    """Creations that were rejected because of conflicts and retried."""
     cpu_s: float
     """Of the whole process: API server, webhooks and client."""
 
 
 def alternating(tables: list[tuple[ReviewRule, ...]]) -> list[ReviewRule]:
-    """One table whose reviews go to the replicas in turn."""
+    """A table that sends reviews to the replicas alternately."""
 
     def in_turn(asked: list[Reviewer]) -> Reviewer:
         turn = cycle(asked)
@@ -72,7 +72,7 @@ async def race(
     replicas: int = 2,
     seed: int = 1,
 ) -> Race:
-    """Create `pods` pods, `at_once` at the same time. Without subsets there is no WorkloadSpread at all."""
+    """Create `pods` pods, `at_once` in parallel. Without subsets there is no WorkloadSpread."""
     rng = random.Random(seed)
     clients: list[Client] = []
     readers = [
@@ -144,7 +144,7 @@ async def _missing(client: Client) -> dict[str, int]:
 
 
 class _Late:
-    """The cluster's client, which is there only after the reviewers are."""
+    """The cluster's client, which exists only after the reviewers."""
 
     def __init__(self, clients: list[Client]) -> None:
         self._clients = clients

@@ -1,4 +1,4 @@
-"""Two zones of two nodes, a workload of any kind, and a WorkloadSpread over it: what scenarios of it share."""
+"""Two zones of two nodes, a workload of any kind, and a WorkloadSpread over it, for scenarios."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Spread:
         }
 
     async def label_nodes(self) -> None:
-        """Say which node is of which zone."""
+        """Set the zones of nodes."""
         for node, zone in self.zones.items():
             await self.pool.label(node, {self.label: zone})
 
@@ -57,7 +57,7 @@ class Spread:
         }
 
     async def create(self, resource: Resource, *subsets: Object, **spec: Any) -> Object:
-        """Create one."""
+        """Create a WorkloadSpread."""
         return await self.stage.create(self.spread(resource, *subsets, **spec), resource=WORKLOAD_SPREADS)
 
     async def change(self, *subsets: Object) -> None:
@@ -134,7 +134,7 @@ class Spread:
         await self.stage.until(is_written)
 
     async def column(self, name: str) -> Any:
-        """What `kubectl get ws` shows in a column."""
+        """The value of a column of `kubectl get ws`."""
         path = WORKLOAD_SPREADS.format_path(self.stage.namespace, "ws")
         headers = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
         table = decode(
@@ -144,7 +144,7 @@ class Spread:
         return table["rows"][0]["cells"][columns.index(name)]
 
     async def is_spread(self, wanted: Mapping[str, int]) -> bool:
-        """Whether pods are in their zones, noted so, and the status says so."""
+        """Whether pods are in their zones, with the right annotations, and the status is correct."""
         pods = await self.stage.pods()
         if any(not pod.is_active or not pod.node_name for pod in pods):
             return False
@@ -162,7 +162,7 @@ class Spread:
 
 
 def noted_in(pod: PodView) -> str:
-    """The subset that the pod's annotation says."""
+    """The subset in the pod's annotation."""
     matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
     return matched.subset if matched is not None else ""
 

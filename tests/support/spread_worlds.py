@@ -1,4 +1,4 @@
-"""What the controller of WorkloadSpreads looks at, on paper, and what its plans say.
+"""Simulated input of the controller of WorkloadSpreads, and its plans.
 
 plan = plan_spread(world(spread(subset("a", 3), subset("b")), stored("p1", "a"), stored("p2", node="n1")))
 assert status_of(plan)["a"] == entry("a", 2, 1)
@@ -82,12 +82,12 @@ def world(
 
 
 def entry(name: str, missing: int, replicas: int = 0, **fields: Any) -> Document:
-    """What the status says of a subset."""
+    """A subset in the status."""
     return {"name": name, "replicas": replicas, "missingReplicas": missing, **fields}
 
 
 def status_of(plan: Plan, version: str = UNVERSIONED) -> dict[str, Document]:
-    """The list of a version that is written, by subset; of all versions for the empty one."""
+    """The written list of a version, by subset; of all versions for the empty name."""
     assert plan.status is not None
     result = plan.status["versionedSubsetStatuses"][version] if version else plan.status["subsetStatuses"]
     return {item["name"]: item for item in result}
@@ -141,7 +141,7 @@ def settled(document: Document, plan: Plan) -> Document:
 
 
 def counted(document: Document, *pods: Document, **given: Any) -> Plan:
-    """The plan once the status that comes first is stored; that one touches no pod without a note."""
+    """The plan after the first status is stored; this status changes no pod without an annotation."""
     first = plan_spread(world(document, *pods, **given))
     assert first.status is not None
     unmarked = {pod["metadata"]["name"] for pod in pods if placed_in(pod) == ""}

@@ -100,7 +100,7 @@ def pod(
     deleting: bool = False,
     **spec: Any,
 ) -> Document:
-    """A pod as it comes to admission; `spec` replaces fields."""
+    """A pod as admission gets it; `spec` replaces fields."""
     metadata: Document = {"namespace": NAMESPACE, "labels": dict(labels or {})}
     if name:
         metadata["name"] = name
@@ -130,7 +130,7 @@ def reference(owner: Owner) -> Document:
 
 
 def note(document: Document | None) -> Matched | None:
-    """What the pod's annotation says; None: it has none."""
+    """The pod's annotation, or None."""
     text = get_path(document, "metadata", "annotations", MATCHED_SPREAD_ANNOTATION)
     return read_matched(text)
 
@@ -142,7 +142,7 @@ def placed_in(document: Document | None) -> str:
 
 
 class SpreadServer:
-    """Stores WorkloadSpreads and workloads; `replica()` is a webhook replica with a copy of its own."""
+    """Stores WorkloadSpreads and workloads; `replica()` is a webhook replica with its own copy."""
 
     def __init__(self, *spreads: Document, owners: Sequence[Document] = ()) -> None:
         self.spreads = {spread["metadata"]["name"]: spread for spread in spreads}
@@ -162,7 +162,7 @@ class SpreadServer:
         versioned: Sequence[str] = tuple(DEFAULT_VERSIONED),
         quota: Quota | None = None,
     ) -> "_Replica":
-        """A replica; a stale one keeps the copy it began with until it reads on purpose."""
+        """A replica; a stale one keeps its first copy until it explicitly reads again."""
         seed = len(self._replicas)
         replica = _Replica(self, is_stale=is_stale, versioned=versioned, seed=seed, quota=quota)
         self._replicas.append(replica)
@@ -218,7 +218,7 @@ class _Replica:
     async def create(
         self, document: Document, *, namespace: str = NAMESPACE, **fields: Any
     ) -> Document | None:
-        """The pod as admission changes it; None: unchanged."""
+        """The pod after admission; None: unchanged."""
         return await self._changing.change(document, request(PODS, document, namespace=namespace, **fields))
 
     async def delete(self, document: Document, **fields: Any) -> None:

@@ -1,9 +1,9 @@
-"""A PersistentPodState with its workload, pods and nodes, on paper: plans are made and carried out.
+"""A simulated PersistentPodState with its workload, pods and nodes: plans are computed and carried out.
 
 world = StateWorld(); world.put_pod(0, node="n0"); world.sync(); world.records
 
-Everything goes through the real projections and the real snapshot, as JSON; annotations of pods are read from the
-world as if it was an API server.
+The real views and the real snapshot decode all objects from JSON. The world serves annotations of pods like an
+API server.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ RECORDED = "kruise.io/persistent-pod-annotations"
 
 
 class StateWorld:
-    """`state`: the PersistentPodState, None where there is none; `workload`: None where it is gone; `pods` and `nodes`
+    """`state`: the PersistentPodState, or None; `workload`: None if it is deleted; `pods` and `nodes`
     by name."""
 
     def __init__(self, *, replicas: int = 3, owner: str = "", **spec: Any) -> None:
@@ -69,7 +69,7 @@ class StateWorld:
 
     @property
     def records(self) -> Document:
-        """What is stored, by name of the pod."""
+        """The stored records, by name of the pod."""
         records: Document = ((self.state or {}).get("status") or {}).get("podStates") or {}
         return records
 
@@ -92,7 +92,7 @@ class StateWorld:
         }
 
     def put_node(self, name: str, **labels: str) -> None:
-        """A node with these labels, in place of one of that name."""
+        """Add a node with these labels, or replace the node of that name."""
         self.nodes[name] = {"metadata": {"name": name, "uid": f"u-{name}", "labels": labels, **self._next()}}
 
     def put_pod(
@@ -105,7 +105,7 @@ class StateWorld:
         owner: str = UID,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """A pod of that ordinal, in place of one of that name. Each time with another uid."""
+        """Add a pod of that ordinal with a new uid, or replace the pod of that name."""
         version = self._next()
         metadata: Document = {
             "name": f"{NAME}-{ordinal}",
@@ -127,13 +127,13 @@ class StateWorld:
         }
 
     async def get(self, _: Resource, __: str, name: str) -> bytes:
-        """A pod, as an API server answers."""
+        """A pod, as an API server returns it."""
         if name not in self.pods:
             raise NotFoundError(ErrorStatus(code=404, message="not found"))
         return encode(self.pods[name])
 
     def plan(self, *, order: int = 0) -> Plan:
-        """`order`: in which caches have their objects; any number is one of the orders."""
+        """Compute a plan. `order`: a number that selects the order in which caches have their objects."""
         pods, nodes = [self.pods[name] for name in sorted(self.pods)], list(self.nodes.values())
         shuffled = random.Random(order)
         shuffled.shuffle(pods)
@@ -154,7 +154,8 @@ class StateWorld:
         return Plan() if result is None else plan_state(result)
 
     def carry_out(self, plan: Plan, *, writes: int | None = None) -> Self:
-        """The plan, or its first writes (the status is one), as if the manager was ended after them."""
+        """Carry out the plan, or only its first writes (the status is one), as if the manager was ended after
+        them."""
         for number, step in enumerate(plan.steps):
             if writes is not None and number >= writes:
                 return self
@@ -164,7 +165,7 @@ class StateWorld:
         return self
 
     def sync(self, times: int = 3) -> Self:
-        """So many plans."""
+        """Carry out this number of plans."""
         for _ in range(times):
             self.carry_out(self.plan())
         return self

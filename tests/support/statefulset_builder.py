@@ -1,9 +1,9 @@
-"""Builders for snapshots of StatefulSets: say what matters, get the rest.
+"""Builders for snapshots of StatefulSets: a test sets the fields that matter, and the builder sets all others.
 
 statefulset(3, parallel=True, maxUnavailable=2).all_old().not_ready(1).plan()
 
 A set starts with its pods by ordinal, all of the update revision, running, ready for an hour and available.
-Everything goes through the real projections, as JSON.
+The real views decode all objects from JSON.
 """
 
 import copy
@@ -25,10 +25,11 @@ from pykruise.kinds.statefulset.snapshot import (
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
+from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.pods.images.pull_jobs import project_pull_job
 from pykruise.pods.view import keys
 from pykruise.pods.view.decoding import PodProjector
+from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import ClaimView, project_claim
 from pykruise.pods.workload.revisions import (
@@ -140,6 +141,7 @@ class StatefulSetBuilder:
         self.classes: list[Document] = []
         self.jobs: list[Document] | None = None
         self.revisions: list[Document] | None = None
+        self.nodes: list[NodeView] = []
         self.settings = StatefulSetSettings()
         self.now = NOW
         self.old_template = template("nginx:0")
@@ -196,7 +198,8 @@ class StatefulSetBuilder:
         volumes.append({"name": volume, "persistentVolumeClaim": source})
 
     def claim(self, entry: Document, pod: str, *, size: str = "", **metadata: Any) -> Self:
-        """A bound claim of a template for a pod; `size`: what it asks for and has, when not the template's."""
+        """A bound PVC of a template for a pod; `size`: its requested and real size, if it differs from the
+        template."""
         name = f"{entry['metadata']['name']}-{pod}"
         spec = copy.deepcopy(entry["spec"])
         if size:
@@ -223,7 +226,7 @@ class StatefulSetBuilder:
         )
 
     def growing(self, *, expandable: bool | None = True) -> Self:
-        """Claims follow their templates; the class `fast` says whether volumes grow."""
+        """PVCs follow their templates; the class `fast` determines whether volumes can be expanded."""
         self.with_settings(auto_resize_claims=True)
         self.classes = [{"metadata": {"name": "fast", "uid": "uid-fast"}, "allowVolumeExpansion": expandable}]
         return self.with_spec(volumeClaimUpdateStrategy={"type": "OnPodRollingUpdate"})
@@ -375,6 +378,11 @@ class StatefulSetBuilder:
             self.not_ready(ordinal)
         return self
 
+    def on_node(self, node: NodeView, *ordinals: int | str) -> Self:
+        """Pods on this node."""
+        self.nodes.append(node)
+        return self._each(ordinals, lambda pod: pod["spec"].update(nodeName=node.name))
+
     def pending(self, *ordinals: int | str) -> Self:
         def change(pod: Document) -> None:
             del pod["spec"]["nodeName"]
@@ -398,7 +406,8 @@ class StatefulSetBuilder:
         return self
 
     def stored_revisions(self) -> list[Document]:
-        """Given ones; else the update revision, and the old one before it when a pod or the status is of it."""
+        """The given revisions; by default the update revision, and before it the old one if a pod or the status
+        has it."""
         if self.revisions is not None:
             return self.revisions
         update = revision(self.spec["template"], 2)
@@ -428,6 +437,7 @@ class StatefulSetBuilder:
                 POD_VIEWS: self.pod_views(),
                 REVISION_VIEWS: self.revision_views(),
                 CLAIM_VIEWS: self.claim_views(),
+                NODE_VIEWS: self.nodes,
                 STORAGE_CLASS_VIEWS: [project_storage_class(orjson.dumps(class_)) for class_ in self.classes],
                 PULL_JOB_VIEWS: None
                 if jobs is None
@@ -536,7 +546,7 @@ def left(plan: Plan) -> dict[int, str]:
 
 
 def waiting(plan: Plan, builder: StatefulSetBuilder | None = None) -> str:
-    """Reason of the condition Waiting that the plan's status (or the stored one) has; empty: there is none."""
+    """Reason of the condition Waiting in the plan's status (or the stored one); empty if there is none."""
     status = plan.status if plan.status is not None or builder is None else builder.document["status"]
     conditions = (status or {}).get("conditions") or []
     return next((condition["reason"] for condition in conditions if condition["type"] == "Waiting"), "")

@@ -1,4 +1,4 @@
-"""Reviews of StatefulSets: documents that admission accepts, and what is wrong with others.
+"""Reviews of StatefulSets: documents that admission accepts, and the errors of others.
 
 fields(document(parallel=True, replicas=-1)) == ["spec.replicas"]
 """
@@ -21,7 +21,7 @@ VALIDATE = build_validating_review()
 
 
 def document(*, parallel: bool = False, rolling: Document | None = None, **spec: Any) -> Document:
-    """A valid one with its defaults, these fields of rollingUpdate, and these of the spec."""
+    """A valid document with its defaults, these fields of rollingUpdate, and these of the spec."""
     document = copy.deepcopy(statefulset(3, parallel=parallel).document)
     block = {"maxUnavailable": 1, "podUpdatePolicy": "ReCreate", **(rolling or {})}
     document["spec"] |= {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": block}, **spec}
@@ -32,7 +32,7 @@ def document(*, parallel: bool = False, rolling: Document | None = None, **spec:
 def review(
     reviewer: Reviewer, doc: Document | None, *, old: Document | None = None, **fields: Any
 ) -> AdmissionAnswer:
-    """The answer to the write of a document; without one, to the deletion of the old one."""
+    """The response to the write of a document; without a document, to the deletion of the old one."""
     asked = request(ADVANCED_STATEFUL_SETS, doc, old=old, **fields)
 
     async def answer() -> AdmissionAnswer:
@@ -52,5 +52,5 @@ def causes(doc: Document, *, old: Document | None = None, reviewer: Reviewer = V
 
 
 def fields(doc: Document, **more: Any) -> list[str]:
-    """Paths of what is wrong."""
+    """Paths of the errors."""
     return [cause.field for cause in causes(doc, **more)]

@@ -1,4 +1,4 @@
-"""StatefulSets in scenarios: documents, and what a test does and waits for.
+"""StatefulSets in scenarios: documents, the actions of a test, and the states that it waits for.
 
 sets = Sets(stage); await sets.create("web", replicas=3); await sets.settled(replicas=3)
 """
@@ -24,7 +24,7 @@ GATE = {"conditionType": keys.IN_PLACE_READY}
 def statefulset(
     name: str = "web", *, replicas: int = 3, image: str = "nginx:1", parallel: bool = False, **spec: Any
 ) -> Object:
-    """An Advanced StatefulSet with one container; further fields of the spec as keywords."""
+    """An Advanced StatefulSet with one container; keywords are further fields of the spec."""
     return {
         "apiVersion": ADVANCED_STATEFUL_SETS.api_version,
         "kind": ADVANCED_STATEFUL_SETS.kind,
@@ -66,7 +66,7 @@ class Sets:
         self.stage = stage
 
     async def create(self, name: str = "web", **spec: Any) -> Object:
-        """Create one, and return it as stored."""
+        """Create a StatefulSet, and return it as stored."""
         return await self.stage.create(statefulset(name, **spec), resource=ADVANCED_STATEFUL_SETS)
 
     async def get(self, name: str = "web") -> Object:
@@ -74,7 +74,7 @@ class Sets:
         return await self.stage.get(name, resource=ADVANCED_STATEFUL_SETS)
 
     async def status(self, name: str = "web") -> Object:
-        """Its status; empty before the first one."""
+        """Status of the set; empty before the first one."""
         status: Object = (await self.get(name)).get("status") or {}
         return status
 
@@ -113,7 +113,7 @@ class Sets:
         return {ordinal: pod.containers[0].image for ordinal, pod in (await self.pods(name)).items()}
 
     async def label(self, pod: str, labels: dict[str, str | None]) -> None:
-        """Set labels of a pod; None takes one off."""
+        """Set labels of a pod; None removes one."""
         await self.stage.merge(pod, {"metadata": {"labels": labels}}, resource=PODS)
 
     async def settled(
@@ -149,7 +149,7 @@ class Sets:
         return result
 
     async def until(self, claim: Any, *, what: str = "") -> Any:
-        """As `Stage.until`; what it failed with also shows the set's status."""
+        """Like `Stage.until`; a failure also shows the set's status."""
         try:
             return await self.stage.until(claim, what=what)
         except AssertionError as error:
@@ -157,10 +157,10 @@ class Sets:
 
 
 class Order:
-    """Watches pods of one set: which were ever there, how many at once, and how many were down.
+    """Watches pods of one set: their names, and the maximum of existing and of unavailable pods.
 
-    `most_down`: wanted pods that were not serving at once, since `from_now()`. `broken`: pods that were made
-    while one with a lower number was missing or not serving (meant for OrderedReady).
+    `most_down`: the maximum of wanted pods that did not serve, since `from_now()`. `broken`: pods that were created
+    while a pod with a lower ordinal was missing or did not serve (for OrderedReady).
     """
 
     def __init__(self, stage: Stage, app: str) -> None:
@@ -180,11 +180,11 @@ class Order:
         self.ordinals: set[int] = set()
         self.broken: list[str] = []
         self.restarted: list[int] = []
-        """Ordinals in the order in which pods became ready at another image or anew."""
+        """Ordinals in the order in which pods became ready with another image or as new pods."""
         self.most_down = 0
 
     def from_now(self, *wanted: int) -> None:
-        """Forget what was seen; `most_down` counts these ordinals."""
+        """Reset the records; `most_down` counts these ordinals."""
         self._wanted = frozenset(wanted)
         self.most_down = 0
         self.restarted = []

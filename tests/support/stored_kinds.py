@@ -1,7 +1,7 @@
-"""A sandbox's storage with pykruise's CRDs in it, as after an installation.
+"""A sandbox's storage with pykruise's CRDs, as after an installation.
 
-Creating two dozen large CRDs costs as much as a small scenario does, and gives the same each time; so it is done
-once in a process, and what was stored then is what every cluster begins with.
+Creating two dozen large CRDs costs as much as a small scenario, and the result is always the same. So a process does
+it once, and every cluster begins with the stored result.
 """
 
 import random
@@ -22,9 +22,9 @@ _kept: dict[tuple[Instant, str], tuple[list[tuple[str, Stored]], int]] = {}
 
 
 async def storage_with_kinds(start: Instant, *, only: str = "") -> MemoryStorage:
-    """A new storage with the CRDs, created at `start`, and with nothing else in it.
+    """A new storage that contains only the CRDs, created at `start`.
 
-    `only`: the one version that they serve and store, as those of a released OpenKruise (`v1alpha1`).
+    `only`: the only version that they serve and store, like those of a released OpenKruise (`v1alpha1`).
     """
     if (start, only) not in _kept:
         _kept[start, only] = await _created(start, only)

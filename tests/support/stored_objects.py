@@ -1,4 +1,4 @@
-"""What commands read of a cluster, from a few documents: as much of a client as they use."""
+"""A client that serves a few documents, with the methods that commands use."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,7 +16,7 @@ class _Listed(NamedTuple):
 
 
 class StoredObjects:
-    """Objects by plural; whatever else is asked for is not there."""
+    """Objects by plural; all other objects do not exist."""
 
     def __init__(self, objects: Mapping[str, Sequence[dict[str, Any]]]) -> None:
         self._objects = {
@@ -32,7 +32,7 @@ class StoredObjects:
         return result[0]
 
     async def get_path(self, path: str) -> bytes:
-        """Nothing is served that it was not made for."""
+        """Serves only the given objects."""
         raise _refusal("NotFoundError", 404)
 
     async def list(self, resource: Any, namespace: str = "", **_: Any) -> _Listed:
@@ -40,7 +40,7 @@ class StoredObjects:
         return _Listed([msgspec.Raw(data) for data in self._objects.get(resource.plural, [])])
 
     async def read_list(self, resource: Any, namespace: str, on_page: Any, on_restart: Any, **_: Any) -> str:
-        """The same, as one page."""
+        """The same objects as one page."""
         await on_page([msgspec.Raw(data) for data in self._objects.get(resource.plural, [])])
         return "9"
 

@@ -1,4 +1,4 @@
-"""Every state in which objects of one kind were ever stored, as a watch of its own sees them.
+"""Every stored state of the objects of one kind, from a watch.
 
 stored_states(stage, resource) ──▶ StoredStates.of(name): documents, oldest first
 """
@@ -17,13 +17,13 @@ __all__ = ["StoredStates", "stored_states"]
 
 
 class StoredStates:
-    """What was stored since the watch began."""
+    """Stored states since the watch began."""
 
     def __init__(self) -> None:
         self._seen: list[Object] = []
 
     def note(self, change: Change[Any]) -> None:
-        """One more state of an object."""
+        """Add a state of an object."""
         if change.new is not None:
             self._seen.append(change.new.document)
 
@@ -37,7 +37,7 @@ class StoredStates:
 
 
 class _Whole:
-    """A document, as a cache wants it."""
+    """A view that is the whole document."""
 
     def __init__(self, raw: Any) -> None:
         self.document: Object = decode(raw)

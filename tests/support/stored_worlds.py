@@ -1,9 +1,9 @@
-"""A cluster in which one kind's example lives, to plan documents of it that were never applied.
+"""A cluster with one kind's example, to plan documents of it that were never applied.
 
 example files of the kind ──▶ stored_world() ──▶ World: the example as it is stored ──▶ plan_of(document) ──▶ Plan
 
-Two worlds of a kind matter: a fresh one, where all other kinds' controllers have run and its own has not, so that
-everything is still to be made; and a settled one, where the next plan changes what is there.
+Two worlds of a kind matter: a fresh one, where the controllers of all other kinds have run and its own has not, so that
+its objects do not exist yet; and a settled one, where the next plan changes existing objects.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ __all__ = ["World", "examples_of", "stored_world"]
 
 SETTLE_S: Final = 60.0
 REQUEST: Final = "../tests/support/data/containerrecreaterequest.yaml"
-"""A request beside its workload; examples/requests/ has one for a pod that runs."""
+"""A request and its workload; examples/requests/ has a request for a running pod."""
 FILES: Final = {
     "containerrecreaterequest": REQUEST,
     "nodeimage": "imagepulljob.yaml",
@@ -41,7 +41,7 @@ IMAGES: Final = ("nginx:1.27", "nginx:1.25", "busybox:1.36", "fluent-bit:3.1", "
 
 
 class World:
-    """A cluster that stands still but for its clock, and the kind's example in it."""
+    """A cluster that does not change except for its clock, and the kind's example."""
 
     def __init__(self, place: BusyPlace, kind: Kind, document: Document) -> None:
         self._place = place
@@ -50,12 +50,12 @@ class World:
         """As it is stored."""
 
     async def plan_of(self, document: Document) -> Plan | None:
-        """What its manager would do if this were stored; None: there is nothing to decide."""
+        """The plan of its manager if this document were stored; None: there is no decision."""
         sight = await self.sight_of(document)
         return None if sight.snapshot is None else sight.plan()
 
     async def sight_of(self, document: Document) -> Sight:
-        """All that its plan would be made of."""
+        """All input of its plan."""
         return await look_at(
             self._place.client,
             self.kind,
@@ -86,13 +86,13 @@ async def stored_world(kind: Kind, *, is_settled: bool) -> AsyncIterator[World]:
 
 
 async def _stored(place: BusyPlace, kind: Kind, own: Sequence[str]) -> Document:
-    """The example, or the first object that a controller has made for it."""
+    """The example, or the first object that a controller has created for it."""
     name = own[0] if own else (await place.names(kind.resource))[0]
     return await place.get(kind.resource, name)
 
 
 def examples_of(kind: Kind) -> Sequence[Document]:
-    """The documents of the first example with one of the kind: what it is about comes first."""
+    """The documents of the first example with the kind; objects that it depends on are the first."""
     names = [
         FILES.get(kind.name, f"{kind.name}.yaml"),
         *sorted(str(path.relative_to(ROOT / "examples")) for path in (ROOT / "examples").rglob("*.yaml")),

@@ -1,9 +1,9 @@
-"""Stuck rollouts: what `explain` has to say of them, and what refuses the manager's writes in them.
+"""Stuck rollouts: the causes that `explain` must name, and objects that make an API server reject the manager's writes.
 
 case.stage_it(stage) ──▶ named(): explain, until it names the cause ──▶ its text
 
-On the real cluster no test waits for hours, so there the cause is asked for until it is named, and once more a moment
-later; in virtual time a minute and a half has passed before.
+On a real cluster no test waits for hours, so there `explain` runs until it names the cause, and once more shortly
+after. In virtual time a minute and a half passes first.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ import msgspec
 
 from pykruise.admission.configurations import VALIDATING
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
@@ -52,9 +53,9 @@ class Stuck(NamedTuple):
     says: str
     verdict: str = "waiting"
     ways: int = 1
-    """How many things its remedies say can be done."""
+    """Number of alternatives in its remedies."""
     useless: tuple[int, ...] = ()
-    """Which of them do no harm, and do not help here."""
+    """Alternatives that do no harm, and do not help here."""
 
 
 async def named(
@@ -79,9 +80,8 @@ async def explain_until(
     within_s: float,
     lasts: bool = True,
 ) -> Explanation:
-    """Return the first explanation of an object that is wanted; with `lasts`, it is wanted for a second. Fails with the
-    text of the last one.
-    """
+    """Return the first explanation of an object that `is_wanted` accepts; with `lasts`, it must accept it
+    for a second. Fails with the text of the last one."""
     latest: Explanation | None = None
 
     async def is_reached() -> bool:
@@ -103,12 +103,12 @@ async def explain_until(
 
 
 _NOT_KNOWN_TO_IT: Final = frozenset({Code.NO_MANAGER, Code.NODE_LOST})
-"""That no manager runs says no manager; and only a DaemonSet looks at nodes."""
+"""No manager can report that no manager runs; and only a DaemonSet reads nodes."""
 _WORDS_OF: Final[Mapping[str, set[str]]] = {
     Code.REFUSED: {Code.REFUSED, Code.INVALID_SPEC, Code.SELECTOR_CHANGED, Code.SELECTING_ALL},
     Code.BROKEN_UPDATE: {Code.BROKEN_UPDATE, Code.BROKEN_UPDATE_STATE},
 }
-"""Codes that say the same: `explain` of all of a kind, the condition of the one."""
+"""A code of `explain`, and all codes of the condition that have the same meaning."""
 
 
 async def _condition_says_the_same(stage: Stage, kind: Kind, key: Key, explanation: Explanation) -> None:
@@ -149,7 +149,7 @@ async def used_up_quota(stage: Stage, *, pods: int) -> None:
 
 
 class Refusal:
-    """What stands between a manager and new pods of one namespace, and is taken away at the end."""
+    """Makes an API server reject a manager's new pods in one namespace, and is removed at the end."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -157,7 +157,7 @@ class Refusal:
         self._made: list[tuple[Resource, str]] = []
 
     async def by_dead_webhook(self) -> None:
-        """A webhook that must be asked, and that does not answer."""
+        """A required webhook that does not respond."""
         hook = {
             "name": "pods.example.com",
             "clientConfig": {"url": "https://127.0.0.1:1/"},
@@ -199,7 +199,7 @@ class Refusal:
         return _As(self._stage.client.transport, self._name)
 
     async def end(self) -> None:
-        """Nothing is refused any more."""
+        """Remove all rejections."""
         for resource, name in reversed(self._made):
             with suppress(NotFoundError):
                 await self._stage.client.delete(resource, "", name)
@@ -239,7 +239,7 @@ _NEW_PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
 
 
 class _As(WrappedTransport):
-    """Requests in another user's name, as `kubectl --as` sends them. The stage closes what is below."""
+    """Requests in the name of another user, as with `kubectl --as`. The stage closes the inner transport."""
 
     def __init__(self, inner: Transport, user: str) -> None:
         super().__init__(inner)
@@ -255,4 +255,4 @@ class _As(WrappedTransport):
         return msgspec.structs.replace(request, headers={**request.headers, **self._user})
 
     async def close(self) -> None:
-        """Nothing of its own."""
+        """Close nothing."""

@@ -1,9 +1,9 @@
-"""A UnitedDeployment with its workloads and pods on paper: plans are made of them and carried out.
+"""A simulated UnitedDeployment with its workloads and pods: plans are computed and carried out.
 
 world = UnitedWorld("a", "b", replicas=4); world.settle(); world.close("a"); world.pass_time(31).sync()
 
-Everything goes through the real projections, as JSON. `act()` is what the workloads' own controllers, scheduler and
-kubelets would do: pods come and go, are updated beyond the partition, and are ready unless their subset is closed.
+The real views decode all objects from JSON. `act()` does the work of the workloads' controllers, scheduler and
+kubelets: pods are created, deleted, updated as the partition allows, and ready unless their subset is closed.
 """
 
 import copy
@@ -59,7 +59,7 @@ def subset(name: str, **fields: Any) -> Document:
 
 
 class UnitedWorld:
-    """Subsets by name or as documents; a UnitedDeployment; what became of it."""
+    """Subsets by name or as documents; a UnitedDeployment and its results."""
 
     def __init__(self, *subsets: str | Document, template: str = CLONE_SET, **spec: Any) -> None:
         given = [subset(item) if isinstance(item, str) else item for item in subsets]
@@ -128,20 +128,20 @@ class UnitedWorld:
         return self.document.get("status") or {}
 
     def entry(self, name: str) -> Document:
-        """Of a subset in the status; empty: there is none."""
+        """A subset in the status; empty if there is none."""
         return next(
             (status for status in self.status.get("subsetStatuses") or () if status["name"] == name), {}
         )
 
     def condition(self, kind: str, subset: str = "") -> Document:
-        """Of the status, or of a subset's entry; empty: there is none."""
+        """A condition of the status, or of a subset; empty if there is none."""
         holder = self.entry(subset) if subset else self.status
         return next(
             (condition for condition in holder.get("conditions") or () if condition["type"] == kind), {}
         )
 
     def of(self, subset: str, template: str = "") -> Document:
-        """The workload of a subset. Raises KeyError when there is none, or more than one."""
+        """The workload of a subset. Raises KeyError if there is none, or more than one."""
         result = [
             workload
             for (kind, _), workload in self.workloads.items()
@@ -178,7 +178,7 @@ class UnitedWorld:
         return self
 
     def settle(self, times: int = 12) -> Self:
-        """Plans, and what the workloads do, until nothing changes any more."""
+        """Carry out plans, and let the workloads act, until nothing changes."""
         for _ in range(times):
             before = orjson.dumps([self.document, list(self.workloads.values()), list(self.pods.values())])
             self.sync().act()
@@ -199,7 +199,7 @@ class UnitedWorld:
             self.document["status"] = {k: v for k, v in plan.status.items() if v is not None}
 
     def write(self, action: Action) -> None:
-        """One write, as an API server stores it."""
+        """Store one write as an API server does."""
         self.written.append(action)
         if isinstance(action, Create):
             self._create(action)
@@ -360,7 +360,7 @@ class UnitedWorld:
         return self
 
     def evict(self, *subsets: str) -> Self:
-        """Their pods lose their nodes, and come again."""
+        """Remove the pods from their nodes; they are recreated."""
         for name in [pod["metadata"]["name"] for subset in subsets for pod in self.pods_of(subset)]:
             del self.pods[name]
         return self.act()
@@ -392,7 +392,7 @@ class UnitedWorld:
 
 
 def wanted_in(actions: Iterable[Action]) -> list[str]:
-    """What was written to workloads, in short."""
+    """The writes to workloads, in short."""
     return [
         f"{type(action).__name__.lower()} {action.resource.kind}"
         for action in actions
@@ -412,7 +412,7 @@ def _is_ready(pod: Document) -> bool:
 
 
 def _replica_set(deployment: Document) -> Document:
-    """The one of a Deployment: the paper's Deployments have one."""
+    """The ReplicaSet of a Deployment: the simulated Deployments have one."""
     metadata = deployment["metadata"]
     owner = build_owner_reference(
         api_version="apps/v1", kind="Deployment", name=metadata["name"], uid=metadata["uid"]
@@ -434,12 +434,12 @@ RESERVE = {"type": "Adaptive", "adaptive": {"reserveUnschedulablePods": True, "u
 
 
 def adaptive(*names: Any, strategy: Any = ADAPTIVE, **spec: Any) -> UnitedWorld:
-    """One whose subsets are passed over while they have no nodes."""
+    """A UnitedDeployment that passes over subsets while they have no nodes."""
     world = UnitedWorld(*names, **spec)
     world.spec["topology"]["scheduleStrategy"] = strategy
     return world
 
 
 def reserve(*names: Any, **spec: Any) -> UnitedWorld:
-    """One that keeps pods without a node in reserve."""
+    """A UnitedDeployment that keeps pods without a node in reserve."""
     return adaptive(*names, strategy=RESERVE, **spec)

@@ -1,4 +1,4 @@
-"""A UnitedDeployment over two zones, with any of its templates: what scenarios of it share.
+"""A UnitedDeployment over two zones, with any of its templates, for scenarios.
 
 united = United(stage, pool, template="cloneSetTemplate"); await united.label_nodes(); await united.create(replicas=4)
 """
@@ -67,7 +67,7 @@ class United:
         }
 
     async def label_nodes(self) -> None:
-        """Say which node is of which zone."""
+        """Set the zones of nodes."""
         for node, zone in self.zones.items():
             await self.pool.label(node, {self.label: zone})
 
@@ -96,7 +96,7 @@ class United:
         return await self.stage.get(NAME, resource=UNITED_DEPLOYMENTS)
 
     async def status(self) -> Object:
-        """Its status; empty before the first one."""
+        """Status of the UnitedDeployment; empty before the first one."""
         status: Object = (await self.get()).get("status") or {}
         return status
 
@@ -151,7 +151,7 @@ class United:
         )
 
     def condition(self, value: Object, kind: str, subset: str = "") -> Object:
-        """A condition of a status, or of the entry of a subset; empty: there is none."""
+        """A condition of a status, or of a subset in it; empty if there is none."""
         holder: Object = value
         if subset:
             entries = value.get("subsetStatuses") or []
@@ -161,7 +161,8 @@ class United:
         )
 
     async def settled(self, *, within_s: float | None = None, **sizes: int) -> Object:
-        """Wait until the subsets have these sizes, all pods are ready and at the target, and the status says so."""
+        """Wait until the subsets have these sizes, all pods are ready and at the target, and the status is
+        correct."""
         total = sum(sizes.values())
 
         async def is_settled() -> Object | None:

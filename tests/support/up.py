@@ -1,4 +1,4 @@
-"""kubectl against a cluster whose parts run in processes of their own.
+"""kubectl with a cluster whose parts run in their own processes.
 
 running_up():  `pykruise up`, all in one                                        ──▶ Up: kubectl, greeting
 running_real(): a real control plane, `pykruise kubelets` and `pykruise manager` ──▶ Kubectl
@@ -25,7 +25,7 @@ ALONE = (
     "--health-probe-addr=0",
     "--pprof-addr=0",
 )
-"""Flags of a manager that is the only one, without health probes and without webhooks."""
+"""Flags of a single manager without health probes and webhooks."""
 
 PYKRUISE = (sys.executable, "-m", "pykruise.cli")
 
@@ -42,7 +42,7 @@ def pykruise(*arguments: str, timeout_s: float = 60.0) -> "subprocess.CompletedP
 
 
 def pauses() -> Iterator[float]:
-    """How long to wait before a program is asked again, in seconds: each kubectl costs 60 ms of CPU."""
+    """Seconds to wait before each retry of a program: each kubectl costs 60 ms of CPU."""
     pause_s = 0.1
     while True:
         yield pause_s
@@ -84,13 +84,13 @@ class Kubectl:
         return lambda: process.communicate(timeout=60)[0]
 
     def says(self, *arguments: str, stdin: str | None = None) -> str:
-        """What kubectl prints; it must succeed."""
+        """The output of kubectl, which must succeed."""
         done = self.kubectl(*arguments, stdin=stdin)
         assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
         return done.stdout
 
     def refuses(self, *arguments: str, stdin: str | None = None) -> str:
-        """What kubectl prints as an error; it must fail."""
+        """The error output of kubectl, which must fail."""
         done = self.kubectl(*arguments, stdin=stdin)
         assert done.returncode != 0, f"kubectl {' '.join(arguments)}: {done.stdout}"
         return done.stderr
@@ -121,7 +121,7 @@ class Kubectl:
 
 
 class Up(Kubectl):
-    """One `pykruise up` that is ready."""
+    """A ready `pykruise up`."""
 
     def __init__(self, process: "subprocess.Popen[str]", kubeconfig: Path, greeting: str) -> None:
         super().__init__(kubeconfig)
@@ -180,9 +180,9 @@ def running_real(plane: ControlPlane, *, nodes: int) -> Iterator[Kubectl]:
 def running(
     *arguments: str, says: str, env: Mapping[str, str] | None = None
 ) -> Iterator["subprocess.Popen[str]"]:
-    """A command that runs until SIGTERM and then ends well; ready once its error output says so.
+    """Run a command until SIGTERM, after which it must succeed; it is ready when its error output contains this text.
 
-    `env`: further variables of its environment.
+    `env`: further environment variables.
     """
     process = subprocess.Popen(
         [*PYKRUISE, *arguments], stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}

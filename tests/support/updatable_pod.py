@@ -1,9 +1,9 @@
-"""A pod on paper for updates in place: a document that takes patches and lets the kubelet have its turn.
+"""A simulated pod for in-place updates: a document that accepts patches, and on which the kubelet acts.
 
 pod = PaperPod(pod_document("c1", "c2")); pod.write(*start(pod.view(), ...)); pod.restarts("c1")
 
-Patches go through the real strategic merge, and each subresource takes only what the API server would let
-through.
+The real strategic merge applies patches, and each subresource accepts only the fields that an API server
+accepts.
 """
 
 import copy
@@ -37,7 +37,7 @@ POD = find_definition(PODS) or ""
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine wants to see of a pod."""
+    """The facts about a pod that the engine needs."""
 
     resource_version: int
     labels: Mapping[str, str]
@@ -195,7 +195,7 @@ class PaperPod:
     def restarts(
         self, name: str, *, image: str = "", image_id: str = "", ready: bool = True, as_named: bool = False
     ) -> None:
-        """The kubelet replaces a container; it runs what the spec says unless `image` is given."""
+        """Let the kubelet replace a container; it runs the image of the spec unless `image` is given."""
         wanted = self.spec_of(name)["image"]
         status = self.status_of(name)
         number = int(status["containerID"].rpartition("-")[2]) + 1

@@ -1,4 +1,4 @@
-"""Which keys an event enqueues, by a kind's own declarations, beside objects on paper.
+"""Keys that an event enqueues according to a kind's declarations, with simulated objects.
 
 Woken(KIND, {CLONE_SET_VIEWS: [view]}, settings=Settings()).by(POD_VIEWS, None, pod) == ["web"]
 """
@@ -18,7 +18,7 @@ from support.snapshots import OnPaper, control_of, listed
 
 
 class Woken:
-    """A kind's wakes, and what they can look up: these objects. `is_making`: whether a creation is under way."""
+    """A kind's wakes, and the objects that they can look up. `is_making`: whether a creation is in progress."""
 
     def __init__(
         self,
@@ -40,11 +40,11 @@ class Woken:
         )
 
     def keys(self, on: Views[Any], old: Any, new: Any) -> list[Key | Later]:
-        """What a change of an object from `old` to `new` enqueues, in order; None: it is not there."""
+        """Keys that a change of an object from `old` to `new` enqueues, in order; None: it does not exist."""
         item = new or old
         change = Change(Key(item.namespace, item.name), old, new)
         return [key for wake in self._wakes if wake.on is on for key in wake.keys(change, self.around)]
 
     def by(self, on: Views[Any], old: Any, new: Any) -> list[str]:
-        """Names of the objects that are enqueued at once, each once."""
+        """Names of the objects that are enqueued immediately, each once."""
         return sorted({key.name for key in self.keys(on, old, new) if isinstance(key, Key)})

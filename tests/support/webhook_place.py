@@ -1,5 +1,5 @@
 """A cluster without controllers, whose webhooks are several replicas behind one address: a real API server, or the
-sandbox's, asked over HTTPS like a real one.
+sandbox's, over HTTPS like a real one.
 
 API server ──HTTPS──▶ Balancer ──▶ Webhooks, Webhooks, …
 """
@@ -46,7 +46,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @asynccontextmanager
     async def replicas(self, count: int = 2) -> AsyncIterator[list[Webhooks]]:
-        """So many, ready and asked."""
+        """This number of ready replicas that API servers call."""
         options: dict[str, Any] = {"port": self.port, "settle_s": 0.1, "count": count}
         async with replicas(self.manager(), self.folder, self.balancer, **options) as webhookses:
             await until_asked(self.user, namespace=self.namespace)
@@ -55,7 +55,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def webhook_place(plane: ControlPlane | None, folder: Path) -> AsyncIterator[Place]:
-    """On this control plane; None: on the sandbox's API server."""
+    """A cluster on this control plane; None: on the sandbox's API server."""
     async with AsyncExitStack() as stack:
         user_transport, manager_transport = await _transports(plane, stack)
         # Nothing is repeated by the client itself: what is refused is counted.
@@ -81,7 +81,8 @@ async def webhook_place(plane: ControlPlane | None, folder: Path) -> AsyncIterat
 
 
 async def _transports(plane: ControlPlane | None, stack: AsyncExitStack) -> tuple[Transport, Transport]:
-    """Of the user, and of the manager, which has no more rights than it needs on the real one."""
+    """Transports of the user, and of the manager, which has only the permissions that it needs on the real
+    control plane."""
     user: Transport
     manager: Transport
     if plane is None:

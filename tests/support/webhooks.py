@@ -1,4 +1,4 @@
-"""Webhooks of managers under test: installed, started, published at an address of their own."""
+"""Webhooks of managers under test: installed, started, and registered with their own address."""
 
 import asyncio
 import random
@@ -103,7 +103,7 @@ async def running_webhooks(
     wait: bool = True,
     **options: Any,
 ) -> AsyncIterator[Webhooks]:
-    """One replica's webhooks at work; with `wait`, from when they are ready."""
+    """Run one replica's webhooks; with `wait`, return when they are ready."""
     webhooks = Webhooks(client, settings=settings, bind=LOOPBACK, clock=clock, rng=rng, **options)
     running = asyncio.create_task(webhooks.run())
     try:
@@ -118,7 +118,7 @@ async def running_webhooks(
 async def wait_ready(
     replicas: Sequence[Webhooks], *running: asyncio.Task[None], within_s: float = 100.0
 ) -> None:
-    """Until no replica has a problem; fails at once when one ends."""
+    """Wait until no replica has a problem; fails immediately when one ends."""
     async with asyncio.timeout(within_s):
         while any(replica.list_problems() for replica in replicas):
             for task in running:

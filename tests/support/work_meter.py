@@ -1,13 +1,13 @@
-"""How much work a call does: counted, not timed, and by the line of the code that does it.
+"""The amount of work of a call: counted instead of timed, per line of code.
 
 modules of pykruise ──▶ imported again, instrumented ──▶ a call ──▶ {"kube/values/selectors.py:71 call": 1284, …}
 
-Counted are calls, turns of loops, and what the interpreter's own functions do in one go, by the size of what they are
-given: `names.count(name)`, `name in names`, `text + more`, `[*one, *other]`, `sorted(...)`, `json.dumps(...)`. A
-profile of calls does not see those. As each line has a count of its own, one whose work grows with the square of its
-input is seen at inputs of a few dozen items, whatever other lines cost.
+It counts calls, iterations of loops, and the work of the interpreter's own functions by the size of their
+arguments: `names.count(name)`, `name in names`, `text + more`, `[*one, *other]`, `sorted(...)`, `json.dumps(...)`. A
+profile of calls does not contain these. Each line has its own count. So a line whose work grows with the square of the
+input is detected with inputs of a few dozen items, independent of the cost of other lines.
 
-Instrumented modules are modules of their own: those that tests have imported stay as they are.
+Instrumented modules are separate modules: those that tests have imported do not change.
 """
 
 import ast
@@ -105,7 +105,7 @@ class WorkMeter:
             sys.modules.update(others)
 
     def measured(self, call: Callable[[], Any]) -> dict[str, int]:
-        """The work of a call, by line. What calls before it left in caches of bounded size is forgotten."""
+        """The work of a call, by line. Caches of bounded size are emptied before."""
         for cache in self._caches:
             cache.cache_clear()
         self.work[:] = [0] * len(self.work)
@@ -185,7 +185,7 @@ class WorkMeter:
 
 
 def _weight(called: Any, given: tuple[Any, ...], result: Any) -> int:
-    """What a call of something that is not written in Python costs."""
+    """Cost of a call of a function that is not written in Python."""
     if isinstance(called, type):
         return _size(result) + sum(map(_size, given)) if called in _BUILDING else _numeral(called, given)
     if isinstance(called, _lru_cache_wrapper):
@@ -236,7 +236,7 @@ def _is_ours(name: str) -> bool:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds our modules where they are, and has them loaded instrumented."""
+    """Finds pykruise's modules, and has them loaded with instrumentation."""
 
     def __init__(self, meter: WorkMeter) -> None:
         self._meter = meter
@@ -268,8 +268,8 @@ class _Loader(SourceFileLoader):
 
 
 def _is_constant(called: ast.expr) -> bool:
-    """Whether a call needs no count of its own: its cost is a constant, and what it stands in is counted. Functions of
-    ours that have such a name count where they begin."""
+    """Whether a call needs no count: its cost is constant, and its caller is counted. pykruise's functions of
+    such a name are counted at their start."""
     match called:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name in _CONSTANT
@@ -277,7 +277,7 @@ def _is_constant(called: ast.expr) -> bool:
 
 
 class _Instrument(ast.NodeTransformer):
-    """Puts a count wherever something is done."""
+    """Adds a count to each operation."""
 
     def __init__(self, module: str, meter: WorkMeter) -> None:
         self._module = module.removeprefix(f"{ROOT}.")

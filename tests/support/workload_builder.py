@@ -1,7 +1,7 @@
-"""What builders of snapshots have in common: the document of a workload, and its pods as documents.
+"""The common part of builders of snapshots: the document of a workload, and its pods as documents.
 
-A kind's builder (`cloneset_builder`, `daemonset_builder`) inherits this; it says how a pod of it looks and what a
-snapshot takes. Pods have short names; every method changes the builder and returns it.
+A kind's builder (`cloneset_builder`, `daemonset_builder`) inherits this class; it defines its pods and the input of a
+snapshot. Pods have short names; every method changes the builder and returns it.
 """
 
 from typing import Any, Self
@@ -83,7 +83,7 @@ class WorkloadBuilder:
         return self
 
     def set_condition(self, short: str, kind: str, status: str | None, **fields: Any) -> Self:
-        """`status=None` takes the condition off."""
+        """Set a condition; `status=None` removes it."""
         conditions = self.pods[short]["status"]["conditions"]
         conditions[:] = [condition for condition in conditions if condition["type"] != kind]
         if status is not None:

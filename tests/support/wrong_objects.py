@@ -1,6 +1,6 @@
-"""All webhooks around one stored object, and the views that caches make of objects, for documents that may be wrong.
+"""All webhooks with one stored object, and the views of caches, for documents that may be invalid.
 
-Whole + document ──▶ Cluster ──▶ rules_around() ──▶ every review, which reads that object
+Whole + document ──▶ Cluster ──▶ rules_around() ──▶ every admission review, which reads that object
 document ──▶ view_of() ──▶ the view, with its indexes
 """
 
@@ -32,7 +32,7 @@ SETTINGS: Final = AdmissionSettings(
 
 
 class Cluster:
-    """What webhooks read, where one object is stored. Whatever else is asked for is not there."""
+    """The reads of webhooks if only one object is stored."""
 
     def __init__(self, whole: Whole | None = None, document: Document | None = None) -> None:
         self._kind = whole.resource.kind if whole is not None else ""
@@ -112,7 +112,7 @@ def views() -> Mapping[str, Any]:
 
 
 def view_of(kind: str, document: Document) -> Any:
-    """As caches keep it, and as it is looked up."""
+    """The view, as caches keep it and look it up."""
     result = views()[kind]
     view = result.project(orjson.dumps(document))
     for entries in result.indexes.values():

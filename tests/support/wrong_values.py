@@ -1,7 +1,7 @@
 """Documents with one wrong value somewhere, of every kind in every version, and of pods.
 
 CRDs, types of Kubernetes ──▶ objects() ──▶ a full document ──▶ spoilt() ──▶ the document with another value at a path
-                                                                             └── some of all, the same each time
+                                                                             └── a fixed selection of all
 """
 
 import zlib
@@ -24,7 +24,7 @@ VALUES: Final[Sequence[Any]] = (
     *([], [None], {}, {"x": None}),
 )
 LABELS: Final = {"key-0": "a-0"}
-"""What the selectors of the documents select."""
+"""Labels that the selectors of the documents select."""
 
 
 class Whole(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Whole(msgspec.Struct, frozen=True):
         return f"{self.resource.plural}.{self.resource.version}"
 
     def is_open(self, path: Path) -> bool:
-        """Whether the schema says nothing of the value at this path."""
+        """Whether the schema does not restrict the value at this path."""
         schema = self.schema
         for depth, step in enumerate(path):
             if path[0] == "metadata":  # which API servers see to themselves
@@ -121,7 +121,7 @@ def paths(value: Any, above: Path = ()) -> Iterator[Path]:
 
 
 def spoilt(whole: Whole, *, most: int) -> Iterator[tuple[Path, Document]]:
-    """A place and the document with a wrong value there; where there are more than `most`, some, chosen by hash."""
+    """A place and the document with a wrong value there; if there are more than `most`, a hash selects some."""
     places = list(paths(whole.document))
     # Long documents take longer, too.
     share = 1 + len(places) * len(VALUES) * (1 + len(places) // 1000) // most
@@ -133,7 +133,7 @@ def spoilt(whole: Whole, *, most: int) -> Iterator[tuple[Path, Document]]:
 
 
 def relabelled(document: Document) -> Document | None:
-    """The object with another label; None: it can have none."""
+    """The object with another label; None: it cannot have labels."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         return None

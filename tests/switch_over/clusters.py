@@ -1,9 +1,9 @@
-"""A control plane on which one of two managers works: OpenKruise's or pykruise's, and what is there before and after.
+"""A control plane with OpenKruise's or pykruise's manager, and its objects before and after a switch.
 
 Switching(plane, version) ──use("openkruise")──▶ that manager leads
                           ──use("pykruise")────▶
                           ──seen()─────────────▶ Seen: pods, objects, claims, revisions, by name
-differences(before, after) ──▶ lines, empty where nothing was touched
+differences(before, after) ──▶ lines, empty if nothing changed
 """
 
 import asyncio
@@ -43,14 +43,14 @@ SETTLES_S: Final = 150.0
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What must survive a switch, by `kind namespace/name`."""
+    """Objects that a switch must keep, by `kind namespace/name`."""
 
     pods: Mapping[str, Document]
     objects: Mapping[str, Document]
 
 
 class Switching:
-    """One cluster, its simulated nodes, and the manager that works on it."""
+    """One cluster, its simulated nodes, and its manager."""
 
     def __init__(self, plane: ControlPlane, version: str, folder: Path) -> None:
         self.plane = plane

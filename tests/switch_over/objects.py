@@ -1,7 +1,7 @@
 """Objects of every kind, as users of OpenKruise have them: every example, every template of a UnitedDeployment.
 
-A release serves the kinds in the versions that its definitions name; what an example says in v1beta1 is said in
-v1alpha1 where the release serves that alone.
+A release serves the kinds in the versions of its CRDs. An example in v1beta1 is converted to v1alpha1 if the release
+serves only that version.
 """
 
 from collections.abc import Iterator, Mapping

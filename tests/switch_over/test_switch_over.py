@@ -1,4 +1,4 @@
-"""From a real OpenKruise manager to pykruise and back, on a real control plane with simulated nodes: no pod is touched.
+"""From a real OpenKruise manager to pykruise and back, on a real control plane with simulated nodes: no pod changes.
 
 Run by `make test-switch-over`; continuous integration plays the first test of each release.
 """

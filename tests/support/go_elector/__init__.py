@@ -1,6 +1,6 @@
-"""A candidate in a leader election that is written in Go, with client-go: what pykruise's elector has to get on with.
+"""A candidate of a leader election that is written in Go, with client-go: pykruise's elector must work with it.
 
-main.go ──`go build`, once a run──▶ GoCandidate: what client-go says, line by line
+main.go ──`go build`, once per run──▶ GoCandidate: the output of client-go, line by line
 """
 
 import asyncio
@@ -27,7 +27,7 @@ def build(folder: Path) -> Path:
 
 
 class GoCandidate:
-    """The running program, and what it has said: `says` is "sees", "leads" or "leads no more"."""
+    """The running program and its output: `says` is "sees", "leads" or "leads no more"."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process

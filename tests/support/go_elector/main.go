@@ -1,7 +1,7 @@
-// A candidate in a leader election as Go programs hold it, to stand against pykruise's.
+// A candidate of a leader election with client-go, which competes with pykruise's elector.
 //
-// It says on standard output, one JSON object a line, what client-go tells it: who leads, when it leads itself,
-// and the record of the Lease as client-go reads it. SIGTERM gives the Lease back.
+// It prints the notifications of client-go, one JSON object per line: the leader, its own leadership, and the record
+// of the Lease as client-go reads it. SIGTERM releases the Lease.
 package main
 
 import (

@@ -1,6 +1,6 @@
-"""The Lua of Argo CD (gopher-lua) as a program, beside the one that most tests run (support/lua.py).
+"""The Lua of Argo CD (gopher-lua) as a program. Most tests use another one (support/lua.py).
 
-scripts with their globals ──▶ results_of() ──main.go──▶ what each returns
+scripts with their globals ──▶ results_of() ──main.go──▶ the result of each
 """
 
 import json
@@ -22,7 +22,7 @@ def build(folder: Path) -> Path:
 
 
 def results_of(program: Path, scripts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Any]:
-    """What each script returns. Raises AssertionError for one that fails."""
+    """The result of each script. Raises AssertionError if one fails."""
     question = [{"script": script, "values": values} for script, values in scripts]
     done = subprocess.run([program], input=json.dumps(question), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
 // Program gopherlua runs scripts in the Lua that Argo CD has (gopher-lua), with the libraries that Argo CD opens.
 //
-// standard input (JSON): scripts with their objects ──▶ standard output (JSON): what each returns
+// standard input (JSON): scripts with their objects ──▶ standard output (JSON): the result of each
 package main
 
 import (
@@ -45,7 +45,7 @@ func run(one script) answer {
 		{lua.LoadLibName, lua.OpenPackage},
 		{lua.BaseLibName, lua.OpenBase},
 		{lua.TabLibName, lua.OpenTable},
-		{lua.OsLibName, lua.OpenOs}, // Argo CD's has only what tells the time
+		{lua.OsLibName, lua.OpenOs}, // Argo CD opens only the functions for times
 	} {
 		open := lua.P{Fn: state.NewFunction(library.open), NRet: 0, Protect: true}
 		err := state.CallByParam(open, lua.LString(library.name))

@@ -1,4 +1,4 @@
-"""Helm itself, built from its Go module, to see what it makes of the chart.
+"""Helm itself, built from its Go module, to test the chart.
 
 go.mod ──`go build`, once──▶ cache of the testbed ──▶ Helm.template(), Helm.run()
 """
@@ -51,9 +51,9 @@ def build() -> Path:
 
 
 class Helm:
-    """Helm on one cluster; without a kubeconfig it can only render. `home`: where it keeps what it keeps.
+    """Helm on one cluster; without a kubeconfig it can only render. `home`: the folder for its files.
 
-    What renders the chart gets IMAGE_VALUES, where a test says nothing else.
+    Commands that render the chart get IMAGE_VALUES, unless a test sets other values.
     """
 
     def __init__(self, program: Path, *, home: Path, kubeconfig: Path | None = None) -> None:
@@ -65,7 +65,7 @@ class Helm:
         }
 
     def run(self, *arguments: str, values: Mapping[str, Any] | None = None) -> str:
-        """What it prints. Fails when it does."""
+        """The output of the command. Fails if the command fails."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             yaml.safe_dump({**IMAGE_VALUES, **(values or {})}, file)
             file.flush()

@@ -1,6 +1,6 @@
-"""Prometheus' own rule reader and query engine, as a program: what our alerts and our own evaluation are held to.
+"""Prometheus' own rule reader and query engine, as a program. Tests compare the alerts and their evaluation with it.
 
-rules, scrapes, expressions ──▶ asked() ──main.go──▶ Answer: errors of the rules, and what each expression gives
+rules, scrapes, expressions ──▶ asked() ──main.go──▶ Answer: errors of the rules, and the result of each expression
 """
 
 import json
@@ -19,10 +19,10 @@ HERE = Path(__file__).parent
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What Prometheus says."""
+    """A result of Prometheus."""
 
     errors: list[str]
-    """What is wrong with the rules."""
+    """Errors of the rules."""
     results: list[list[Vector]]
     """Of each expression, after each scrape."""
 
@@ -33,7 +33,7 @@ def build(folder: Path) -> Path:
 
 
 def asked(program: Path, *, rules: str, scrapes: Scrapes, expressions: Sequence[str]) -> Answer:
-    """Ask it. `rules`: groups as YAML or JSON."""
+    """Run the program. `rules`: groups as YAML or JSON."""
     question = {
         "rules": rules,
         "scrapes": [

@@ -1,7 +1,7 @@
-// Program prometheus asks Prometheus' own rule reader and query engine.
+// Program prometheus runs Prometheus' own rule reader and query engine.
 //
-// standard input (JSON): rules as text, scrapes, expressions ──▶ standard output (JSON): what is wrong with the rules,
-// and what each expression gives after each scrape.
+// standard input (JSON): rules as text, scrapes, expressions ──▶ standard output (JSON): the errors of the rules,
+// and the result of each expression after each scrape.
 package main
 
 import (
@@ -41,7 +41,7 @@ type answer struct {
 	Results [][][]series `json:"results"`
 }
 
-// failing ends the program where a test would fail: teststorage is made for tests.
+// failing ends the program, because teststorage expects a test that can fail.
 type failing struct{}
 
 func (failing) Errorf(format string, args ...interface{}) { log.Printf(format, args...) }
@@ -79,7 +79,7 @@ func main() {
 	}
 }
 
-// store writes the scrapes; a series that a scrape has no more ends there, as with a real target.
+// store writes the scrapes; a series ends at the first scrape without it, as with a real target.
 func store(storage *teststorage.TestStorage, scrapes []scrape) error {
 	before := map[uint64]labels.Labels{}
 	for _, one := range scrapes {
@@ -120,7 +120,7 @@ func at(engine *promql.Engine, storage *teststorage.TestStorage, expression stri
 	found := []series{}
 	for _, sample := range vector {
 		if math.IsNaN(sample.F) {
-			continue // a quantile of nothing; JSON has no word for it
+			continue // a quantile of an empty set; JSON cannot express NaN
 		}
 		found = append(found, series{Labels: sample.Metric.Map(), Value: sample.F})
 	}

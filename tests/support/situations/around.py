@@ -1,4 +1,4 @@
-"""Situations with their cause in the objects around: sidecars of others, volumes, secrets, rivals, suspended children.
+"""Situations caused by other objects: sidecars, volumes, secrets, conflicting objects, suspended children.
 
 AROUND: rows by the name of their kind ──▶ tables.py
 """
@@ -44,6 +44,23 @@ async def an_injected_sidecar_cannot_be_pulled(world: World) -> None:
 async def an_injected_sidecar_lacks_a_config_map(world: World) -> None:
     missing = [{"name": "log", "image": "log:1", "envFrom": [{"configMapRef": {"name": "missing"}}]}]
     await world.put(sidecarset("mesh", containers=missing), cloneset())
+
+
+async def its_volume_lacks_its_config_map(world: World) -> None:
+    await world.put(cloneset(pod={"volumes": [{"name": "conf", "configMap": {"name": "shop"}}]}))
+    await world.wait(60)
+
+
+async def the_volume_of_its_new_template_lacks_its_secret(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(30)
+    await world.set("cloneset/web", template={"spec": {"volumes": _CERTS}})
+    await world.wait(90)
+
+
+async def its_volume_lacks_its_claim(world: World) -> None:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "shop"}}]
+    await world.put(cloneset(pod={"volumes": volumes}))
 
 
 async def an_injected_volume_lacks_its_secret(world: World) -> None:
@@ -345,6 +362,7 @@ async def two_markers_set_one_condition_on_it(world: World) -> None:
 
 
 _PLAN: Final[Any] = "plan"
+_EXPLAIN: Final[Any] = "explain"
 
 AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
     "cloneset": (
@@ -404,11 +422,31 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             ways=2,
         ),
         Situation(
-            stage=an_injected_volume_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
-            says="in spec.template or in SidecarSet mesh",
+            stage=its_volume_lacks_its_config_map,
+            cause=Code.MOUNT_FAILS,
+            says="create ConfigMap shop (kubectl create configmap -n scenario shop --from-file=FILE)",
+            ways=2,
+            known_by=_EXPLAIN,
+        ),
+        Situation(
+            stage=the_volume_of_its_new_template_lacks_its_secret,
+            cause=Code.MOUNT_FAILS,
+            says="create Secret missing (kubectl create secret generic -n scenario missing --from-file=FILE)",
             ways=3,
+            known_by=_EXPLAIN,
+        ),
+        Situation(
+            stage=its_volume_lacks_its_claim,
+            cause=Code.UNBOUND_CLAIMS,
+            says="PVC shop does not exist",
+            ways=1,
+        ),
+        Situation(
+            stage=an_injected_volume_lacks_its_secret,
+            cause=Code.MOUNT_FAILS,
+            says="in spec.template or in SidecarSet mesh",
+            ways=4,
+            known_by=_EXPLAIN,
         ),
     ),
     "workloadspread": (
@@ -431,11 +469,10 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
     "sidecarset": (
         Situation(
             stage=a_volume_of_its_sidecars_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
+            cause=Code.MOUNT_FAILS,
             says="Secret missing",
-            ways=3,
-            known_by=_PLAN,
+            ways=4,
+            known_by=_EXPLAIN,
         ),
         Situation(
             stage=the_own_container_of_its_pods_crashes,
@@ -521,11 +558,10 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
         Situation(
             stage=a_volume_of_its_pods_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
+            cause=Code.MOUNT_FAILS,
             says="Secret missing",
-            ways=1,
-            known_by=_PLAN,
+            ways=2,
+            known_by=_EXPLAIN,
         ),
         Situation(
             stage=another_marker_sets_its_condition,
@@ -561,20 +597,19 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
         Situation(
             stage=a_volume_of_recorded_pods_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
+            cause=Code.MOUNT_FAILS,
             says="Secret missing",
-            ways=1,
-            known_by=_PLAN,
+            ways=2,
+            known_by=_EXPLAIN,
         ),
     ),
     "ephemeraljob": (
         Situation(
             stage=a_volume_of_debugged_pods_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
+            cause=Code.MOUNT_FAILS,
             says="Secret missing",
-            ways=1,
+            ways=2,
+            known_by=_EXPLAIN,
         ),
     ),
     "imagepulljob": (
@@ -594,10 +629,10 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
         Situation(
             stage=a_volume_of_its_subsets_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
+            cause=Code.MOUNT_FAILS,
             says="in spec.template.cloneSetTemplate",
-            ways=1,
+            ways=2,
+            known_by=_EXPLAIN,
         ),
     ),
     "broadcastjob": (
@@ -609,10 +644,10 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
         Situation(
             stage=a_volume_of_a_job_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
+            cause=Code.MOUNT_FAILS,
             says="then delete the pod",
-            ways=1,
+            ways=2,
+            known_by=_EXPLAIN,
         ),
     ),
     "advancedcronjob": (
@@ -625,11 +660,10 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
         Situation(
             stage=a_volume_of_its_run_lacks_its_secret,
-            cause=Code.NOT_MOUNTED,
-            phase=Phase.PROGRESSING,
+            cause=Code.MOUNT_FAILS,
             says="create AdvancedCronJob web again",
-            ways=1,
-            known_by=_PLAN,
+            ways=2,
+            known_by=_EXPLAIN,
         ),
     ),
     "nodeimage": (

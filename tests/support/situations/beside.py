@@ -1,4 +1,4 @@
-"""Situations of what acts on the objects of others.
+"""Situations of kinds that act on the objects of other kinds.
 
 SIDECAR_SETS, SPREADS, BUDGETS, DISTRIBUTIONS, POD_STATES ──▶ tables.py
 """
@@ -265,6 +265,11 @@ async def the_name_of_its_statefulset_is_misspelt(world: World) -> None:
     await world.put(podstate(target="wbe"))
 
 
+async def only_a_cloneset_has_the_misspelt_name(world: World) -> None:
+    await world.put(statefulset(), cloneset("wbe"))
+    await world.put(podstate(target="wbe"))
+
+
 async def its_statefulset_is_not_there(world: World) -> None:
     await world.put(podstate())
 
@@ -306,6 +311,13 @@ POD_STATES: Final = (
     Situation(stage=its_statefulset_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="plan"),
     Situation(
         stage=the_name_of_its_statefulset_is_misspelt,
+        cause=Code.NO_TARGET,
+        says="did you mean web?",
+        ways=2,
+        known_by="plan",
+    ),
+    Situation(
+        stage=only_a_cloneset_has_the_misspelt_name,
         cause=Code.NO_TARGET,
         says="did you mean web?",
         ways=2,

@@ -1,6 +1,6 @@
-"""Situations as users of real clusters meet them.
+"""Situations that users of real clusters meet.
 
-Refusals of admission plugins, children of children, lost nodes, wrong targets, limits that are too short.
+Rejections by admission plugins, children of children, lost nodes, wrong targets, limits that are too short.
 
 MET: rows by the name of their kind ──▶ tables.py
 """

@@ -1,4 +1,4 @@
-"""Objects of situations, as short as they can be said.
+"""Objects of situations, as short as possible.
 
 cloneset(), statefulset(), sidecarset(), … ──▶ documents; keywords are fields of the spec
 """
@@ -56,7 +56,7 @@ def cloneset(name: str = "web", **more: Any) -> Object:
 
 
 def statefulset(name: str = "web", **more: Any) -> Object:
-    """An Advanced StatefulSet of three pods, made all at once."""
+    """An Advanced StatefulSet of three pods, created in parallel."""
     return workload("StatefulSet", name, **{"podManagementPolicy": "Parallel", **more})
 
 

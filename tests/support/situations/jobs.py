@@ -1,4 +1,4 @@
-"""Situations of what ends: jobs of pods, schedules, containers, requests.
+"""Situations of kinds that end: jobs of pods, schedules, containers, requests.
 
 BROADCAST_JOBS, CRON_JOBS, EPHEMERAL_JOBS, REQUESTS ──▶ tables.py
 """
@@ -28,8 +28,26 @@ async def a_pod_fails_and_the_job_with_it(world: World) -> None:
     await world.put(broadcastjob())
 
 
+async def one_pod_fails_and_the_others_continue(world: World) -> None:
+    world.fail(image="job:1", node="node-2", exit_code=7)
+    await world.put(broadcastjob(failurePolicy={"type": "Continue"}))
+
+
+async def all_pods_fail_and_are_gone(world: World) -> None:
+    world.fail(image="job:1", exit_code=7)
+    await world.put(broadcastjob(failurePolicy={"type": "Continue"}))
+    await world.wait(30)
+    for pod in await world.list("pod"):
+        await world.delete(f"pod/{pod['metadata']['name']}", grace_period_s=0)
+
+
 async def a_deadline_passes(world: World) -> None:
     world.fail(**RUNS_ON)
+    await world.put(broadcastjob(completionPolicy={"type": "Always", "activeDeadlineSeconds": 20}))
+
+
+async def a_deadline_stops_pods_without_their_image(world: World) -> None:
+    world.fail(image="job:1", image_pull_error=True)
     await world.put(broadcastjob(completionPolicy={"type": "Always", "activeDeadlineSeconds": 20}))
 
 
@@ -96,10 +114,28 @@ BROADCAST_JOBS: Final = (
         stage=a_pod_fails_and_the_job_with_it, cause=Code.POD_FAILED, phase=Phase.FAILED, says="node-2"
     ),
     Situation(
+        stage=one_pod_fails_and_the_others_continue,
+        cause=Code.POD_FAILED,
+        phase=Phase.FAILED,
+        says="exit code 7 on node node-2",
+    ),
+    Situation(
+        stage=all_pods_fail_and_are_gone,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="the job has ended, and 4 pods failed",
+    ),
+    Situation(
         stage=a_deadline_passes,
         cause=Code.JOB_FAILED,
         phase=Phase.FAILED,
-        says="raise spec.completionPolicy.activeDeadlineSeconds",
+        says="4 pods still ran",
+    ),
+    Situation(
+        stage=a_deadline_stops_pods_without_their_image,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="(and 3 more) image job:1 of container main cannot be pulled",
     ),
     Situation(stage=its_image_cannot_be_pulled, cause=Code.IMAGE_PULL, says="job:1", ways=2),
     Situation(stage=a_failed_pod_pauses_it, cause=Code.POD_FAILED, says="exit code 7 on node node-2", ways=1),
@@ -137,9 +173,25 @@ async def every_run_fails(world: World) -> None:
     await world.wait(130)
 
 
+async def every_run_has_failed_pods(world: World) -> None:
+    world.fail(image="job:1", node="node-2", exit_code=7)
+    document = cronjob()
+    document["spec"]["template"]["broadcastJobTemplate"]["spec"]["failurePolicy"] = {"type": "Continue"}
+    await world.put(document)
+    await world.wait(130)
+
+
 async def every_job_of_it_fails(world: World) -> None:
     world.fail(image="job:1", exit_code=7)
     await world.put(cronjob(made_of="jobTemplate"))
+    await world.wait(130)
+
+
+async def the_deadline_of_its_job_passes(world: World) -> None:
+    world.fail(image="job:1", image_pull_error=True)
+    document = cronjob(made_of="jobTemplate", schedule="1 * * * *")
+    document["spec"]["template"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] = 20
+    await world.put(document)
     await world.wait(130)
 
 
@@ -205,10 +257,24 @@ CRON_JOBS: Final = (
         known_by="plan",
     ),
     Situation(
+        stage=every_run_has_failed_pods,
+        cause=Code.RUN_FAILED,
+        phase=Phase.FAILED,
+        says="exit code 7 on node node-2",
+        known_by="plan",
+    ),
+    Situation(
         stage=every_job_of_it_fails,
         cause=Code.RUN_FAILED,
         phase=Phase.FAILED,
         says="exit code 7",
+        known_by="plan",
+    ),
+    Situation(
+        stage=the_deadline_of_its_job_passes,
+        cause=Code.RUN_FAILED,
+        phase=Phase.FAILED,
+        says="job:1",
         known_by="plan",
     ),
     Situation(
@@ -294,6 +360,13 @@ async def the_look_takes_too_long(world: World) -> None:
     await world.put(ephemeraljob(activeDeadlineSeconds=30))
 
 
+async def the_look_waits_for_its_image_too_long(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    world.fail(image="debug:1", image_pull_error=True)
+    await world.put(ephemeraljob(activeDeadlineSeconds=30))
+
+
 async def another_job_has_the_name_of_its_container(world: World) -> None:
     await world.put(cloneset())
     await world.wait(30)
@@ -316,6 +389,15 @@ EPHEMERAL_JOBS: Final = (
     Situation(stage=a_person_has_paused_the_look, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=the_look_is_over, cause="", phase=Phase.COMPLETED),
     Situation(stage=the_look_takes_too_long, cause=Code.JOB_FAILED, phase=Phase.FAILED),
+    Situation(
+        stage=the_look_waits_for_its_image_too_long,
+        cause=Code.IMAGE_PULL,
+        phase=Phase.FAILED,
+        says="image debug:1 of container debug cannot be pulled",
+        ways=1,
+        useless=(0,),  # the job has ended
+        known_by="plan",
+    ),
     Situation(
         stage=another_job_has_the_name_of_its_container,
         cause=Code.NOTHING_SELECTED,

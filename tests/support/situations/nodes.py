@@ -1,4 +1,4 @@
-"""Situations of what acts on nodes: images, checks.
+"""Situations of kinds that act on nodes: images, probes.
 
 PULL_JOBS, LIST_JOBS, NODE_IMAGES, NODE_PROBES, MARKERS ──▶ tables.py
 """

@@ -1,4 +1,4 @@
-"""Situations of workloads: pods that are to run for ever.
+"""Situations of workloads whose pods run forever.
 
 CLONE_SETS, STATEFUL_SETS, DAEMON_SETS, UNITED ──▶ tables.py
 """
@@ -111,7 +111,8 @@ async def its_init_container_fails(world: World) -> None:
 
 
 def _without_a_class(name: str | None) -> dict[str, Any]:
-    """A claim template whose storage class does not exist; None: no class, and no default one exists."""
+    """A claim template whose storage class does not exist; None: it names no class, and there is no default
+    class."""
     wanted = {} if name is None else {"storageClassName": name}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **wanted}
     return {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": spec}]}
@@ -340,7 +341,19 @@ async def its_new_pod_needs_the_host_port_of_the_old_one(world: World) -> None:
     await world.set("daemonset/web", template={"spec": newer})
 
 
+async def a_budget_refuses_the_deletion_of_a_daemon(world: World) -> None:
+    await _running(world, daemonset())
+    await world.put(budget(maxUnavailable=0, protectTotalReplicas=4))
+    await world.wait(5)
+    await world.set_image("daemonset/web", "nginx:2")
+
+
 DAEMON_SETS: Final = (
+    Situation(
+        stage=a_budget_refuses_the_deletion_of_a_daemon,
+        cause=Code.DISRUPTION_REFUSED,
+        says="raise maxUnavailable of PodUnavailableBudget web: now it refuses every disruption",
+    ),
     Situation(
         stage=its_new_pod_needs_the_host_port_of_the_old_one,
         cause=Code.UNSCHEDULABLE,

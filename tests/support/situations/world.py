@@ -1,8 +1,8 @@
-"""A cluster in which situations are staged, and what a row of the tables is.
+"""A cluster for situations, and the rows of the tables.
 
 Situation.stage(World) ──▶ World.explained() ──▶ Explanation
 
-Everything is on that `pykruise up` has on: agents on all nodes, and the gates of all kinds.
+It has everything of `pykruise up`: agents on all nodes, and the gates of all kinds.
 """
 
 import asyncio
@@ -13,7 +13,8 @@ import msgspec
 
 from pykruise.agent.simulated import ALL_TASKS, make_simulated_agents
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.kinds import list_kinds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.client.transport import Transport
@@ -61,13 +62,13 @@ SETTINGS: Final = ManagerSettings(
 
 
 def with_agents(settings: ClusterSettings) -> ClusterSettings:
-    """The same cluster, whose nodes do what a node agent does."""
+    """The same cluster with nodes that do the work of a node agent."""
     kubelet = msgspec.structs.replace(settings.kubelet, pull_s=1.0)
     return msgspec.structs.replace(settings, kubelet=kubelet, agents=make_simulated_agents(ALL_TASKS))
 
 
 class World:
-    """What a situation does to the cluster of a stage."""
+    """Actions of a situation on the cluster of a stage."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -177,7 +178,7 @@ class World:
         return RESOURCES[document["apiVersion"].rpartition("/")[0], document["kind"]]
 
     def resource_named(self, word: str) -> Resource:
-        """Of `cloneset`, `pod`; `statefulset` is the advanced one."""
+        """Resource of a name such as `cloneset` or `pod`; `statefulset` is the Advanced StatefulSet."""
         if (kind := KINDS.get(word)) is not None:
             return kind.resource
         return next(resource for resource in _BUILT_IN if resource.kind.lower() == word)
@@ -201,8 +202,9 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     is_early: bool = False
     """Whether it starts its manager itself."""
     ways: int = 0
-    """Things that the remedies say can be done; 0: only a person can judge what to do."""
+    """Number of alternatives in the remedies; 0: only a person can decide what to do."""
     useless: tuple[int, ...] = ()
-    """Which of them do no harm, and do not help here."""
-    known_by: Literal["status", "plan"] = "status"
-    """The nearest place that knows the cause: the object's status, or the manager's plan and so the metric."""
+    """Alternatives that do no harm, and do not help here."""
+    known_by: Literal["status", "plan", "explain"] = "status"
+    """The nearest place that knows the cause: the object's status; the manager's plan and so the metric; or only
+    `explain` and the dashboard, which read what managers do not."""

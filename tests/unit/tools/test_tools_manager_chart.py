@@ -264,7 +264,7 @@ def test_values_reach_the_agents() -> None:
     assert pod["volumes"][0]["hostPath"]["path"] == "/run/k3s"
 
 
-def test_without_the_gate_no_agent_is_rendered() -> None:
+def test_no_agent_is_rendered_without_the_gate() -> None:
     result = by_name(render(CHART, featureGates="KruiseDaemon=false"))
     assert not {
         kind for kind, name in result if name.startswith("kruise-daemon") and kind not in ("Namespace",)

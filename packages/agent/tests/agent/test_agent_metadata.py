@@ -157,7 +157,7 @@ async def test_the_order_of_statuses_does_not_matter() -> None:
         assert (await stage.get(PODS, "web-0"))["metadata"]["resourceVersion"] == after_ours != version
 
 
-async def test_without_the_gate_no_environment_is_reported() -> None:
+async def test_no_environment_is_reported_without_the_gate() -> None:
     async with agent_stage(gates=AgentGates(reports_environment=False)) as stage:
         await stage.run_pod("web-0", env=FROM_LABEL, labels={"version": "1"})
         [app] = await until_reported(stage)

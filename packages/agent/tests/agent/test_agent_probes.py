@@ -292,7 +292,7 @@ async def test_a_runtime_that_is_away_changes_no_state() -> None:
         assert (await stage.probe_states())["game#idle"]["state"] == "Succeeded"
 
 
-async def test_without_its_gate_nothing_is_checked() -> None:
+async def test_nothing_is_checked_without_the_gate() -> None:
     from pykruise.agent.flags import AgentGates
 
     async with agent_stage(gates=AgentGates(probes=False)) as stage:

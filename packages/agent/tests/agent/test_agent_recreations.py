@@ -211,7 +211,7 @@ async def test_the_hook_runs_before_the_stop_and_counts_against_the_grace_period
         assert grace_s == 6
 
 
-async def test_without_a_grace_period_the_hook_is_left_out() -> None:
+async def test_the_hook_is_left_out_without_a_grace_period() -> None:
     """containers case 27"""
     async with agent_stage() as stage:
         pod = await stage.run_pod("web-0")

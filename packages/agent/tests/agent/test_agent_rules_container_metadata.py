@@ -124,7 +124,7 @@ def test_a_pod_needs_a_report_when_a_part_of_it_is_not_reported(given: NodePod, 
     assert needs_report(given, with_environment=True) == is_needed
 
 
-def test_without_the_gate_environments_do_not_count() -> None:
+def test_environments_do_not_count_without_the_gate() -> None:
     assert not needs_report(pod(reported=WHOLE, level="2"), with_environment=False)
 
 

@@ -101,6 +101,24 @@ def test_a_container_that_already_restarted_is_not_stopped_unless_forced_case_14
     assert advance(killed, {"a": new("a")}, NOW).states == [state("a", "Succeeded", isKilled=True)]
 
 
+@pytest.mark.parametrize(
+    ("found", "strategy", "stops"),
+    [
+        (old("a"), {}, "a"),
+        (msgspec.structs.replace(old("a"), is_running=False), {}, ""),
+        (new("a"), {}, ""),
+        (new("a"), {"forceRecreate": True}, "a"),
+    ],
+    ids=["its hook was running", "it had ended", "it had restarted", "it had restarted, forced"],
+)
+def test_an_agent_that_takes_over_before_the_state_is_written_stops_only_what_still_runs(
+    found: OnNode, strategy: dict[str, Any], stops: str
+) -> None:
+    """The agent before it stopped the container, and was killed before it wrote that."""
+    asked = request("a", states=[state("a", "Pending")], ready=("a",), **strategy)
+    assert advance(asked, {"a": found}, NOW).stop == stops
+
+
 def test_a_container_that_has_ended_is_not_stopped_case_15() -> None:
     ended = OnNode(id="old-a", restart_count=0, is_running=False, started_at=NOW)
     assert advance(request("a"), {"a": ended}, NOW).states == [state("a", "Recreating")]

@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from pykruise.cli.insight.explaining import Explanation, Wait
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.dashboard.actions import ActionField, DashboardAction
 from pykruise.dashboard.asking import Question
 from pykruise.dashboard.health import build_finding_rows, build_manager_rows

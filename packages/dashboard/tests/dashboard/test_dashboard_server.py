@@ -324,7 +324,7 @@ async def test_the_what_if_form_shows_the_result_of_plan_and_writes_nothing(
     assert decode(await client.get(CLONE_SETS, "blue", "web-of-blue"))["spec"] == before["spec"]
 
 
-async def test_without_actions_there_is_nothing_that_writes(cluster: Path, client: Client) -> None:
+async def test_nothing_writes_without_actions(cluster: Path, client: Client) -> None:
     async with dashboard(cluster) as served, visitor(served) as browser:
         asked = {**OBJECT, "action": "pause", "values": {}}
         assert (await browser.post("act", asked))[0] == 404

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.cli.insight.explaining import Explanation, Wait
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.dashboard.feeds import Feeds
 from pykruise.dashboard.objects import DashboardObject, views_of_all
 from pykruise.dashboard.verdicts import AGAIN_S, AT_LEAST_S, AT_ONCE, Known, Target, Verdicts, build_verdict

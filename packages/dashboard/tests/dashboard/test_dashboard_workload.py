@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.explaining import Explanation, Wait
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.cli.kubectl.resources import Info
 from pykruise.cli.kubectl.revisions import Revision
 from pykruise.dashboard.actions import DashboardAction, actions_of, argv_of
@@ -172,7 +172,7 @@ def action(name: str, document: dict[str, Any] = WEB) -> DashboardAction:
     return next(action for action in actions_of(CLONE_SETS, document) if action.id == name)
 
 
-def test_each_thing_that_can_be_done_is_a_command_to_copy() -> None:
+def test_each_action_is_a_command_to_copy() -> None:
     assert action("pause").command == "kubectl kruise rollout pause clonesets.apps.kruise.io/web -n shop"
     assert action("scale").command == "kubectl kruise scale clonesets.apps.kruise.io/web --replicas=3 -n shop"
     assert (

@@ -168,7 +168,7 @@ async def test_a_client_certificate_is_loaded_without_leaving_a_file_behind(
     assert list(scratch.iterdir()) == []
 
 
-async def test_without_memory_files_the_temporary_key_file_is_deleted_immediately(
+async def test_the_temporary_key_file_is_deleted_immediately_without_memory_files(
     tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # given

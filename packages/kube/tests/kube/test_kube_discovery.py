@@ -44,7 +44,7 @@ async def test_a_kind_is_looked_up_in_its_version_and_remembered() -> None:
     assert client.asked == ["/apis/example.org/v1"]
 
 
-async def test_without_a_version_the_preferred_one_counts() -> None:
+async def test_the_preferred_version_counts_without_a_version() -> None:
     group = {"preferredVersion": {"version": "v2"}}
     discovery = over(Answers(**{"apis_example.org": group, "apis_example.org_v2": TRAININGS}))
     resource = await discovery.find_resource("example.org", "Training")

@@ -94,7 +94,7 @@ def test_a_slot_moves_from_a_live_member_only_to_a_settled_one(first: list[int],
     assert set(said.values()) <= set(second)
 
 
-def test_without_members_no_slot_has_a_holder() -> None:
+def test_no_slot_has_a_holder_without_members() -> None:
     assert assign({0: 1}, {0: 1}, seats=[], settled=frozenset()) == {}
     with pytest.raises(ValueError, match="no member"):
         assign_rendezvous([])

@@ -490,7 +490,7 @@ async def test_the_outcome_of_a_lost_creation_is_read_until_the_server_answers(s
     assert store.read_faults == []
 
 
-async def test_without_the_right_to_read_what_became_of_a_creation_it_ends_with_that(store: Store) -> None:
+async def test_a_creation_ends_with_the_error_of_a_forbidden_read(store: Store) -> None:
     # given
     store.faults = [(ConnectionLostError("lost"), True)]
     store.read_faults = [ForbiddenError(ErrorStatus(code=403, message="may not get pods"))] * 100

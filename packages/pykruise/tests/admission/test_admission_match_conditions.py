@@ -151,7 +151,7 @@ def asked(name: str, uid: str = "review-1", *, of: Resource = SIDECAR_SETS) -> A
     return msgspec.structs.replace(request(of, {"metadata": {"name": name}}), uid=uid)
 
 
-async def test_without_sidecarsets_only_pods_of_own_workloads_are_reviewed_after_a_while() -> None:
+async def test_only_pods_of_own_workloads_are_reviewed_after_a_while_without_sidecarsets() -> None:
     async with world() as it:
         # given entries that were written twice
         replica = it.replica()
@@ -287,7 +287,7 @@ async def test_a_replica_that_has_read_nothing_keeps_the_stored_conditions() -> 
         assert await it.asked_about() == narrow
 
 
-async def test_without_a_configuration_there_is_nothing_to_open() -> None:
+async def test_nothing_can_be_opened_without_a_configuration() -> None:
     async with small_cluster(nodes=0) as place:
         await World(place.client).replica().remover.remove(asked("log"), "mutating")
 

@@ -131,11 +131,11 @@ def test_a_terminating_object_may_be_deleted_again(resource: Resource) -> None:
 
 
 @pytest.mark.parametrize("resource", PROTECTED, ids=str)
-def test_without_the_gate_nothing_is_protected(resource: Resource) -> None:
+def test_nothing_is_protected_without_the_gate(resource: Resource) -> None:
     assert deleting(resource, labelled("Always"), gate=False) == ALLOWED
 
 
-def test_without_the_old_object_and_for_subresources_and_other_writes_it_is_allowed() -> None:
+def test_writes_that_are_no_deletion_of_a_known_object_are_allowed() -> None:
     """pitfall 18"""
     doc = labelled("Always")
     assert deleting(DEPLOYMENTS, None) == ALLOWED
@@ -245,7 +245,7 @@ def test_a_kinds_own_review_decides_about_everything_but_deletions() -> None:
     assert message(answer) == "Always"
 
 
-def test_without_the_gate_services_and_ingresses_have_no_webhook() -> None:
+def test_services_and_ingresses_have_no_webhook_without_the_gate() -> None:
     """admission case 9, as far as the table goes"""
 
     def names(**settings: bool) -> set[str]:

@@ -144,7 +144,7 @@ def test_sidecars_are_sorted_by_name_with_the_gate_on(is_sorted: bool, order: li
     assert names(result) == order
 
 
-def test_without_a_reader_nothing_is_done() -> None:
+def test_nothing_is_done_without_a_reader() -> None:
     assert answer(None, pod()).object is None
 
 

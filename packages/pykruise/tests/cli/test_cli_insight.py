@@ -20,7 +20,8 @@ from pykruise.cli.insight.admission_check import patch_to_apply
 from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.charts import _tick_label, draw_svg_chart, draw_terminal_chart
 from pykruise.cli.insight.effect_forecast import OutlookBatch, PodFate
-from pykruise.cli.insight.explaining import Explanation, Wait, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.cli.insight.forecasting import Forecast
 from pykruise.cli.insight.known_kinds import (
     find_kind_of_document,

@@ -18,7 +18,7 @@ DEFAULTS = {name for name, gate in list_all_gates().items() if gate.default}
 ALPHA = {name for name, gate in GATES.items() if gate.stage == "alpha"}
 
 
-def test_without_a_text_the_defaults_count() -> None:
+def test_the_defaults_apply_without_a_text() -> None:
     assert on(parse()) == on(Gates()) == DEFAULTS
     assert {"PodWebhook", "WorkloadSpread", "InPlaceUpdateEnvFromMetadata"} <= DEFAULTS
     assert not {"ResourcesDeletionProtection", "ImagePullJobGate", "EnableExternalCerts"} & DEFAULTS
@@ -84,7 +84,7 @@ def test_a_disabled_daemon_disables_image_pull_jobs() -> None:
     assert not parse(["KruiseDaemon=false,ImagePullJobGate=true"])["ImagePullJobGate"]
 
 
-def test_without_the_daemon_nothing_is_downloaded_ahead() -> None:
+def test_nothing_is_pulled_in_advance_without_the_daemon() -> None:
     """operations case 6"""
     gates = parse(["KruiseDaemon=false,PreDownloadImageForInPlaceUpdate=true"])
     assert not gates["PreDownloadImageForInPlaceUpdate"]

@@ -108,7 +108,7 @@ def test_a_kind_that_protects_pods_has_a_component_and_a_step_that_judges(kind: 
         assert steps.judge is not None
 
 
-def test_without_its_gates_a_kind_takes_no_part() -> None:
+def test_a_kind_takes_no_part_without_its_gates() -> None:
     off = Gates.of(
         WorkloadSpread=False,
         PodUnavailableBudgetDeleteGate=False,

@@ -117,7 +117,8 @@ def test_counts_decide_for_a_status_by_openkruise(
     ("kind", "value", "wanted"),
     [
         ("BroadcastJob", obj(phase="running", desired=3, active=3), "Progressing"),
-        ("BroadcastJob", obj(phase="completed", desired=3, succeeded=2, failed=1), "Healthy"),
+        ("BroadcastJob", obj(phase="completed", desired=3, succeeded=3), "Healthy"),
+        ("BroadcastJob", obj(phase="completed", desired=3, succeeded=2, failed=1), "Degraded"),
         ("BroadcastJob", obj(phase="failed", desired=3, failed=3), "Degraded"),
         ("BroadcastJob", obj(phase="paused"), "Suspended"),
         ("AdvancedCronJob", obj(), "Healthy"),

@@ -76,7 +76,7 @@ def test_every_flag_of_the_original_is_known() -> None:
     assert len(known) == len(flags)
 
 
-def test_without_flags_the_original_s_defaults_count() -> None:
+def test_openkruises_defaults_apply_without_flags() -> None:
     result = settings()
     assert result.serving.metrics == Address("", 8080)
     assert result.serving.health == Address("", 8000)

@@ -47,6 +47,8 @@ def _fields(api_version: str, kind: str) -> set[str]:
         ("BroadcastJob", {}, "in progress"),
         ("BroadcastJob", {"phase": "running", "active": 1}, "in progress"),
         ("BroadcastJob", {"phase": "completed"}, "current"),
+        ("BroadcastJob", {"phase": "completed", "failed": 0}, "current"),
+        ("BroadcastJob", {"phase": "completed", "failed": 1}, "failed"),
         ("BroadcastJob", {"phase": "failed"}, "failed"),
         ("ImagePullJob", {"desired": 3}, "in progress"),
         ("ImagePullJob", {"desired": 3, "completionTime": "2026-01-01T00:00:00Z"}, "current"),

@@ -170,14 +170,20 @@ WITHOUT_DAEMON = Gates.of(
 )
 
 
-def test_without_the_daemon_nothing_of_what_needs_it_is_watched_allowed_or_set() -> None:
+def test_objects_of_the_daemon_are_not_watched_allowed_or_set_without_it() -> None:
     plurals = ("nodeimages", "imagepulljobs", "imagelistpulljobs", "containerrecreaterequests")
     more = ("nodepodprobes", "podprobemarkers")
     assert not {name for name in watched(WITHOUT_DAEMON) if name.partition(".")[0] in (*plurals, *more)}
-    # Workloads keep the right to jobs that they would make; no controller would work on them.
+    # Workloads and SidecarSets keep the permission for objects that they would create; no agent would act on these.
     why = {right.why for right in list_needed_rights(WITHOUT_DAEMON) if right.resource in (*plurals, *more)}
     assert all(
-        text.endswith(("to pull images ahead of updates", "to create and delete its children"))
+        text.endswith(
+            (
+                "to pull images ahead of updates",
+                "to create and delete its children",
+                "to restart containers that read changed annotations",
+            )
+        )
         for text in why
     )
     settings = ManagerSettings(gates=WITHOUT_DAEMON)

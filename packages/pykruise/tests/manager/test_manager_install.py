@@ -276,7 +276,7 @@ def test_agents_read_secrets_in_one_namespace_and_write_statuses_alone() -> None
     assert secret["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
 
 
-def test_without_the_gate_no_agent_is_installed() -> None:
+def test_no_agent_is_installed_without_the_gate() -> None:
     gates = Gates.of(KruiseDaemon=False)
     result = names(build_manifests(Installation(gates=gates, feature_gates="KruiseDaemon=false")))
     assert not {kind for kind, name in result if name.startswith("kruise-daemon") and kind != "Namespace"}

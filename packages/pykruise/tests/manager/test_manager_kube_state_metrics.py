@@ -19,7 +19,7 @@ def test_every_kind_with_a_definition_is_listed_in_its_stored_version() -> None:
     } == stored
 
 
-def test_each_place_that_is_named_is_a_field_of_the_definition() -> None:
+def test_each_named_place_is_a_field_of_the_crd() -> None:
     schemas = {
         crd["spec"]["names"]["kind"]: version["schema"]["openAPIV3Schema"]
         for crd in build_crds()

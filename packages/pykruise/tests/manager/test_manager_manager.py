@@ -156,7 +156,7 @@ async def test_every_object_is_reconciled_again_after_the_resync_period() -> Non
             assert 5 <= turns <= 7 * 3
 
 
-async def test_without_a_resync_period_nothing_happens_while_nothing_changes() -> None:
+async def test_nothing_happens_without_a_resync_period_while_nothing_changes() -> None:
     async with small_cluster() as place:
         await install(place)
         async with running(place) as manager:

@@ -71,7 +71,7 @@ def _is_parent_of(readable_span: ReadableSpan, other: ReadableSpan) -> bool:
     )
 
 
-def test_without_an_endpoint_nothing_is_recorded() -> None:
+def test_nothing_is_recorded_without_an_endpoint() -> None:
     assert make_span_recorder({}) is NO_SPANS
     assert (
         make_span_recorder({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_SDK_DISABLED": "true"})

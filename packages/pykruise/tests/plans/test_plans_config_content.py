@@ -111,7 +111,7 @@ async def test_a_workload_that_does_not_follow_is_unchanged_and_reads_nothing(op
     assert (result.view is view, server.reads, result.problem) == (True, 0, "")
 
 
-async def test_without_the_gate_no_view_is_read_and_nothing_enqueues() -> None:
+async def test_no_view_is_read_and_nothing_enqueues_without_the_gate() -> None:
     view = make_view()
     off = CloneSetSettings()
     result = await follow_config(view, read_of(KIND, view, {}, settings=off, now=NOW))

@@ -373,7 +373,7 @@ def test_an_unreadable_white_list_is_cached_for_the_same_time(server: Server) ->
 
 
 @pytest.mark.parametrize("data", [None, {}, {"other": A_WIDGET}, {"list": None}, {"list": 5}, {"list": ""}])
-def test_without_a_text_nothing_is_on_the_list(server: Server, data: Any) -> None:
+def test_the_list_is_empty_without_a_text(server: Server, data: Any) -> None:
     server.objects[KEY] = configuration(data)
     assert run(white_list(server).read()).workloads == ()
 

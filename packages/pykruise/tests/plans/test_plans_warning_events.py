@@ -43,7 +43,7 @@ def test_waiting_pods_share_one_event_and_invalid_fields_have_their_own() -> Non
     assert [note.same_as for note in make_warning_notes([], now)] == ["ImagePull", ""]
 
 
-def test_without_conditions_there_is_nothing_to_warn_of() -> None:
+def test_nothing_is_warned_of_without_conditions() -> None:
     assert make_warning_notes([condition("ImagePull")], None) == ()
 
 

@@ -54,7 +54,7 @@ def test_a_pod_that_became_ready_in_the_future_is_checked_again_within_a_minute(
     assert find_next_available_time(pods, min_ready_seconds=30, now=NOW) == NOW + 60
 
 
-def test_without_a_minimum_nothing_is_waited_for_even_if_the_clock_of_a_node_is_ahead() -> None:
+def test_nothing_is_waited_for_without_a_minimum_even_if_the_clock_of_a_node_is_ahead() -> None:
     pods = cloneset(1).ready_for(-5, "a").pod_views()
     assert find_next_available_time(pods, min_ready_seconds=0, now=NOW) is None
     assert find_next_available_time(pods, min_ready_seconds=1, now=NOW) == NOW + 6

@@ -163,7 +163,7 @@ def test_a_changed_content_is_brought_to_pods_as_the_table_shows(row: str, templ
     assert shown == how
 
 
-def test_without_the_gate_for_variables_a_container_that_reads_at_the_start_is_recreated() -> None:
+def test_a_container_that_reads_at_the_start_is_recreated_without_the_gate_for_variables() -> None:
     assert isinstance(change(RESTARTED, InPlaceSettings(env_from_metadata=False)), NotInPlace)
 
 

@@ -391,7 +391,7 @@ def test_an_environment_is_complete_when_all_containers_have_the_present_values(
     assert stale.because == "container c2 has not been restarted with its new environment yet"
 
 
-def test_without_the_gate_no_update_waits_for_environments() -> None:
+def test_no_update_waits_for_environments_without_the_gate() -> None:
     assert verdict(fed_pod(), InPlaceSettings(env_from_metadata=False)).is_complete
 
 
@@ -442,7 +442,7 @@ def test_resources_are_complete_when_the_kubelet_reports_them() -> None:
     assert verdict(pod, SCALING).is_complete
 
 
-def test_without_the_gate_no_update_waits_for_resources() -> None:
+def test_no_update_waits_for_resources_without_the_gate() -> None:
     """inplace-update 6.8 step 3"""
     pod = resized_pod()
     pod.status_of("c1").pop("resources")

@@ -335,7 +335,7 @@ def test_pods_that_are_updated_already_count_for_the_ratio(
     assert scattered(count, {"k": positions}, candidates=candidates) == expected
 
 
-def test_without_terms_and_for_one_pod_the_order_stays() -> None:
+def test_the_order_does_not_change_without_terms_and_for_one_pod() -> None:
     """inplace-update 6.11 step 1"""
     assert scattered(3, {}) == "0 1 2"
     assert scattered(1, {"k": {0}}) == "0"

@@ -53,7 +53,7 @@ def test_the_plan_makes_just_these() -> None:
     assert created(started.with_settings(start_ordinal=True).plan()) == [2, 3, 5]
 
 
-def test_without_the_gate_pods_start_at_zero() -> None:
+def test_pods_start_at_zero_without_the_gate() -> None:
     """statefulset case 8"""
     builder = statefulset(3, pods=False, parallel=True).with_spec(ordinals={"start": 5})
     assert created(builder.plan()) == [0, 1, 2]

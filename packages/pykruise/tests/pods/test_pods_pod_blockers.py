@@ -266,3 +266,22 @@ def test_a_node_counts_as_lost_a_minute_after_its_pod_was_marked() -> None:
     status = ContainerStatusFacts(name="main", ready=True)
     marked = msgspec.structs.replace(pod, container_statuses=(status,), ready_since=NOW - 10)
     assert find_next_blocker_time([marked], now=NOW) == NOW + 50
+
+
+@pytest.mark.parametrize(
+    ("prepared", "code"),
+    [
+        ([], Code.NOT_MOUNTED),
+        ([{"type": "PodReadyToStartContainers", "status": "False"}], Code.NOT_MOUNTED),
+        ([{"type": "PodReadyToStartContainers", "status": "True"}], Code.STARTING),
+    ],
+)
+def test_a_pod_whose_node_has_prepared_it_waits_for_no_volume(prepared: list[Any], code: Code) -> None:
+    # given
+    builder = waiting("ContainerCreating")
+    pod = builder.pods["a"]
+    pod["spec"]["volumes"] = [{"name": "conf", "configMap": {"name": "shop"}}]
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": format_time(NOW - 120)}
+    pod["status"] |= {"phase": "Pending", "conditions": [scheduled, *prepared]}
+    # then
+    assert code_of(builder) == code

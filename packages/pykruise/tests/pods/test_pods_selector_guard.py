@@ -169,7 +169,7 @@ def test_a_selector_changed_before_the_take_over_is_a_mismatch() -> None:
         ([{"app": "old"}], False),
     ],
 )
-def test_without_revisions_one_pod_that_matches_is_enough(pods: list[dict[str, str]], may_act: bool) -> None:
+def test_one_matching_pod_is_enough_without_revisions(pods: list[dict[str, str]], may_act: bool) -> None:
     assert isinstance(check_selector(WEB, owned=[], pods=pods), Managed) == may_act
 
 
@@ -197,7 +197,7 @@ def test_admission_finds_the_managed_selector_in_the_newest_record() -> None:
 
 
 @pytest.mark.parametrize("record", ["", "[]", "{", "web"])
-def test_without_a_readable_record_admission_finds_nothing(record: str) -> None:
+def test_admission_finds_nothing_without_a_readable_record(record: str) -> None:
     assert find_managed_selector([stored(1, record=record)]) is None
     assert find_managed_selector([]) is None
 

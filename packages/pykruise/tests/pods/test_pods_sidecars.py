@@ -50,5 +50,5 @@ def test_the_image_that_a_sidecar_had_is_in_the_state_of_its_set(
 
 
 @pytest.mark.parametrize("annotations", [{}, {keys.SIDECARSET_STATE_ANNOTATION: ""}])
-def test_without_a_state_no_sidecar_was_replaced(annotations: dict[str, str]) -> None:
+def test_no_sidecar_was_replaced_without_a_state(annotations: dict[str, str]) -> None:
     assert read_replaced_image_ids(annotations) == {}

@@ -100,6 +100,11 @@ def test_a_job_that_runs_waits_as_any_object_does() -> None:
 def test_the_standing_of_a_finished_job_never_changes(waiting: Reason | None) -> None:
     succeeded = job_standing_of({**ENDED, "phase": "Succeeded"}, waiting)
     assert succeeded == Standing(is_ready=True, reason=Code.JOB_OVER)
+    complete = {"type": "Complete", "status": "True", "reason": "Complete", "message": "1 pods failed"}
+    partly = job_standing_of({**ENDED, "phase": "completed", "failed": 1, "conditions": [complete]}, waiting)
+    assert partly == Standing(
+        is_ready=False, is_stalled=True, reason=Code.JOB_FAILED, message="1 pods failed"
+    )
     failed = job_standing_of({**ENDED, "phase": "failed", "conditions": [JOB_FAILURE]}, waiting)
     assert failed == Standing(
         is_ready=False, is_stalled=True, reason=Code.JOB_FAILED, message="containers failed"

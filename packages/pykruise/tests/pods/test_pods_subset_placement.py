@@ -29,7 +29,7 @@ def test_a_patch_merges_lists_by_name_and_leaves_the_pod_unchanged() -> None:
 
 
 @pytest.mark.parametrize("patch", [None, {}])
-def test_without_a_patch_nothing_changes(patch: Any) -> None:
+def test_nothing_changes_without_a_patch(patch: Any) -> None:
     assert apply_patch(POD, patch) == POD
     assert apply_patch({"metadata": {"name": "a"}}, patch) == {"metadata": {"name": "a"}}
     assert apply_patch(pod(priority=5), patch) == pod(priority=5)

@@ -48,7 +48,7 @@ def test_the_first_pod_is_named_and_other_blocked_pods_are_counted(codes: list[C
     assert find_pod_wait(obstacles) == Reason(Code.IMAGE_PULL, message, "remedy of a")
 
 
-def test_without_obstacles_no_pod_is_waited_for() -> None:
+def test_no_pod_is_waited_for_without_obstacles() -> None:
     assert find_pod_wait([]) is None
 
 

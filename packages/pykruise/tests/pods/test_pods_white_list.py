@@ -18,7 +18,7 @@ GAME = AllowedList(
 
 
 @pytest.mark.parametrize("text", [None, "", "{}", '{"workloads":null}', '{"workloads":[]}'])
-def test_without_a_list_no_further_kind_is_allowed(text: str | None) -> None:
+def test_no_further_kind_is_allowed_without_a_list(text: str | None) -> None:
     assert read_white_list(text) == WhiteList()
 
 

@@ -164,7 +164,7 @@ async def test_groups_without_a_user_are_refused() -> None:
     assert answer.status == 400
 
 
-async def test_without_rbac_every_user_may_do_everything() -> None:
+async def test_every_user_may_do_everything_without_rbac() -> None:
     # given
     server, _ = await _with_account(_Time(), rbac=False)
     # when

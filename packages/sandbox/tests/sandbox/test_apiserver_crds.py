@@ -315,7 +315,7 @@ async def test_status_and_spec_are_written_through_their_own_endpoints() -> None
     assert "labels" not in status.meta
 
 
-async def test_without_the_subresource_the_status_is_a_field_like_others() -> None:
+async def test_the_status_is_a_normal_field_without_the_subresource() -> None:
     # given
     api = await with_widgets(subresources=False)
     # when

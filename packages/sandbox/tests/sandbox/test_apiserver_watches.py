@@ -266,7 +266,7 @@ async def test_bookmarks_are_sent_every_minute_and_at_the_end() -> None:
     assert revisions == [revisions[0], revisions[0] + 1, revisions[0] + 2], "writes elsewhere count"
 
 
-async def test_without_bookmarks_a_watch_ends_silently_when_its_time_is_up() -> None:
+async def test_a_watch_without_bookmarks_ends_silently_at_its_timeout() -> None:
     # given
     api = Api.fresh()
     begin = asyncio.get_running_loop().time()

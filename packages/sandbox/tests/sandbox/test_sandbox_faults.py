@@ -37,7 +37,7 @@ def test_rules_do_not_affect_other_containers(rule: Rule) -> None:
     assert behaviour_of([rule], POD, container="main", image="nginx:1", run=2) == NORMAL
 
 
-def test_each_point_is_decided_by_the_first_rule_that_speaks_about_it() -> None:
+def test_the_first_rule_about_a_point_decides_it() -> None:
     # given
     rules = [Rule(start_s=3.0), Rule(start_s=9.0, ready_s=4.0), Rule(never_ready=True, after_s=7.0)]
     # when

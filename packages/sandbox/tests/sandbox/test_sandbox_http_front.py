@@ -76,7 +76,7 @@ async def test_objects_are_written_and_read_with_the_token_over_verified_tls() -
     "authorization",
     ["", "Bearer", "Bearer ", "Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", "Bearer \xe9"],
 )
-async def test_without_the_right_token_everything_is_refused_with_a_status(authorization: str) -> None:
+async def test_every_request_without_the_right_token_is_denied_with_a_status(authorization: str) -> None:
     async with running() as front, client(front) as session:
         for method, path in (("GET", "/api/v1/pods"), ("POST", CONFIG_MAPS), ("GET", "/nowhere")):
             # when

@@ -2,7 +2,8 @@
 
 pod's uid ──▶ list_newest_containers(): the newest of each name      stop(): preStop hook, then StopContainer
 
-Same rule as the kubelet: the hook uses up the grace period, of which at least two seconds are left for the container.
+Same rule as the kubelet: the time of the hook is subtracted from the grace period, but the container gets at least two
+seconds.
 """
 
 import asyncio

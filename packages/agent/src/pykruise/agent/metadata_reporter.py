@@ -115,7 +115,7 @@ class MetadataReporter:
 
     def _on_change(self, change: Change[NodePod]) -> None:
         old, new = change.old, change.new
-        # Older pods than the agent are skipped unless they were reported before, to avoid many writes at its start.
+        # Pods older than the agent are skipped unless they were reported before, to avoid many writes at its start.
         if new is None or (old is None and new.reported is None and new.created_at < self._began_at):
             return
         if needs_report(new, with_environment=self._with_environment):

@@ -4,7 +4,8 @@ ContainerRecreateRequests (watched) ──▶ queue, by pod ──▶ _sync: rec
 runtime's events ───────────────────────┘                        └── preStop hook, StopContainer
 
 The requests of a pod are executed one at a time. All state is in the status: after a kill the next agent continues
-where the previous one stopped, at worst running a hook twice. While a runtime is unreachable, the agent waits for it.
+where the previous one stopped. A preStop hook that was running then runs twice (rules/recreations.py). While a runtime
+is unreachable, the agent waits for it.
 """
 
 import asyncio

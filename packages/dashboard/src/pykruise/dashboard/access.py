@@ -26,7 +26,7 @@ DENIED_S: Final = 300.0
 cause reviews for all others every minute.
 """
 UNKNOWN_S: Final = 5.0
-"""Seconds until the next try when the API server could not be asked. Until then the answer counts as a denial."""
+"""Seconds until the next try when the API server could not be asked. Until then access is denied."""
 _AT_ONCE: Final = 16
 
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -58,7 +58,7 @@ class Board:
         return len(self._entries) - self._gone
 
     def put(self, row: Row) -> None:
-        """Store the current state of a row. An unchanged row counts as no change."""
+        """Store the current state of a row. Does nothing if the row has not changed."""
         known = self._entries.get(row.id)
         if known is not None and known.row == row and not known.is_gone:
             return

@@ -1,6 +1,6 @@
 """Checks of requests: the dashboard answers those of its own page, not those of another site in the same browser.
 
-Request ──▶ Guard.build_refusal(): Host (a name that another site has given this address), Origin, Sec-Fetch-Site, own
+Request ──▶ Guard.find_refusal(): Host (a name that another site has given this address), Origin, Sec-Fetch-Site, own
 header
 
 Pure.
@@ -42,6 +42,6 @@ class Guard:
         return ""
 
     def _is_own(self, origin: str, host: str) -> bool:
-        """Whether a page loaded from this dashboard sent the request. Names of proxies count if they are allowed."""
+        """Whether a page loaded from this dashboard sent the request, perhaps through a proxy with an allowed name."""
         text = urlsplit(origin).netloc.lower()
         return bool(text) and (text == host or text in self._hosts)

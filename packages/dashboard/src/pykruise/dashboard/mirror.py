@@ -47,7 +47,7 @@ class MirrorTransport(WrappedTransport):
         self._kept: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, Response]] = {}
 
     async def request(self, request: Request, /) -> Response:
-        """See above."""
+        """See `Transport.request`."""
         if request.method != "GET":
             return await self._inner.request(request)
         asked = self._asked(request.path)

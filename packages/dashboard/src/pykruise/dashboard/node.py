@@ -48,7 +48,7 @@ class NodeImageLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class NodeProbeLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One probe that the agent makes."""
+    """One probe that the agent runs."""
 
     namespace: str
     pod: str

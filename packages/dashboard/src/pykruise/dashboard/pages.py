@@ -20,8 +20,8 @@ import orjson
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import Explanation
-from pykruise.cli.insight.explaining import format_explanation as text_of
+from pykruise.cli.insight.explanation_text import format_explanation as text_of
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.gates import read_manager_settings
 from pykruise.cli.kubectl.resources import Info
 from pykruise.cli.kubectl.revisions import Revision, list_revisions
@@ -570,7 +570,7 @@ class _HealthPage:
         self.is_read = False
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Refresh the page until cancelled."""
         while True:
             try:
                 rows = await build_health_rows(self._client, namespace=self._namespace)

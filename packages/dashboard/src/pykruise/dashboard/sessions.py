@@ -31,7 +31,7 @@ from pykruise.kube.http.transport import HttpTransport
 
 LASTS_S: Final = 24 * 3600.0
 REVIEWED_S: Final = 60.0
-"""Seconds that a token counts as good without another review."""
+"""Seconds for which a token is accepted without another review."""
 MOST: Final = 1_000
 """Maximum number of sessions. Above it, the user with the most sessions loses the one unused for the longest time."""
 MOST_OF_USER: Final = 8
@@ -65,7 +65,7 @@ class Door(Protocol):
         ...
 
     async def enter_again(self, token: str, now: float) -> DashboardSession:
-        """Enter by a sealed cookie of an earlier login. Raises as enter()."""
+        """Log in with the facts that `seal_facts` returned for an earlier login. Raises the same errors as enter()."""
         ...
 
     def seal_facts(self, token: str) -> str:

@@ -17,8 +17,9 @@ import msgspec
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import read_and_explain
-from pykruise.cli.insight.explaining import OF_THE_TEMPLATE, Explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.gates import read_manager_settings
+from pykruise.cli.insight.harmless_remedies import OF_THE_TEMPLATE
 from pykruise.dashboard.aside import run_aside
 from pykruise.kinds import find
 from pykruise.kube.client.client import Client

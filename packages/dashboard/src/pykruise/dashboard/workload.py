@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.causes import WaitCause, cause_of
-from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.kubectl.getting import build_image_rows
 from pykruise.cli.kubectl.pods import format_ready_count, restarts_of, state_of
 from pykruise.cli.kubectl.revisions import Revision, list_revision_differences

@@ -45,7 +45,7 @@ def make_loop_clock(*, start: Instant) -> Clock:
 
 
 LAST: Final = 252_455_616_000.0
-"""The first second of the year 9970: later times, stored or computed from stored values, count as this one. The
+"""The first second of the year 9970: later times, stored or computed from stored values, are replaced by this one. The
 calendar ends with the year 9999.
 """
 _FIRST: Final = -30_610_224_000.0
@@ -72,8 +72,8 @@ def format_micro_time(instant: Instant) -> str:
 def parse_time(text: str) -> Instant:
     """Return the instant of an RFC 3339 timestamp, with or without a fraction, in any offset.
 
-    A time beyond LAST counts as LAST: users can store it, and callers add years to it. Raises ValueError for anything
-    else.
+    For a time beyond LAST, return LAST: users can store such times, and callers add years to the result. Raises
+    ValueError for anything else.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
@@ -82,5 +82,5 @@ def parse_time(text: str) -> Instant:
 
 
 def clamp_to_calendar(instant: Instant) -> Instant:
-    """Return the instant, or the end of the calendar if it is beyond that."""
+    """Return the instant, or the nearest one within the calendar."""
     return min(max(instant, _FIRST), LAST)

@@ -13,7 +13,7 @@ from typing import Any, Final
 __all__ = ["MOST_NAMED", "MOST_TEXT", "MOST_TOLD", "excerpt", "fit_status", "shorten_messages"]
 
 MOST_TEXT: Final = 1024
-"""Characters of a text from outside."""
+"""Most characters that are kept of a text from outside."""
 _GAP: Final = " … "
 _WORD: Final = 128
 """Most characters by which a cut is moved to be between two words: a part of a name could differ with each try."""

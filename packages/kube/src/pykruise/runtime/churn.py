@@ -168,7 +168,7 @@ class ChurnBrake:
     def _count_undone(self, known: _Object, done: Sequence[Action], now: float) -> tuple[int, int]:
         """Count the creations that this reconcile has undone, and the patches that it has repeated."""
         unmade = repeated = 0
-        # As long as all waits so far together, since each is twice the previous one.
+        # This is about the sum of all waits so far, since each wait is twice the previous one.
         held_s = 2 * known.wait_s
         for action in done:
             match action:

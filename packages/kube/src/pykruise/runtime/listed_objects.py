@@ -27,7 +27,7 @@ _MAY_BE_UNSEEN = (NODES, STORAGE_CLASSES)
 
 
 class Only(msgspec.Struct, frozen=True, kw_only=True):
-    """Selection of the objects that are sufficient."""
+    """Selects the objects of a resource that must be listed; the others are not needed."""
 
     namespace: str = ""
     label_selector: str = ""

@@ -55,7 +55,7 @@ STOP_GRACE_S = 10.0
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """Definition of one kind's objects to reconcile, and how."""
+    """Defines which objects of one kind are reconciled, and how."""
 
     resource: Resource
     control: Control

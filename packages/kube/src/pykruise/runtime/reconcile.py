@@ -58,8 +58,8 @@ that the owner was scaled down meanwhile, and that its first pods are ready for 
 
 MADE_LATELY_S = 1.0
 """If an owner creates objects again within these seconds, a live read first checks that the owner still exists.
-Garbage collection deletes the objects of a deleted owner, each deletion is an event, and a stale cache would create
-them again forever.
+Garbage collection deletes the objects of a deleted owner, and each deletion is an event. A controller with a stale
+cache would create them again forever.
 """
 
 

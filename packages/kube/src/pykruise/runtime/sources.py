@@ -1,6 +1,6 @@
 """The caches of a manager, and the observers with which the writer puts its own writes into them.
 
-API server ──▶ Sources.of(views) ──▶ one cache, however many kinds read it ──▶ snapshots
+API server ──▶ Sources.find_cache(views) ──▶ one cache, however many kinds read it ──▶ snapshots
 Writer ──▶ Sources.observers (the response of a write enters the caches of its resource immediately)
 """
 
@@ -125,7 +125,7 @@ class Sources:
 
     @property
     def caches(self) -> Sequence[Cache[Any]]:
-        """All caches, including those beside others."""
+        """All caches, including those that are `is_apart`."""
         return tuple(self._caches.values())
 
     @property

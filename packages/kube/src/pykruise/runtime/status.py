@@ -61,7 +61,9 @@ OWN_CONDITIONS_S = 60.0
 def can_wait(
     stored: dict[str, Any], wanted: dict[str, Any], *, own: Collection[str], urgent: Collection[str]
 ) -> bool:
-    """Whether the statuses differ only in conditions of the types `own`, and in `urgent` ones only in messages."""
+    """Whether the statuses differ only in conditions of the types `own`. Those of them that are also `urgent` must have
+    the same status and reason.
+    """
 
     def essence(status: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         rest = {name: value for name, value in status.items() if name != "conditions"}

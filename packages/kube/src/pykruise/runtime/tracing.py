@@ -1,6 +1,6 @@
 """Trace spans of reconciles: the decision and each of its writes.
 
-Reconciler, Executor ──▶ Tracer.span() ──▶ the program's recorder of spans; by default nothing
+Reconciler, Executor ──▶ Span ──▶ the program's recorder of spans; by default NO_SPANS, which records nothing
 
 Pure. Spans are nested: `reconcile` contains `snapshot`, `plan` and one `write` for each write.
 """

@@ -121,8 +121,8 @@ def wake_adopters(views: Views[P], objects: Views[T], *, may_own: Callable[[T, P
 
 
 def is_controller(owner: WakeOwner, resource: Resource) -> bool:
-    """Whether a controller reference is to this kind, in any version of the group: objects from before an upgrade
-    count too.
+    """Whether a controller reference is to this kind, in any version of the group, since objects keep references from
+    before an upgrade.
     """
     return owner.kind == resource.kind and owner.group == resource.group
 

@@ -15,7 +15,9 @@ from pykruise.pods.workload.derived_names import warnings_of_names
 
 
 def add_advice(reviewer: Reviewer, kind: Kind, settings: Any) -> Reviewer:
-    """Return a reviewer that answers like `reviewer` and adds warnings to allowed writes. `settings`: the kind's."""
+    """Return a reviewer that answers like `reviewer` and adds warnings to allowed writes. `settings`: those of the
+    kind.
+    """
     if not (kind.amounts or kind.derived):
         return reviewer
 

@@ -3,8 +3,8 @@
 stored certificates, host ──▶ examine() ──▶ CertificateFacts (certificates.py judges by them)
 stored certificates, host, now ──▶ renew_certificates() ──▶ Certificates
 
-As a program, this module does one of these and exits. A manager needs this only at its start and once in several years,
-so it does not keep the 10 MB of the library in memory (certificate_process.py).
+Run as a program, this module carries out one of the two functions and exits. A manager needs them only at its start and
+once in several years, so it does not keep the 10 MB of the library in memory (certificate_process.py).
 
 Pure, except for the randomness of keys. Durations, names and key formats are OpenKruise's, so that each of the two
 managers can serve with the other's certificates. When the CA itself is replaced, the previous CA stays in the CA bundle
@@ -46,7 +46,7 @@ AUTHORITY_MUST_LAST_S: Final = YEAR_S
 """A CA that expires sooner than this is replaced together with the certificate."""
 
 SKEW_S: Final = 3600.0
-"""Seconds before now from which certificates are valid, for API servers with a slow clock."""
+"""Certificates are valid from this many seconds before their creation, because an API server's clock may be slow."""
 
 AUTHORITY_NAME: Final = "webhook-cert-ca"
 KEY_BITS: Final = 2048

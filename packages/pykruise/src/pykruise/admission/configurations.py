@@ -48,7 +48,9 @@ RELEASE: Final = "pykruise.io/webhooks"
 """Annotation by the installer: hash of the webhook table that it installed."""
 
 TEMPLATE_OF: Final = "pykruise.io/template-of"
-"""Annotation by the manager: hash of the table that the template was taken from. Another hash causes a new one."""
+"""Annotation by the manager: hash of the table that the template was taken from. If the hash differs, the manager
+stores a new template.
+"""
 
 CONFIRMED: Final = "pykruise.io/confirmed"
 """Annotation by the manager: hash of the entries that it has written a second time; see `add_confirmation`."""
@@ -168,8 +170,8 @@ def build_desired_webhooks(
 
 
 def add_confirmation(live: Mapping[str, Any]) -> Document | None:
-    """Return the configuration with an annotation that its entries were written a second time; None: it has the
-    annotation.
+    """Return the configuration with an annotation that records the second write of its entries; None: it already has
+    this annotation.
 
     API servers (Kubernetes 1.27 and newer) keep the entries in memory until the configuration is written again. An
     API server that reads them during the next write may keep the old entries permanently. Without the bundle, it
@@ -262,7 +264,7 @@ def _with_exclusions(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Mappi
 
 
 def _only_excludes_more(installed: Mapping[str, Any], present: Mapping[str, Any]) -> bool:
-    """Whether the present selector requires all that the installed one does, and otherwise only excludes."""
+    """Whether the present selector has every requirement of the installed one, and its others only exclude."""
     wanted = [*(installed.get("matchExpressions") or ())]
     there = [*(present.get("matchExpressions") or ())]
     if (installed.get("matchLabels") or {}) != (present.get("matchLabels") or {}):

@@ -26,7 +26,9 @@ Converter = Callable[[bytes], Awaitable[bytes]]
 
 
 def build_conversion_path(path: str, *, aside: Converter | None = None) -> Mapping[str, PostPath]:
-    """Return the path with which a server serves conversions. `aside`: runs long conversions; None: a thread does."""
+    """Return the path with which a server serves conversions. `aside` runs long conversions; if it is None, a thread
+    does.
+    """
     convert = aside or partial(Aside().run, partial(conversion.answer))
 
     async def post(_: str, body: bytes, timeout_s: float) -> bytes:

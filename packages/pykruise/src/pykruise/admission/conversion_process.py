@@ -63,7 +63,7 @@ class ConversionProcess:
             try:
                 answer = await asyncio.wait_for(asyncio.shield(work), self._longest_s)
             except BaseException:
-                # This also applies when the caller was cancelled: otherwise the next caller would read this response.
+                # End the child also when the caller was cancelled: otherwise the next caller would read this response.
                 self.close()
                 await asyncio.gather(work, return_exceptions=True)
                 raise

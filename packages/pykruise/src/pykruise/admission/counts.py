@@ -1,7 +1,7 @@
 """Counts that deletion protection reads from the API server during a review.
 
-Live reads instead of caches: a pod that started a second ago must count, and these deletions are rare. Lists are read
-in pages, and only the fields that the count needs are decoded.
+Live reads instead of caches: a pod that started a second ago must be counted, and these deletions are rare. Lists are
+read in pages, and only the fields that the count needs are decoded.
 """
 
 from collections.abc import Callable

@@ -16,8 +16,8 @@ from pykruise.plans.kind import Kind
 
 
 def guard_by_gates(kind: Kind, gates: Gates, reviewer: Reviewer) -> Reviewer:
-    """Return the reviewer of a kind; while its gates are off, one that rejects new objects and new specs. The response
-    is a 403 with the first gate that is off, or a 400 if one of several gates would suffice, as in OpenKruise.
+    """Return a reviewer that rejects new objects and new specs while the kind's gates are off. The response is a 403
+    with the first gate that is off, or a 400 if one of several gates would suffice, as in OpenKruise.
     """
     closed = next((name for name in kind.gates if not gates[name]), None)
     if closed is not None:

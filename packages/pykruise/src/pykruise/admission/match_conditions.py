@@ -7,9 +7,9 @@ admitted
 
 A pod must be reviewed for every stored object, however new that object is. So an object that changes which pods are
 selected (`PodSelection.announces`) is admitted only after a write that removes all conditions from the configuration,
-and after API servers had `settle_s` seconds to see it. For a kind that reviews evictions, this is the validating
-configuration (`PodSelection.opens`). Even a configuration without conditions is written: a replica that is about to
-narrow conditions then gets a conflict and waits again.
+and after API servers had `settle_s` seconds to see the write. If the kind reviews evictions, the write changes the
+validating configuration (`PodSelection.opens`). Even a configuration without conditions is written: a replica that is
+about to narrow conditions then gets a conflict and waits again.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ def list_widest_conditions(rules: Mapping[str, ReviewRule]) -> Mapping[str, Cond
 def replace_conditions(
     rules: Mapping[str, ReviewRule], conditions: Mapping[str, Conditions]
 ) -> Mapping[str, ReviewRule]:
-    """Return the rules; those that can be narrowed have these conditions."""
+    """Return the rules, and give these conditions to those that can be narrowed."""
     return {
         path: msgspec.structs.replace(rule, conditions=conditions[path])
         if rule.narrowed is not None and path in conditions

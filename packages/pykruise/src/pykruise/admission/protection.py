@@ -87,7 +87,7 @@ class Protection:
         self._workloads = _BUILT_IN | {
             (kind.resource.group, kind.resource.plural) for kind in list_kinds() if kind.reviews.is_protected
         }
-        """Workloads that `Cascading` protects while their spec wants replicas. Pods that still exist do not count."""
+        """Workloads that `Cascading` protects while their spec wants replicas. Pods that still exist are ignored."""
 
     async def review(self, request: AdmissionRequest) -> AdmissionAnswer:
         """The validating review of a DELETE; every other request is allowed."""

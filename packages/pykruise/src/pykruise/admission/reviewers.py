@@ -62,7 +62,7 @@ class ReviewContext(msgspec.Struct, frozen=True, kw_only=True):
     report: Callable[[str, StepReport], None] = lambda component, report: None
     """Called with the component and report of a pod step."""
     announce: Announce | None = None
-    """Awaited before an object is allowed that selects other pods than the stored object does."""
+    """Awaited before admission of an object that selects other pods than its stored version does."""
     rng: random.Random | None = None
     """Random numbers for early names of pods and for backoffs."""
     aside: Aside | None = None
@@ -77,8 +77,8 @@ def build_reviewers(
     *,
     pods: PodChain | None = None,
 ) -> tuple[ReviewRule, ...]:
-    """Return the webhooks that are active with these settings; the default is OpenKruise's. `pods`: see
-    `steps_of_pods`; None: built here.
+    """Return the webhooks that are active with these settings; the default is OpenKruise's. `pods`: the result of
+    `steps_of_pods`; if it is None, this function calls `steps_of_pods`.
     """
     settings = settings or AdmissionSettings()
     of_kind = context.kind_settings or partial(_by_gates, settings.gates)
@@ -265,8 +265,8 @@ class _Reviewed:
     def build_validating_rule(
         self, gates: Gates, protection: Protection, announce: Announce | None
     ) -> ReviewRule:
-        """Return the validating review of creations and updates, where the kind has rules, and of protected
-        deletions.
+        """Return the validating review: of creations and updates if the kind has rules, and of deletions if the kind is
+        protected.
         """
         reviews = self.kind.reviews
         make = reviews.validating

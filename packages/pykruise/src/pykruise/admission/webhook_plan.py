@@ -144,7 +144,9 @@ loop).
 
 
 class _Waiting:
-    """The waits of one plan. The plan starts with those of the previous plan, and a wait that no call queries ends."""
+    """The waits of one plan. The plan starts with those of the previous plan. A wait ends if the plan does not call
+    `has_held` for it.
+    """
 
     def __init__(self, before: Waits, *, at: float) -> None:
         self._before = before
@@ -154,7 +156,7 @@ class _Waiting:
         """Seconds until the first wait ends; None: there is no wait."""
 
     def has_held(self, subject: str, fact: object, *, for_s: float) -> bool:
-        """Whether the fact has held for `for_s` seconds. If so, its wait begins again, in case the write changes
+        """Whether the fact has held for `for_s` seconds. If so, its wait begins again, because the write may change
         nothing.
         """
         known, since = self._before.get(subject, (None, self._at))

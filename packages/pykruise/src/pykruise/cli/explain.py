@@ -6,7 +6,7 @@ kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ expl
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +17,9 @@ from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.bindings import add_bindings, add_claims
 from pykruise.cli.insight.children import add_children
 from pykruise.cli.insight.cluster_reading import Sight, look
-from pykruise.cli.insight.explaining import Explanation, Wait, explain, format_explanation, rank_waits
+from pykruise.cli.insight.explaining import explain
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
 from pykruise.cli.insight.injection_check import find_refused_origin
 from pykruise.cli.insight.kind_insights import ATTACHED
@@ -29,6 +31,7 @@ from pykruise.cli.insight.known_kinds import (
     parse_target,
 )
 from pykruise.cli.insight.missing import make_missing_error
+from pykruise.cli.insight.mount_failures import add_mounts
 from pykruise.cli.insight.namesakes import with_namesakes
 from pykruise.cli.insight.overview import format_overview
 from pykruise.cli.insight.pod_origins import add_pod_origins
@@ -44,14 +47,13 @@ from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.control.queue import BASE_DELAY_S, MAX_DELAY_S
 from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError, NotFoundError
-from pykruise.kube.excerpts import excerpt
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import EVENTS, PODS
+from pykruise.kube.resources import PODS
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import InsightChild, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import OPEN, Phase
-from pykruise.pods.corrections import Correction
+from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
 from pykruise.pods.reasons import CODES, NOT_WRITTEN, Code
 
 
@@ -70,16 +72,16 @@ async def read_and_explain(
             document = decode(await client.get(kind.resource, key.namespace, key.name))
             uid, is_writing = document["metadata"]["uid"], explanation.verdict == "moving"
             explanation = await add_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
-            explanation = await with_namesakes(client, explanation, document)
+            explanation = await with_namesakes(client, explanation, document, insight_of(kind).targets)
             if insight_of(kind).children is None or explanation.verdict == "refused":
-                return await _add_details(client, explanation, correction_of(kind, document), kind)
+                return await _add_details(client, explanation, correction_of(kind, document), kind, now)
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
         raise await make_missing_error(client, kind.resource, key, error) from error
     if attached is None:
         explanation = await _with_refusals(client, sight, now)
         explanation = await add_origin(client, explanation, sight)
-        explanation = await with_namesakes(client, explanation, sight.document)
+        explanation = await with_namesakes(client, explanation, sight.document, insight_of(kind).targets)
 
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)
@@ -88,16 +90,16 @@ async def read_and_explain(
         return await add_children(client, said, inner, explain_child, creator=creator)
 
     explanation = await add_children(client, explanation, sight, explain_child)
-    return await _add_details(client, explanation, correction_of(kind, sight.document), kind)
+    return await _add_details(client, explanation, correction_of(kind, sight.document), kind, now)
 
 
 async def _add_details(
-    client: Client, explanation: Explanation, correction: Correction, kind: Kind
+    client: Client, explanation: Explanation, correction: Correction, kind: Kind, now: Instant
 ) -> Explanation:
     """Return the explanation with details about its pods that only other objects contain."""
     if not _has_own_pods(kind):
         explanation = await add_claims(client, explanation)
-    explanation = await add_mounts(client, await add_bindings(client, explanation), correction)
+    explanation = await add_mounts(client, await add_bindings(client, explanation), correction, now=now)
     return await add_pod_origins(client, explanation)
 
 
@@ -115,51 +117,6 @@ async def _with_refusals(
     plan = sight.plan()
     explanation = explain(sight, plan, correction=correction)
     return await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
-
-
-async def add_mounts(client: Client, explanation: Explanation, correction: Correction) -> Explanation:
-    """Return the explanation with the kubelets' messages about volumes that cannot be mounted, which only events
-    contain. `correction`: where a user corrects the pods' template.
-
-    When events may not be read, the explanation stays unchanged.
-    """
-    if not any(wait.code in _MOUNTING and wait.pods for wait in explanation.waits):
-        return explanation
-    try:
-        listed = await client.list(
-            EVENTS, explanation.namespace, field_selector="involvedObject.kind=Pod,reason=FailedMount"
-        )
-    except ApiError:
-        return explanation
-    events = sorted(map(decode, listed.items), key=lambda event: str(event.get("lastTimestamp") or ""))
-    said = {name: text for event in events for name, text in _name_mount_failure(event)}
-    waits = tuple(
-        _with_mount(wait, said, correction) if wait.code in _MOUNTING else wait for wait in explanation.waits
-    )
-    return msgspec.structs.replace(explanation, waits=waits)
-
-
-_MOUNTING: Final = frozenset({Code.STARTING, Code.NOT_MOUNTED})
-"""Codes of pods whose containers are not created; volumes that cannot be mounted may be the cause."""
-
-
-def _name_mount_failure(event: Document) -> Iterator[tuple[str, str]]:
-    """Yield the message for both forms of the pod's name in explanations: without its namespace and with it."""
-    pod, message = event["involvedObject"], excerpt(str(event.get("message") or ""))
-    yield str(pod.get("name")), message
-    yield f"{pod.get('namespace')}/{pod.get('name')}", message
-
-
-def _with_mount(wait: Wait, said: Mapping[str, str], correction: Correction) -> Wait:
-    message = next((said[pod] for pod in wait.pods if pod in said), "")
-    if not message:
-        return wait
-    return msgspec.structs.replace(
-        wait,
-        code=Code.NOT_MOUNTED,
-        words=f"{wait.words}; a volume cannot be mounted: {message}",
-        remedy=wait.remedy or f"create what is missing, or {correction.describe_for('the volume')}",
-    )
 
 
 async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> Explanation:
@@ -274,9 +231,10 @@ async def read_and_explain_pod(
     cannot be read.
     """
     try:
-        return explain_pod(await look_at_pod(client, key, now=now, settings=settings))
+        explanation = explain_pod(await look_at_pod(client, key, now=now, settings=settings))
     except NotFoundError as error:
         raise await make_missing_error(client, PODS, key, error) from error
+    return await add_mounts(client, explanation, OF_THE_WORKLOAD, now=now)
 
 
 DONE, FAILED, WAITING, BROKEN = 0, 1, 2, 3

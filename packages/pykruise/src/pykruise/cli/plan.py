@@ -64,8 +64,8 @@ async def run_plan(
     reach: Reach = connect_traced,
     note: Callable[[str], object] = lambda _: None,
 ) -> int:
-    """Print the forecasts and return the exit code. Raises CommandError and KubeError. `note` gets lines beside the
-    output: the warnings that `kubectl apply` would print, and the name of an object whose plan takes long.
+    """Print the forecasts and return the exit code. Raises CommandError and KubeError. `note` gets lines that are not
+    part of the output: the warnings that `kubectl apply` would print, and the name of an object whose plan takes long.
     """
     check_output(output)
     if (file is None) == (target is None):

@@ -227,7 +227,7 @@ async def publish_manager(client: Client, settings: ManagerSettings) -> None:
     }
     try:
         await client.create(DEPLOYMENTS, NAMESPACE, body)
-    except AlreadyExistsError:  # a data directory had it: the gates may have changed
+    except AlreadyExistsError:  # it is from a data directory; the gates may have changed
         await client.patch(DEPLOYMENTS, NAMESPACE, MANAGER, body, patch_type=PatchType.STRATEGIC)
 
 

@@ -99,7 +99,7 @@ async def build_live_play(
 
 
 def format_clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
-    """Lines for the result of each time, equal results grouped, and for the whole schedule."""
+    """Return lines for the results of scheduled times, equal ones in one line, and for the whole schedule."""
     zone: tzinfo = ZoneInfo(played.zone) if played.zone else UTC
     starts = [fate for fate in played.fates if fate.do == "start"]
     skips = Counter(fate.code for fate in played.fates if fate.do == "skip")

@@ -8,7 +8,7 @@ Pure.
 from collections.abc import Sequence
 
 from pykruise.cli.insight.charts import draw_terminal_chart
-from pykruise.cli.insight.explaining import format_waits
+from pykruise.cli.insight.explanation_text import format_waits
 from pykruise.cli.insight.simulating import (
     PlayAction,
     Played,

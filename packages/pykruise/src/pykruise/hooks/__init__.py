@@ -10,8 +10,8 @@
 watch of pods in a lifecycle state ──▶ the function ──▶ the label (or finalizer) is removed ──▶ the workload continues
 
 The workload must name the same label in `spec.lifecycle.preDelete.labelsHandler` (or `inPlaceUpdate`), with the value
-"true", and in its pod template. A function is called at least once for each pod and each state. It is called again
-when this program ended before it removed the label and, after a delay, when the function raised an exception. After
+"true", and in its pod template. A function is called at least once for each pod and each state. The function is called
+again if the program ended before the label was removed and, after a delay, if the function raised an exception. After
 an in-place update this program adds the label again, and the pod returns to service.
 """
 
@@ -179,8 +179,8 @@ class Hooks:
         return self._finalizer in (meta.get("finalizers") or ())
 
     def _build_patch(self, pod: _Pod, *, on: bool) -> Document:
-        """Patch the hook on or off. A merge patch replaces the whole list of finalizers, so the list must not have
-        changed in the meantime.
+        """Return the patch that sets or removes the hook. A merge patch replaces the whole list of finalizers, so the
+        list must not have changed in the meantime.
         """
         if self._label:
             return {"metadata": {"uid": pod.uid, "labels": {self._label: _VALUE if on else None}}}

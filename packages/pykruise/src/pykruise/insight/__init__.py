@@ -17,7 +17,7 @@ from typing import Any
 from pykruise.cli.errors import CommandError, MissingError
 from pykruise.cli.explain import read_and_explain, read_and_explain_pod
 from pykruise.cli.insight.effect_forecast import Outlook
-from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.forecasting import Forecast
 from pykruise.cli.insight.gates import read_manager_settings
 from pykruise.cli.insight.known_kinds import parse_target

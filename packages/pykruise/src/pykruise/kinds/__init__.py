@@ -170,7 +170,9 @@ def _spec_schema(name: str) -> Document:
 
 
 def list_marked_schemas() -> Iterator[tuple[Resource, Document]]:
-    """Each kind in each of its versions, with the schema of its objects and marks where Kubernetes' types are."""
+    """Yield each kind in each of its versions, with the schema of its objects. Marks show where it uses types of
+    Kubernetes.
+    """
     with descriptions.leave_out_descriptions():
         for kind in list_kinds():
             versions = kind.versions(_spec_schema) if callable(kind.versions) else kind.versions

@@ -124,7 +124,7 @@ def build_config_map(*, namespace: str = "argocd", name: str = "argocd-cm") -> D
         actions = actions_of(shown)
         if actions is not None:
             data[f"resource.customizations.actions.{about}"] = format_document(actions)
-        # A status changes with every pod of a rollout, and Git has no status. Changes of the health still count.
+        # A status changes with every pod of a rollout, and Git has no status. Argo CD still sees changes of the health.
         data[f"resource.customizations.ignoreResourceUpdates.{about}"] = format_document(
             {"jsonPointers": ["/status"]}
         )

@@ -20,7 +20,7 @@ class ManagerComponent(Protocol):
         ...
 
     async def run(self) -> None:
-        """Work until `stop()` or cancellation. An exception ends the manager, so it raises only for bugs."""
+        """Work until `stop()` or cancellation. An exception ends the manager, so only bugs may cause one."""
         ...
 
     def retire(self) -> None:

@@ -312,7 +312,7 @@ def _election_settings(values: Mapping[str, Any], environ: Mapping[str, str]) ->
             " longer than 1.2 times --leader-election-retry-period, or a leader could work beside its successor"
         )
     if values["shards"] > 1 and not values["enable-leader-election"]:
-        raise FlagError("--shards needs --enable-leader-election: managers share by Leases")
+        raise FlagError("--shards needs --enable-leader-election: managers use Leases to divide the objects")
     return ElectionSettings(
         shards=values["shards"],
         shard_by=values["shard-by"],

@@ -180,7 +180,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseWebhookErrors",
         expr='sum by (webhook) (rate(controller_runtime_webhook_requests_total{code=~"5.."}[5m])) > 0',
         for_s=300,
-        summary="Reviews by {{ $labels.webhook }} fail.",
+        summary="Admission reviews by {{ $labels.webhook }} fail.",
         severity="critical",
     ),
     Alert(
@@ -332,7 +332,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Managers that lead",
-                about="1, or as many as there are shards. 0: nothing is created, updated or repaired.",
+                about="1, or the number of shards. 0: nothing is created, updated or repaired.",
                 lines=[("sum(kruise_manager_is_leader)", "")],
                 kind="stat",
                 width=4,
@@ -368,7 +368,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Rollout duration",
-                about="From the change of a template until all pods are updated and available.",
+                about="Time from the change of a template until all pods are updated and available.",
                 lines=_quantile_queries("pykruise_rollout_duration_seconds", "kind"),
                 unit="s",
             ),
@@ -394,7 +394,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="DaemonSet nodes without an available pod",
-                about="Check more than maxUnavailable during a rollout, or any outside of a rollout.",
+                about="Look for the cause if more than maxUnavailable during a rollout, or any without a rollout.",
                 lines=[
                     (
                         "max by (namespace, daemonset)"
@@ -421,7 +421,7 @@ ROWS: Final[Sequence[BoardRow]] = (
         panels=(
             Panel(
                 title="Failed and degraded jobs",
-                about="Jobs on nodes, pulls and requests that have failed, wholly or in part.",
+                about="Jobs, image pulls and requests that have failed completely or partly.",
                 lines=[
                     (
                         "max by (kind, namespace, name, phase)"
@@ -435,8 +435,8 @@ ROWS: Final[Sequence[BoardRow]] = (
             Panel(
                 title="Seconds until the next run",
                 about=(
-                    "Time of each AdvancedCronJob that is not paused. Below 0: the run is "
-                    "due; below 0 for long: missed."
+                    "Time until the next run of each AdvancedCronJob that is not paused. Below 0: the run is due. "
+                    "Below 0 for a long time: the run was missed."
                 ),
                 lines=[
                     (
@@ -480,12 +480,12 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="API requests per second, by status code",
-                about="429 and 5xx: the API server is overloaded. 403: a right is missing.",
+                about="429 and 5xx: the API server is overloaded. 403: the manager lacks a permission.",
                 lines=[(f"sum by (code) (rate(rest_client_requests_total{_RATE}))", "{{code}}")],
             ),
             Panel(
                 title="Webhook latency",
-                about="Duration of reviews. API servers wait for them.",
+                about="Duration of admission reviews. API servers wait for them.",
                 lines=_quantile_queries("controller_runtime_webhook_latency_seconds", "webhook"),
                 unit="s",
             ),

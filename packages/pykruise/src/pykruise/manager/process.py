@@ -170,7 +170,7 @@ def _build_candidate(
 
 
 def _boot_time() -> float:
-    """Return monotonic seconds, which include the time that the machine sleeps where the system has such a clock."""
+    """Return monotonic seconds. If the system has such a clock, they include the time while the machine sleeps."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 

@@ -128,7 +128,7 @@ def _review_rights(gates: Gates) -> Iterator[Right]:
 
 
 def list_needed_rights(gates: Gates) -> list[Right]:
-    """Return all rights that a manager with these gates needs."""
+    """Return all permissions that a manager with these gates needs."""
     kinds = [kind for kind in list_kinds() if kind.is_enabled(gates.__getitem__)]
     own = [right for kind in kinds for right in kind.rights]
     gated = [

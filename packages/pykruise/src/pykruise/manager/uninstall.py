@@ -15,7 +15,7 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
 
 IGNORED = frozenset({"nodeimages", "nodepodprobes"})
-"""Kinds whose objects controllers create for each node or pod: nothing is lost with them."""
+"""Kinds with one object for each node or pod, which controllers create: nothing is lost with these objects."""
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):

@@ -65,7 +65,7 @@ AGAIN_AFTER_S: Final = 600.0
 
 
 def list_follow_rights(kind: str) -> Mapping[str, tuple[Right, ...]]:
-    """Return the further rights of a kind's controller with the gate."""
+    """Return the further permissions that a kind's controller needs with the gate."""
     why = f"{kind}: to follow the content of ConfigMaps and Secrets (gate {GATE})"
     return {GATE: tuple(make_right(resource, *READ, why=why) for resource in (CONFIG_MAPS, SECRETS))}
 

@@ -6,8 +6,7 @@ pods + their nodes ──▶ find_undeclaring_nodes() ──▶ snapshots ──
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pykruise.kube.ids import Key
-from pykruise.plans.views import NODE_VIEWS
+from pykruise.plans.node_reads import read_nodes
 from pykruise.pods.in_place import InPlaceSettings
 from pykruise.pods.in_place.declared_features import RESIZES_PODS
 from pykruise.pods.view.pod_view import PodView
@@ -17,18 +16,17 @@ from pykruise.runtime.read import Mirrors
 def find_undeclaring_nodes(
     template: Mapping[str, Any] | None, pods: Iterable[PodView], read: Mirrors, *, settings: InPlaceSettings
 ) -> frozenset[str]:
-    """Return the names of nodes that declare features, but not this one. Nodes are read only if whole pods can be
-    resized, and only for a template with pod-level resources. A node without declared features may be older than the
-    declaration of features, so the API server decides.
+    """Return the names of nodes that declare features, but not the feature for resizing whole pods. Nodes are read only
+    if whole pods can be resized, and only for a template with pod-level resources. A node without declared features may
+    be older than the declaration of features, so the API server decides.
     """
     spec = (template or {}).get("spec") or {}
     if not settings.can_resize_pods or not spec.get("resources"):
         return frozenset()
-    names = {pod.node_name for pod in pods if pod.node_name}
-    nodes = (read.get(NODE_VIEWS, Key("", name)) for name in sorted(names))
+    nodes = read_nodes((pod.node_name for pod in pods), read)
     return frozenset(
         node.name
-        for node in nodes
-        if node is not None and node.declared_features is not None
+        for node in nodes.values()
+        if node.declared_features is not None
         if RESIZES_PODS not in node.declared_features
     )

@@ -234,8 +234,8 @@ class Differences:
         )
 
     def split(self, pods: Sequence[PodView]) -> tuple[list[tuple[PodView, UpdateSpec]], dict[str, str]]:
-        """Split the pods: those that can be updated in place with their changes, and the names of the others with the
-        reason.
+        """Split the pods: those that can be updated in place, each with its changes, and the names of the others, each
+        with the reason.
         """
         if self._undeclaring:  # then the result also depends on the pod's node
             ways = [(pod, self.find_difference(pod)) for pod in pods]

@@ -5,7 +5,7 @@ KIND.insight ──▶ cli/insight: a spec ──▶ strategy() ──▶ Rollou
 Pure.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -14,6 +14,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.pods.corrections import Correction
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.runtime.plan import Plan
@@ -90,7 +91,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that another one created, and whose problems are also problems of the other one."""
+    """An object that its parent created. Problems of the child are also problems of the parent."""
 
     resource: Resource
     key: Key
@@ -119,10 +120,12 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Pods that the object binds to nodes; None: the kind binds none."""
     has_observed_generation: bool = True
     """Whether its status has observedGeneration."""
+    targets: Collection[GroupKind] | None = None
+    """Kinds that its spec.targetRef can name without a white list; None: every workload."""
 
 
 def find_children_at_work(insight: Insight | None) -> ChildrenOf | None:
-    """Return the function that lists the children that a parent waits for; None: it has none. Omits failed ones."""
+    """Return the function that lists the children for which a parent waits, without failed ones; None: it has none."""
     children = None if insight is None else insight.children
     if children is None:
         return None
@@ -155,7 +158,9 @@ class WorkloadInsight(Insight, frozen=True, kw_only=True):
     has_known_names: bool = False
     """Whether the names of new pods are known in advance."""
     replaces_stuck: Callable[[Mapping[str, Any]], bool] = lambda _: True
-    """Whether a pod that never became ready is replaced automatically when its template is rolled back, by the spec."""
+    """Whether, with this spec, a pod that never became ready is replaced automatically when its template is rolled
+    back.
+    """
 
 
 class JobInsight(Insight, frozen=True, kw_only=True):

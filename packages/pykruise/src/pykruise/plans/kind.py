@@ -144,7 +144,7 @@ def make_two_versions(
 
 
 POD_OWNER_LENDS: Final = (make_right(PODS, "create", "delete", "patch"),)
-"""Permissions that a kind lends if it creates the pods that its objects define."""
+"""Permissions that the manager uses for an object's author if the object defines pods (see `Kind.lends`)."""
 
 
 def list_workload_rights(resource: Resource) -> tuple[Right, ...]:

@@ -101,8 +101,9 @@ def bring_into_service(
     """Decide one write with everything that is due for the pod; None: nothing is due.
 
     The conditions are those that its update or its hook held, those in `released`, and missing ones. A pod without a
-    node cannot become ready. Once it has a node, its conditions and its state are one write. `because`: reason for
-    the state; empty: it may change. `labels`: further labels, with their reason if nothing else is due.
+    node cannot become ready. Once it has a node, its conditions and its state are one write. `because`: reason for the
+    state; empty: a general one. `labels`: further labels. `because_of_labels`: their reason, used if nothing else is
+    due.
     """
     is_over = state in (LifecycleState.NORMAL, LifecycleState.UPDATED) and pod.state in _DURING_UPDATE
     own_hook = remove_hold(pod, PRE_UPDATE_HOOK, now=now) if is_over else ()

@@ -4,8 +4,8 @@ pods, revisions ──▶ plan_adoption() ──▶ a check that the owner still
 pods            ──▶ release_pods()    ──▶ decisions to remove the owner reference
 revisions       ──▶ plan_revisions() ──▶ writes before pods can have the revision;  delete_revision()
 
-Pure; serves every kind. Before that, the kind decides which pods match, always by the selector that manages the pods
-(pods/workload/selector_guard.py).
+Pure; serves every kind. Before a kind calls this module, it decides which pods match. It always uses the selector that
+manages the pods (pods/workload/selector_guard.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -78,8 +78,10 @@ def plan_adoption(
 
 
 def adopt_used(choice: UpdateChoice, workload: WorkloadView, resource: Resource) -> list[Stage]:
-    """Return the stages that adopt the update revision if it is an orphan. Pods have this revision, so it must not be
-    deleted with another owner nor outlive this one, and it must record the selector that manages the pods.
+    """Return the stages that adopt the update revision if it is an orphan.
+
+    Pods use this revision, so the workload must own it: the revision is then deleted with the workload and with no
+    other owner. It must also record the selector that manages the pods.
     """
     revision = choice.revision
     if choice.create is not None or revision.controller_uid or revision.is_deleting:
@@ -117,8 +119,8 @@ def release_pods(
     because: str = _RELEASED,
     before: Mapping[str, tuple[Step, ...]] | None = None,
 ) -> PlanPhase:
-    """Decide to release these pods, each with its event, only if its labels are still the planned ones. `before`: the
-    writes to a pod's claims that come first, by name of the pod; these pods have no event.
+    """Decide to release these pods, each only if the pod is unchanged, and with an event. `before`: writes to a pod's
+    claims that precede its release, by name of the pod; then there are no events.
     """
     decisions = [
         ChangePod(
@@ -177,7 +179,7 @@ def _store_revision(choice: UpdateChoice, *, namespace: str) -> Chain | None:
 
 
 def _record_selector(revision: RevisionView, selector: Mapping[str, Any]) -> Chain:
-    """Record the selector that manages the pods in a revision that another manager has stored."""
+    """Record, in a revision that another manager has stored, the selector that manages the pods."""
     body = {"metadata": {"annotations": record_of(selector)}}
     return _patch_revision(
         revision, body, PatchType.MERGE, because="it records the selector that manages the pods"

@@ -75,7 +75,7 @@ class DeletePod(PodDecision, frozen=True, kw_only=True):
 
     because: str
     unchanged: bool
-    """Only if its resourceVersion is still the same."""
+    """Whether the write must fail if the pod's resourceVersion has changed."""
     before: tuple[Step, ...] = ()
     after: tuple[Step, ...] = ()
     """Writes to its claims before and after the deletion."""
@@ -90,7 +90,7 @@ class ChangePod(PodDecision, frozen=True, kw_only=True):
     conditions: Sequence[Document] = ()
     because: str
     unchanged: bool = False
-    """Only if its resourceVersion is still the same."""
+    """Whether the write must fail if the pod's resourceVersion has changed."""
     before: tuple[Step, ...] = ()
     """Writes to its claims that come first."""
     done: Note | None = None
@@ -115,7 +115,7 @@ class SpecifyPod(PodDecision, frozen=True, kw_only=True):
 
     because: str
     unchanged: bool = False
-    """Only if its resourceVersion is still the same."""
+    """Whether the write must fail if the pod's resourceVersion has changed."""
     done: Note
     failed: Note | None = None
 
@@ -157,7 +157,7 @@ class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
     """Decisions of one phase, the pods that are not changed, with their reasons, and events."""
 
     decided: tuple[DecidedStage, ...] = ()
-    """Stages in their order. Those without decisions do not count."""
+    """Stages in their order. Those without decisions are ignored."""
     skipped: Mapping[str, Reason] = {}
     """Reasons why pods are not changed, by name of the pod."""
     notes: tuple[Note, ...] = ()
@@ -189,9 +189,9 @@ def decide_deletion(
 ) -> DeletePod | ChangePod | Reason:
     """Return the decision to delete the pod now, or to let it prepare for that, or the reason to wait.
 
-    A pod that the preDelete hook holds enters PreparingDelete first, which also takes it out of service. A pod that
-    is deleted because it does not serve must be unchanged: if it became ready meanwhile, its deletion would need a
-    place in the budget.
+    A pod that the preDelete hook holds enters PreparingDelete first. If the hook has `mark_pod_not_ready`, the same
+    write takes the pod out of service. A pod that is deleted because it does not serve must be unchanged: if it became
+    ready meanwhile, its deletion would need a place in the budget.
     """
     if hook is None or not is_hooked(hook, pod):
         return DeletePod(pod=pod, because=because, unchanged=not pod.is_serving or hook is not None)

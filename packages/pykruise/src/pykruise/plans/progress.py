@@ -28,7 +28,7 @@ class Phase(StrEnum):
     HEALTHY = "Healthy"
     """It is in the state that its spec requests."""
     DEGRADED = "Degraded"
-    """It waits for a problem that a person must correct."""
+    """It cannot continue until a person corrects a problem."""
     PAUSED = "Paused"
     """A person holds it, by a pause or by a partition that is reached."""
     FAILED = "Failed"
@@ -305,8 +305,8 @@ def add_waits(phase: Phase, codes: Iterable[str]) -> Phase:
 
 
 def with_waits_of_children(phase: Phase, codes: Iterable[str]) -> Phase:
-    """Return the same for reasons of its children: a status may count a child as done although it needs a person, and a
-    paused child makes its parent wait.
+    """Return the phase of an object whose children wait for these reasons: a status may count a child as done although
+    it needs a person, and a paused child makes its parent wait.
     """
     codes = frozenset(codes)
     waiting = _phase_with(phase, codes, if_in=(*OPEN, Phase.COMPLETED))

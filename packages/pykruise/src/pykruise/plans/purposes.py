@@ -31,6 +31,7 @@ class Purpose(StrEnum):
     UPDATE_PODS = "update pods"
     UPGRADE_SIDECARS = "upgrade sidecars"
     END_HOT_UPGRADES = "end hot upgrades"
+    RESTART_FOR_METADATA = "restart containers that read changed annotations"
     SET_CONDITIONS = "report pods that cannot be upgraded"
     TRUNCATE_REVISIONS = "delete old revisions"
     MARK_PODS = "mark pods"

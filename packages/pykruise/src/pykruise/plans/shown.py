@@ -103,7 +103,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     group: str = "apps.kruise.io"
     title: str = ""
-    """Name of the kind in sentences, such as `Advanced StatefulSet`; empty: the kind."""
+    """Name of the kind in sentences, such as `Advanced StatefulSet`; empty: `kind` is used."""
     progress: Rollout | PhaseRules | None = None
     """Rules of its progress; None: there is nothing to wait for."""
     line: Callable[[Document, Progress], str] | None = None
@@ -127,7 +127,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     templates: tuple[str, ...] = ()
     """Paths of its pod templates; an object need not have all of them."""
     has_fixed_template: bool = False
-    """Whether admission rejects another pod template: no image is set."""
+    """Whether admission rejects a changed pod template, so that no image can be set."""
     pod_spec: str = ""
     """Path of a pod spec without a template."""
     verbs: Verbs = Verbs()

@@ -94,8 +94,8 @@ class _Verdict:
 
 
 def add_judgement(control: Control, stored: StoredSpec) -> Control:
-    """Return the control whose snapshots, which are `Judged`, contain the problems of the object. An unreadable spec
-    is reported by the snapshot itself (`problem`).
+    """Return a control whose snapshots (`Judged`) also contain the problems of the object's spec. If the spec is
+    unreadable, the snapshot itself reports that (`problem`).
     """
 
     async def snapshot(view: Any, read: Read[Any]) -> Any | None:

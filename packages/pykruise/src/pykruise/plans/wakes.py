@@ -13,8 +13,8 @@ from pykruise.runtime.wakes import Wake
 
 
 def wake_namesake(views: Views[RevisionView], objects: Views[Any]) -> Wake:
-    """A revision enqueues the object that it is named after, whatever its owner: its name may be one that the object
-    needs.
+    """Enqueue the object that a revision is named after, even if another object owns the revision: the object may need
+    this name for its own revision.
     """
 
     def keys(change: Change[RevisionView], around: Around[Any]) -> Iterable[Key]:

@@ -192,8 +192,8 @@ def build_changed_status(
 
 
 def status_to_amend(view: WorkloadView, plan: Plan, failed: Failure, kind: type[S]) -> S | None:
-    """Return the status that a failed write of `plan` is reported in. None when there is nothing to report: tidying up
-    is tried again in every plan and blocks nothing.
+    """Return the status that reports a failed write of `plan`. None when there is nothing to report: deletions of old
+    objects are tried again in every plan and block nothing.
     """
     if failed.purpose == Purpose.TIDY_UP:
         return None

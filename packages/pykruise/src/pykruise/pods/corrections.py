@@ -26,7 +26,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
     again: str = ""
     """The object that must be created again because its template is immutable; empty: it can be changed."""
     part: str = "template"
-    """Part of that object that must be another one."""
+    """Part of that object that must be corrected in the new object."""
 
     def describe_for(self, what: str) -> str:
         """Instruction such as `correct the image in spec.template`."""

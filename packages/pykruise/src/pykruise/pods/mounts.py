@@ -3,8 +3,9 @@
 spec.volumes ──▶ mounts_of() ──▶ `ConfigMap a`, `Secret b`
 
 Pure. A pod whose volumes cannot be mounted does not report the reason: it is Pending, and its containers wait with
-ContainerCreating. Managers may not read Secrets, so messages list everything the pod needs instead of what is
-missing.
+ContainerCreating, as if its node pulled a large image. Only nodes of recent versions of Kubernetes tell the two apart,
+by the condition PodReadyToStartContainers. Managers may not read Secrets, so messages list everything the pod needs
+instead of what is missing.
 """
 
 from collections.abc import Iterator
@@ -66,24 +67,28 @@ _decode = msgspec.json.Decoder(tuple[_Volume, ...] | None).decode
 
 def mounts_of(volumes: msgspec.Raw) -> tuple[str, ...]:
     """First few names in the order of the spec, without the ConfigMap that every pod has."""
+    return tuple(f"{kind} {name}" for kind, name in list_mounts(volumes))
+
+
+def list_mounts(volumes: bytes | msgspec.Raw) -> tuple[tuple[str, str], ...]:
+    """Return the kind and name of the objects that these volumes need, such as `("Secret", "tls")`."""
     if not bytes(volumes):
         return ()
     try:
         known = _decode(volumes) or ()
     except msgspec.ValidationError:
         return ()
-    named = dict.fromkeys(text for volume in known for text in _find_needed(volume))
-    return tuple(named)[:MOST_NAMED]
+    return tuple(dict.fromkeys(need for volume in known for need in _find_needed(volume)))[:MOST_NAMED]
 
 
-def _find_needed(volume: _Volume) -> Iterator[str]:
+def _find_needed(volume: _Volume) -> Iterator[tuple[str, str]]:
     if volume.secret is not None and not volume.secret.optional and volume.secret.secret_name:
-        yield f"Secret {volume.secret.secret_name}"
+        yield "Secret", volume.secret.secret_name
     if (named := volume.config_map) is not None and not named.optional and named.name:
-        yield f"ConfigMap {named.name}"
+        yield "ConfigMap", named.name
     for source in (volume.projected.sources or ()) if volume.projected is not None else ():
         if (secret := source.secret) is not None and not secret.optional and secret.name:
-            yield f"Secret {secret.name}"
+            yield "Secret", secret.name
         named = source.config_map
         if named is not None and not named.optional and named.name not in ("", "kube-root-ca.crt"):
-            yield f"ConfigMap {named.name}"
+            yield "ConfigMap", named.name

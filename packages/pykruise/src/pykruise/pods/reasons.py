@@ -62,6 +62,7 @@ class Code(StrEnum):
     RESIZE_DEFERRED = "ResizeDeferred"
     RESIZE_PENDING = "ResizePending"
     READINESS_GATE = "ReadinessGate"
+    MOUNT_FAILS = "MountFails"
     NOT_MOUNTED = "NotMounted"
     NOT_READY = "NotReady"
     # updates that cannot continue, and hooks
@@ -170,13 +171,13 @@ _CORRECT: Final = "correct the field that the message names; the manager changes
 RESUME: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 _HOOK: Final = "the hook's owner must remove its label or finalizer from the pod"
 _INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
-ONE_AT_A_TIME: Final = "one at a time, each when the one before has been replaced and is available"
+ONE_AT_A_TIME: Final = "one at a time (wait until each replacement is available)"
 """Way to delete pods that serve: deleting all at the same time would cause an outage."""
-_REFUSING: Final = "satisfy it, or change it; the write is retried automatically"
+_REJECTING: Final = "satisfy it, or change it; the write is retried automatically"
 
 CODES: Final[Mapping[Code, Meaning]] = {
     Code.REFUSED: Meaning("the object requests something that cannot be carried out", _CORRECT),
-    Code.INVALID_SPEC: Meaning("a stored field has a value that admission would have refused", _CORRECT),
+    Code.INVALID_SPEC: Meaning("a stored field has a value that admission would have rejected", _CORRECT),
     Code.SELECTING_ALL: Meaning("the selector is empty and would match every pod", _CORRECT),
     Code.SELECTOR_CHANGED: Meaning(
         "spec.selector differs from the selector by which the pods are managed; the manager changes nothing",
@@ -190,7 +191,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
     Code.CONFLICT: Meaning(
         "two SidecarSets inject the same item into the same pods, or two PodProbeMarkers set one condition of a pod",
-        "give one of the two another name",
+        "rename the item in one of the SidecarSets, or set another podConditionType in one of the PodProbeMarkers",
     ),
     Code.NAME_TAKEN: Meaning(
         "another object already has the name; it was not created for this object, and stays unchanged",
@@ -210,7 +211,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_TICK: Meaning("a schedule has no time within five years", "correct spec.schedule"),
     Code.NO_WEBHOOK: Meaning("API servers do not call the webhooks", _INSTALL),
     Code.INJECTION_FAILS: Meaning(
-        "new pods are refused, because their sidecars cannot be injected", _CORRECT
+        "new pods are rejected, because their sidecars cannot be injected", _CORRECT
     ),
     Code.PATCH: Meaning("the patch of a subset results in invalid pods", "correct the patch"),
     Code.CHURNING: Meaning(
@@ -221,24 +222,26 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a limit of the spec is 0 or less, and blocks everything that it limits",
         "raise the field that the message names",
     ),
-    Code.QUOTA: Meaning("a ResourceQuota refuses a write", "raise the ResourceQuota, or free some of it"),
-    Code.WEBHOOK: Meaning("an admission webhook refuses a write", _REFUSING),
-    Code.POLICY: Meaning("an admission policy refuses a write", _REFUSING),
-    Code.FORBIDDEN: Meaning("the manager lacks a right", "give it the right (pykruise doctor names it)"),
+    Code.QUOTA: Meaning("a ResourceQuota rejects a write", "raise the ResourceQuota, or free some of it"),
+    Code.WEBHOOK: Meaning("an admission webhook rejects a write", _REJECTING),
+    Code.POLICY: Meaning("an admission policy rejects a write", _REJECTING),
+    Code.FORBIDDEN: Meaning(
+        "the manager lacks a permission", "grant the permission (pykruise doctor names it)"
+    ),
     Code.NAME_TOO_LONG: Meaning(
         "a name or label that is derived from the object's name would be too long",
         "delete it, and create it with a shorter name",
     ),
-    Code.WRITE_FAILED: Meaning("the API server refuses a write", "read the API server's message"),
+    Code.WRITE_FAILED: Meaning("the API server rejects a write", "read the API server's message"),
     Code.RESIZE_REFUSED: Meaning(
-        "the API server refuses to resize a running pod",
+        "the API server rejects the resize of a running pod",
         "request less, or make room on the node; under InPlaceIfPossible the pod is recreated after a while",
     ),
     Code.DISRUPTION_REFUSED: Meaning(
-        "a PodUnavailableBudget refuses a write that would take a pod out of service",
+        "a PodUnavailableBudget rejects a write that would take a pod out of service",
         "wait until more of its pods serve, or change the budget to allow more",
     ),
-    Code.NODE_LOST: Meaning("a pod's node does not answer", "bring the node back, or delete it"),
+    Code.NODE_LOST: Meaning("a pod's node does not respond", "bring the node back, or delete it"),
     Code.NOT_READ: Meaning("a pod could not be read; the manager retries", "read the API server's message"),
     Code.FINALIZER: Meaning(
         "a finalizer holds a terminating pod, a PVC, or a copy of a ResourceDistribution",
@@ -272,6 +275,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.READINESS_GATE: Meaning(
         "a readiness gate of the pod is not True", "the controller of the condition must set it"
     ),
+    Code.MOUNT_FAILS: Meaning(
+        "a volume of the pod cannot be mounted: its Secret or ConfigMap does not exist, or the node reports an error",
+        "create what is missing, or correct the volume",
+    ),
     Code.NOT_MOUNTED: Meaning(
         "the pod's containers are not created; its volumes need a Secret or ConfigMap",
         "create the Secrets and ConfigMaps that are missing",
@@ -296,7 +303,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the preNormal hook is not on the pod yet", "the hook's owner must add it to the pod"
     ),
     Code.BACKOFF: Meaning(
-        "a pod ended shortly after the pod before it; it is replaced after a delay",
+        "a pod ended soon after it replaced another pod; it is replaced after a delay",
         "find out why its pod ends on that node",
     ),
     Code.NOT_INJECTED: Meaning("the pod has no sidecars of this set", f"recreate the pods {ONE_AT_A_TIME}"),
@@ -313,7 +320,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.DEPARTING: Meaning(
         "a pod or PVC must be deleted before its successor is created", moves_in_s=AS_ASKED
     ),
-    Code.TERMINATING: Meaning("a pod terminates", "see why it does not end, if that lasts"),
+    Code.TERMINATING: Meaning("a pod terminates", "if that lasts, find out why it does not end"),
     Code.DELETING: Meaning("pods must be deleted", moves_in_s=_A_MOMENT_S),
     Code.UPDATING: Meaning("pods have an older template and are being updated", moves_in_s=_A_MOMENT_S),
     Code.UPDATE_HELD: Meaning(
@@ -365,7 +372,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "lower spec.updateStrategy.rollingUpdate.partition to continue",
     ),
     Code.PARTITIONED_SCALING: Meaning(
-        "because of the partition nodes stay without a pod",
+        "the partition keeps nodes without a pod",
         "lower spec.updateStrategy.rollingUpdate.partition",
     ),
     Code.NODE_SELECTOR: Meaning(
@@ -395,7 +402,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.RUN_FAILED: Meaning(
         "the latest run of a schedule failed",
-        "correct its cause, in the template of a schedule that you create again",
+        "correct its cause; if the cause is spec.template, delete the schedule and create it with a correct template",
     ),
     Code.OTHER: Meaning("any other reason; the message explains it", moves_in_s=AS_ASKED),
     Code.CLAIMS: Meaning("PVCs differ from their templates"),
@@ -405,7 +412,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.OTHER_OWNERS: Meaning(
         "the selector matches pods of other owners too",
-        "create one of them again with another selector and other labels: a selector cannot be changed",
+        "create this workload or the other owner again with another selector and other pod labels: a selector cannot "
+        "be changed",
     ),
     Code.OTHER_BUDGET: Meaning(
         "another PodUnavailableBudget covers the pod, and only that budget is checked",
@@ -434,7 +442,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.JOB_OVER: Meaning("the job has ended and starts no more pods"),
     Code.PODS_ACTIVE: Meaning("pods of a job run, or have not started yet", moves_in_s=AS_ASKED),
-    Code.NO_AGENT: Meaning("the agent of a node does not answer", "check the agent's pod on that node"),
+    Code.NO_AGENT: Meaning("the agent of a node does not respond", "check the agent's pod on that node"),
     Code.CHILD_ACTIVE: Meaning(
         "the previous run is still active, and concurrencyPolicy is Forbid",
         "wait until it ends, or set concurrencyPolicy to Allow or Replace",
@@ -452,7 +460,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.PROBE_PORT: Meaning(
         "a probe names a port that its container does not have",
-        "give the port a name in the container, or the probe a number",
+        "name the port in the container, or use a port number in the probe",
     ),
     Code.PROBE_FAILS: Meaning(
         "a probe of a PodProbeMarker fails", "if the probe should succeed, read its message"
@@ -561,7 +569,7 @@ pulled.
 OF_A_SPEC: Final = frozenset(
     {Code.IMAGE_PULL, Code.IMAGE_PULLING, Code.NOTHING_SELECTED, Code.NO_NODE_IMAGE, Code.JOB_FAILED}
 )
-"""Codes of a job without pods whose remedy changes the spec of the job."""
+"""Codes whose remedy changes the spec of a job, if the job creates no pods."""
 
 
 def compute_longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:

@@ -321,7 +321,7 @@ def test_a_pull_that_missed_a_node_has_failed_case_75(succeeded: int, is_kept: b
     assert bool(world.children) is is_kept
 
 
-def test_without_a_zone_the_managers_counts_case_77() -> None:
+def test_the_managers_zone_counts_without_a_zone_case_77() -> None:
     world = CronWorld("0 10 * * *").at("2026-02-01T10:00:00Z")
 
     assert world.ticks == ["2026-02-01T10:00:00Z"]

@@ -153,7 +153,7 @@ def test_a_completed_job_leaves_new_nodes_alone_case_15() -> None:
     assert endless.status["phase"] == "running"
 
 
-def test_without_a_node_that_fits_the_job_waits_case_16() -> None:
+def test_the_job_waits_without_an_eligible_node_case_16() -> None:
     world = BroadcastWorld(1).cordon("n1").sync()
     assert (world.counts["desired"], world.status["phase"], world.condition) == (0, "running", "")
 
@@ -221,7 +221,7 @@ def test_restarts_of_a_pod_count_together_case_21(counts: tuple[int, ...], faile
     assert world.status["phase"] == "running", "it goes on restarting, so the job does not end"
 
 
-def test_without_a_limit_the_first_restart_fails_the_pod_case_22() -> None:
+def test_the_first_restart_fails_the_pod_without_a_limit_case_22() -> None:
     world = BroadcastWorld(2, template=template(restartPolicy="OnFailure")).sync().restart("n1", 1).sync()
 
     assert world.status["phase"] == "failed"

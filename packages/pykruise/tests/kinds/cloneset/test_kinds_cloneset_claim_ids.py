@@ -76,7 +76,7 @@ def test_fresh_ids_avoid_every_id_in_use() -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_without_pods_to_make_no_id_is_chosen(count: int) -> None:
+def test_no_id_is_chosen_without_pods_to_create(count: int) -> None:
     given = [view("aaaaa"), view("bbbbb"), view("ccccc"), view("ddddd")]
     assert ids(count, *given, terminating="bbbbb ccccc") == ([], [])
 

@@ -104,7 +104,7 @@ def test_a_pod_mounts_its_own_claims_and_keeps_its_other_volumes() -> None:
         ]
 
 
-def test_without_templates_pods_have_no_volumes_and_nothing_else_is_written() -> None:
+def test_pods_have_no_volumes_and_nothing_else_is_written_without_templates() -> None:
     plan = plan_of(cloneset(2, pods=0))
     assert created_claims(plan) == []
     assert all("volumes" not in pod["spec"] for pod in created(plan))
@@ -494,7 +494,7 @@ def test_a_new_revision_records_the_hash_of_the_templates() -> None:
     )
 
 
-def test_without_templates_the_hash_is_empty_but_there() -> None:
+def test_the_hash_exists_and_is_empty_without_templates() -> None:
     builder = cloneset(1).with_revisions(revision(template("nginx:0"), 1))
     annotations = revision_write(plan_of(builder)).body["metadata"]["annotations"]
     assert annotations[keys.CLAIM_TEMPLATES_HASH_ANNOTATION] == ""
@@ -560,7 +560,7 @@ def test_pods_of_either_revision_get_claims_of_the_live_templates() -> None:
 # What decides nothing else
 
 
-def test_without_labels_in_the_selector_claims_carry_their_id_alone() -> None:
+def test_claims_have_only_their_id_without_labels_in_the_selector() -> None:
     builder = cloneset(1, pods=0).with_templates("data")
     builder.with_spec(selector={"matchExpressions": [{"key": "app", "operator": "Exists"}]})
     claim, pod = steps_named(plan_of(builder), "create pods")

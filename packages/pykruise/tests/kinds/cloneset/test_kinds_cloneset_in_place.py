@@ -14,7 +14,7 @@ from pykruise.pods.view import keys
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, revision, template
-from support.plan_views import condition, deleted, left, marked, replaced, states, steps_named
+from support.plan_views import condition, created, deleted, left, marked, replaced, states, steps_named
 
 HOOK = "example.com/hook"
 
@@ -616,3 +616,51 @@ def test_only_one_prepared_pod_is_updated_beyond_the_budget() -> None:
     builder.with_rolling(podUpdatePolicy="InPlaceIfPossible").with_hook("inPlaceUpdate")
     builder.with_spec(scaleStrategy={"maxUnavailable": 1}).in_state("PreparingUpdate", "a", "b")
     assert states(planned(builder)) == {"a": "Updating"}
+
+
+METADATA_ALONE = """
+limits U,S | hook | surged      | created | prepared | updated
+1,0        | yes  | -           | 0       | 1        | 0
+1,2        | yes  | -           | 2       | 0        | 0
+1,2        | yes  | available   | 0       | 3        | 0
+1,2        | yes  | unavailable | 0       | 1        | 0
+0,1        | yes  | -           | 1       | 0        | 0
+0,1        | yes  | available   | 0       | 1        | 0
+1,2        | no   | -           | 0       | 0        | 3
+0,1        | no   | -           | 0       | 0        | 1
+"""
+"""Of five old pods whose template gets another annotation: what the next plan does."""
+
+
+@pytest.mark.parametrize("row", METADATA_ALONE.strip().splitlines()[1:])
+def test_a_hook_makes_an_update_of_metadata_surge(row: str) -> None:
+    """cloneset case 120"""
+    # given
+    limits, hook, surged, *expected = (cell.strip() for cell in row.split("|"))
+    max_unavailable, max_surge = map(int, limits.split(","))
+    extra = max_surge if surged != "-" else 0
+    builder = in_place(5, max_unavailable=max_unavailable, max_surge=max_surge)
+    builder.old_template = template("nginx:1")
+    builder.spec["template"]["metadata"]["annotations"] = {"team": "blue"}
+    builder.add(*"abcde", old=True).add(*"fg"[:extra])
+    if hook == "yes":
+        builder.with_hook("inPlaceUpdate")
+        for pod in builder.pods.values():
+            pod["metadata"]["finalizers"] = [HOOK]
+    if surged == "unavailable":
+        builder.not_ready(*"fg"[:extra])
+    # when
+    plan = planned(builder)
+    # then
+    by_state = [list(states(plan).values()).count(state) for state in ("PreparingUpdate", "Updating")]
+    assert [len(created(plan)), *by_state] == [int(cell) for cell in expected]
+    assert not deleted(plan)
+
+
+def test_a_hook_without_handlers_does_not_make_an_update_of_metadata_surge() -> None:
+    builder = in_place(5, max_unavailable=1, max_surge=2).with_spec(lifecycle={"inPlaceUpdate": {}})
+    builder.old_template = template("nginx:1")
+    builder.spec["template"]["metadata"]["annotations"] = {"team": "blue"}
+    plan = planned(builder.add(*"abcde", old=True))
+    assert not created(plan)
+    assert set(states(plan).values()) == {"Updating"}

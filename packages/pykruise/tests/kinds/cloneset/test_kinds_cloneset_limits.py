@@ -226,7 +226,7 @@ def test_on_delete_never_surges_for_an_update_that_it_does_not_make() -> None:
     assert numbers_of(counts, limits).surge == 2
 
 
-def test_without_the_rollback_gate_a_raised_partition_moves_nothing_back() -> None:
+def test_a_raised_partition_moves_nothing_back_without_the_rollback_gate() -> None:
     """cloneset cases 63 and 64"""
     counts = tally_of({Mark(is_new=True): 2, Mark(is_new=False): 3})
     limits = CloneSetLimits(replicas=5, partition=5, max_unavailable=1)

@@ -70,7 +70,7 @@ TABLE = """
 
 @pytest.mark.parametrize("row", TABLE.strip().splitlines())
 def test_pods_join_the_group_that_stays_and_are_updated_together(row: str) -> None:
-    """cloneset cases 118 to 121"""
+    """cloneset cases 121 to 124"""
     # given
     setting, pods, expected = (part.strip() for part in row.split("|"))
     replicas, strategy = setting.split()
@@ -103,7 +103,7 @@ def _shorten(plan: Plan, update: str, old: str) -> list[str]:
     [("100%", 5, 5), (3, 5, 3), (8, 5, 5), ("50%", 5, 3), ("1%", 5, 1), ("100%", 0, 1), (3, 0, 1)],
 )
 def test_min_count_follows_the_replicas(value: int | str, replicas: int, least: int) -> None:
-    """cloneset case 118"""
+    """cloneset case 121"""
     assert compute_min_count(value, replicas) == least
 
 
@@ -129,7 +129,7 @@ def writes(plan: Plan) -> list[str]:
 
 
 def test_the_groups_are_written_before_the_pods() -> None:
-    """cloneset case 118"""
+    """cloneset case 121"""
     builder = gang(cloneset(3, pods=0), **ALL).with_spec(template=template(priorityClassName="high"))
     plan = plan_cloneset(builder.snapshot())
     steps = [step.action for step in plan.steps if isinstance(step.action, Create)]
@@ -163,13 +163,13 @@ def test_the_groups_are_written_before_the_pods() -> None:
 def test_groups_follow_the_pods(
     workload: GroupView | None, groups: list[GroupView], expected: list[str]
 ) -> None:
-    """cloneset case 119"""
+    """cloneset case 122"""
     builder = gang(cloneset(3), **ALL).grouped("g", "a", "b", "c")
     assert writes(with_groups(builder, workload, *groups)) == expected
 
 
 def test_without_the_option_unused_groups_are_deleted() -> None:
-    """cloneset case 122"""
+    """cloneset case 125"""
     builder = cloneset(3).with_settings(pod_groups=True).grouped("g", "a")
     assert writes(with_groups(builder, group("cloneset-web"), group("g"), group("h"))) == ["delete h"]
     builder = cloneset(3).with_settings(pod_groups=True)
@@ -179,7 +179,7 @@ def test_without_the_option_unused_groups_are_deleted() -> None:
 
 @pytest.mark.parametrize("is_on", [True, False])
 def test_without_the_gate_or_the_api_nothing_is_written(is_on: bool) -> None:
-    """cloneset case 123"""
+    """cloneset case 126"""
     builder = gang(cloneset(3, pods=0)).with_settings(pod_groups=is_on)
     problem = NOT_SERVED if is_on else NO_GATE
     snapshot = builder.snapshot()
@@ -233,7 +233,7 @@ OPTION = GANG_MIN_COUNT.field
 def test_admission_refuses_what_cannot_work_with_a_group(
     value: str, fields: dict[str, Any], expected: list[str]
 ) -> None:
-    """cloneset case 124"""
+    """cloneset case 127"""
     builder = gang(cloneset(4, pods=0), value, **ALL).with_spec(**fields)
     document = add_defaults(builder.document, old=None, settings=WorkloadDefaulting())
     spec, problem = read_spec(document["spec"])

@@ -88,7 +88,7 @@ def test_a_pod_that_has_ended_takes_up_no_place(phase: str) -> None:
 
 
 @pytest.mark.parametrize("policy", [None, "TerminatingOrFailed"])
-def test_without_the_option_a_pod_is_replaced_while_it_terminates(policy: str | None) -> None:
+def test_a_pod_is_replaced_while_it_terminates_without_the_option(policy: str | None) -> None:
     # given
     builder = cloneset(5).deleted("a")
     if policy is not None:

@@ -138,7 +138,7 @@ def test_a_node_without_a_zone_places_none() -> None:
     assert affinity_of(plan) == {}
 
 
-def test_without_the_option_nothing_changes_and_no_node_is_read() -> None:
+def test_nothing_changes_and_no_node_is_read_without_the_option() -> None:
     builder = leaving("PreferSameNode", disk="hdd")
     builder.document["metadata"]["annotations"] = {}
     plan = plan_cloneset(builder.snapshot())

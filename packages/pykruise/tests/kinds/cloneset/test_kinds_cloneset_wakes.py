@@ -104,7 +104,7 @@ def test_a_change_that_no_plan_reads_enqueues_nothing(change: Callable[[Pod], An
     assert not wakes(change)
 
 
-def test_without_hooks_finalizers_do_not_count() -> None:
+def test_finalizers_do_not_count_without_hooks() -> None:
     assert not wakes(lambda pod: pod["metadata"]["finalizers"].append("example.com/normal"), None)
 
 

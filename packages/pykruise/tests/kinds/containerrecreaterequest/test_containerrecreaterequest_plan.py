@@ -346,7 +346,7 @@ def test_other_conditions_stay_and_a_false_grace_condition_has_no_effect() -> No
 
 
 @pytest.mark.parametrize("strategy", [{}, {"unreadyGracePeriodSeconds": None, "orderedRecreate": True}])
-def test_without_a_grace_period_no_pod_is_held_back(strategy: dict[str, Any]) -> None:
+def test_no_pod_is_held_back_without_a_grace_period(strategy: dict[str, Any]) -> None:
     assert patches(plan(request(status={"phase": "Recreating"}, strategy=strategy), pod())) == []
 
 

@@ -58,7 +58,7 @@ def test_a_pod_is_created_for_each_node_and_bound_to_it_by_affinity() -> None:
     assert "nodeName" not in spec
 
 
-def test_without_the_scheduler_a_pod_is_created_on_its_node() -> None:
+def test_a_pod_is_created_on_its_node_without_the_scheduler() -> None:
     plan = daemonset(1, pods=False).with_settings(assign_pods_by_scheduler=False).plan()
     (pod,) = created(plan)
     assert pod["spec"]["nodeName"] == "n1"

@@ -67,7 +67,7 @@ def test_a_percentage_counts_on_a_brand_new_set_already() -> None:
     assert len(created_on(builder.plan())) == 5
 
 
-def test_without_partitioned_scaling_the_partition_is_for_updates_only() -> None:
+def test_the_partition_is_for_updates_only_without_partitioned_scaling() -> None:
     assert len(created_on(daemonset(10, pods=False, partition=9).plan())) == 10
 
 

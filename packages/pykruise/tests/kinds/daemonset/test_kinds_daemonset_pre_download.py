@@ -163,7 +163,7 @@ def test_a_pre_download_that_would_not_help_is_skipped_for_good(builder: DaemonS
     assert labels_given(plan) == [IGNORED]
 
 
-def test_without_a_block_one_node_is_updated_at_a_time() -> None:
+def test_one_node_is_updated_at_a_time_without_a_block() -> None:
     for builder in (rollout(2), rollout(2).with_spec(updateStrategy={"type": "RollingUpdate"})):
         assert created_jobs(plan_of(builder))
 

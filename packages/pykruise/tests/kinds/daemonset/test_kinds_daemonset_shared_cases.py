@@ -63,7 +63,7 @@ def test_a_handler_with_an_empty_value_holds_only_pods_that_have_the_label(label
     assert states(plan) == ({"n2": "PreparingDelete"} if labels else {})
 
 
-def test_without_the_readiness_gate_only_the_label_changes() -> None:
+def test_only_the_label_changes_without_the_readiness_gate() -> None:
     """lifecycle case 29"""
     builder = daemonset(3).with_hook(markPodNotReady=True).hooked("n2").taint("n2", "x:NoExecute")
     (patch,) = writes_of(builder.plan(), "n2")
@@ -205,7 +205,7 @@ def test_a_resize_by_another_client_is_ignored() -> None:
     assert deleted(builder.plan()) == set()
 
 
-def test_without_its_gate_a_change_of_resources_recreates_the_pod() -> None:
+def test_a_change_of_resources_recreates_the_pod_without_its_gate() -> None:
     """inplace-update case 14"""
     builder = updatable(1)
     builder.spec["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "1"}}

@@ -99,7 +99,7 @@ def test_no_pod_is_a_target_with_zero_or_negative_replicas(wanted: int) -> None:
 
 
 @pytest.mark.parametrize("wanted", [0, -1])
-def test_without_parallelism_nothing_starts(wanted: int) -> None:
+def test_nothing_starts_without_parallelism(wanted: int) -> None:
     world = EphemeralWorld(2, parallelism=wanted)
     world.sync()
     assert (world.injected, world.counts("match")) == ([], (2,))

@@ -230,7 +230,7 @@ def test_no_node_pulls_without_the_shared_namespace() -> None:
     assert [note.warning for note in plan.notes] == [True]
 
 
-def test_without_the_shared_namespace_a_job_can_be_deleted() -> None:
+def test_a_job_can_be_deleted_without_the_shared_namespace() -> None:
     """images, lifted limit e"""
     going = job(metadata={**HELD, "deletionTimestamp": at(0)}, pullSecrets=["s1"])
     (step,) = planned(going, has_shared_namespace=False, copies=[copy(used_by="shop/job")]).steps

@@ -138,7 +138,7 @@ def test_pods_without_labels_are_selected_by_no_marker() -> None:
     assert created(injection(Markers(marker())), "shop", {**POD, "metadata": None}) is None
 
 
-def test_without_a_reader_no_pod_gets_anything() -> None:
+def test_no_pod_gets_anything_without_a_reader() -> None:
     assert created(injection(None), "shop") is None
 
 

@@ -282,7 +282,7 @@ def test_a_missing_condition_or_a_probe_without_a_policy_changes_no_pod() -> Non
     assert not on_virtual("False", without, absent, unnamed, labels={"busy": "yes"}).stages
 
 
-def test_without_the_gate_a_pod_on_a_virtual_node_is_not_marked() -> None:
+def test_a_pod_on_a_virtual_node_is_not_marked_without_the_gate() -> None:
     assert not on_virtual("True", gate=False).stages
 
 

@@ -28,7 +28,7 @@ def whitelist(*rules: Document) -> str:
     return orjson.dumps({"rules": list(rules)}).decode()
 
 
-def test_without_a_whitelist_the_gate_decides() -> None:
+def test_the_gate_decides_without_a_whitelist() -> None:
     """sidecarset case 17"""
     assert errors(annotating(OOM)) == [("Required", FIELD)]
     assert errors(annotating(OOM), allows_any_annotation=True) == []

@@ -462,7 +462,7 @@ def test_one_container_without_a_limit_removes_the_limit_and_missing_requests_ar
     assert by_name(result, "a")["resources"] == {"requests": {"cpu": "50m", "memory": "0"}}
 
 
-def test_without_a_target_or_with_a_negative_result_the_pod_is_refused() -> None:
+def test_a_pod_is_rejected_without_a_target_or_with_a_negative_result() -> None:
     """sidecarset case 55"""
     doc = pod(limited("x", {"cpu": "1"}), initContainers=[limited("init", {"cpu": "1"})])
     for sidecar, problem in (

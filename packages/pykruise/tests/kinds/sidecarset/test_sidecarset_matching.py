@@ -51,7 +51,7 @@ def image(doc: Document, *, draw: float = 0.5) -> str:
     return contents.containers[0].image
 
 
-def test_without_a_choice_the_present_spec_is_injected() -> None:
+def test_the_current_spec_is_injected_without_a_choice() -> None:
     assert image(sidecarset("log", container("log", "log:2"))) == "log:2"
     assert image(wanting(policy="Always")) == "log:2"
 
@@ -103,7 +103,7 @@ def test_partial_leaves_to_the_update_strategy_which_pods_get_it(
 
 
 @pytest.mark.parametrize("strategy", [None, {}, {"partition": None}])
-def test_without_a_strategy_partial_gives_the_present_spec(strategy: Any) -> None:
+def test_partial_gives_the_current_spec_without_a_strategy(strategy: Any) -> None:
     """Of one that was stored without admission; sidecarset case 49"""
     doc = wanting(revisionName="log-1", policy="Partial")
     doc["spec"]["updateStrategy"] = strategy

@@ -131,7 +131,7 @@ def test_a_strategy_that_cannot_be_executed_upgrades_nothing() -> None:
     assert {reason.code for reason in plan.skipped.values()} == {Code.INVALID_SPEC}
 
 
-def test_without_a_strategy_pods_are_upgraded_one_by_one() -> None:
+def test_pods_are_upgraded_one_by_one_without_a_strategy() -> None:
     world = started()
     world.change(container("log", "log:2"))
     world.doc["spec"].pop("updateStrategy")

@@ -6,7 +6,9 @@ import msgspec
 import orjson
 import pytest
 
+from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod, ManagedPodCache, build_managed_pod, is_managed
+from pykruise.kinds.sidecarset.matching import choose_contents
 from pykruise.kinds.sidecarset.upgrade_choice import choose, count_kept_back, count_most_unavailable
 from pykruise.kube.documents import Document
 from pykruise.pods.view.pod_view import PodView
@@ -756,6 +758,25 @@ def test_a_changed_custom_version_labels_the_existing_revision() -> None:
         assert moves["metadata"]["labels"][label] == version
 
 
+def test_older_content_under_another_custom_version_loses_its_earlier_version() -> None:
+    """sidecarset case 101; OpenKruise does the same, and then rejects pods that ask for the earlier one"""
+    # given
+    world = started(1)
+    for image, version in (("log:1", "v1"), ("log:2", "v2"), ("log:1", "v3")):
+        new_image(world, image, customVersion=version)
+        world.settle()
+    # then
+    label = "apps.kruise.io/sidecarset-custom-version"
+    assert {entry["metadata"]["labels"][label] for entry in world.revisions.values()} == {"v2", "v3"}
+    # when
+    world.change(injectionStrategy={"revision": {"customVersion": "v1"}})
+    # then
+    view = world.view
+    assert view.contents is not None
+    with pytest.raises(InjectionError, match="custom version v1 of SidecarSet log is not stored"):
+        choose_contents(view, labels={}, revisions=world.revision_views(), draw=lambda: 1.0)  # type: ignore[arg-type]
+
+
 # ── the whole ────────────────────────────────────────────────────────────────
 
 
@@ -767,7 +788,7 @@ def test_a_terminating_sidecarset_changes_no_pods_and_revisions() -> None:
     assert world.round().is_settled
 
 
-def test_without_updates_pods_are_reported_and_left() -> None:
+def test_pods_are_reported_and_not_changed_without_updates() -> None:
     """pitfall 17"""
     world = started(2, type="NotUpdate")
     new_image(world)

@@ -146,7 +146,7 @@ def test_a_canary_has_both_annotations(annotations: dict[str, str], base: str) -
     assert stored(metadata={"annotations": annotations}).base == base
 
 
-def test_only_one_that_does_not_update_leaves_existing_pods_alone() -> None:
+def test_only_a_canary_keeps_existing_pods_unchanged() -> None:
     assert view(canary("trial", container("log"), base="log")).is_only_injected
     assert not stored().is_only_injected
 

@@ -158,7 +158,7 @@ def test_a_pod_is_relevant_only_when_every_container_has_a_status() -> None:
     assert not is_interesting(pod({"main": {}, "log": KILL}, {}))
 
 
-def test_without_sidecars_or_when_all_have_ended_there_is_nothing_to_do() -> None:
+def test_nothing_is_done_without_sidecars_or_when_all_have_ended() -> None:
     """section 11.2"""
     assert not is_interesting(pod({"main": {}}, {"main": 0}))
     for env in (KILL, IGNORE):

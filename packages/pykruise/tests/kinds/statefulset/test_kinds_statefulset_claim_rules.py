@@ -92,7 +92,7 @@ def test_another_size_takes_a_class_that_does_not_rule_it_out(
     assert claim_fields(new, old, storage_class("fast", expandable=expandable)) == expected
 
 
-def test_without_a_class_the_newest_default_one_decides() -> None:
+def test_the_newest_default_class_decides_for_a_claim_without_a_class() -> None:
     old, new = growing(), growing(claim_template(size="2Gi"))
     classes = [
         storage_class("older", expandable=True, created="2026-01-01T00:00:00Z", default=True),

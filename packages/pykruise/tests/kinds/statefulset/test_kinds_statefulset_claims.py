@@ -297,7 +297,7 @@ def test_new_claims_are_created_with_their_owner() -> None:
     assert body["metadata"]["ownerReferences"] == [SET_REFERENCE]
 
 
-def test_without_the_gate_the_policy_is_ignored() -> None:
+def test_the_policy_is_ignored_without_the_gate() -> None:
     builder = statefulset(2).pod(2).with_claims(claim_template()).retaining(scaled="Delete", deleted="Delete")
     plan = builder.with_settings(auto_delete_claims=False).plan()
     assert patches(plan, PERSISTENT_VOLUME_CLAIMS) == {}

@@ -50,7 +50,7 @@ def stuck(**rolling: Any) -> StatefulSetBuilder:
     return never_ready(builder, 0)
 
 
-def test_without_the_option_the_first_pod_blocks_its_own_update() -> None:
+def test_the_first_pod_blocks_its_own_update_without_the_option() -> None:
     plan = stuck().plan()
     assert not deleted(plan)
     assert plan.waiting is not None

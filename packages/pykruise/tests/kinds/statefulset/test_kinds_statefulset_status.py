@@ -172,7 +172,7 @@ def test_a_pod_that_terminates_is_ready_while_it_is_and_not_updated() -> None:
     assert (status["currentReplicas"], status["updatedReplicas"]) == (2, 2)
 
 
-def test_without_pods_a_rollout_that_the_partition_holds_back_is_not_over() -> None:
+def test_a_rollout_without_pods_that_the_partition_holds_back_is_not_complete() -> None:
     """Scaled to nothing and back, as many pods have to come back old."""
     builder = statefulset(0, partition=2).with_status(currentRevision=name_of(template("nginx:0")))
     assert status_of(builder)["currentRevision"] == builder.old_name

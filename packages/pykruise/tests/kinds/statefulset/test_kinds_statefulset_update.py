@@ -196,7 +196,7 @@ def test_ordered_keys_sort_by_number_with_unlabelled_pods_first() -> None:
 
 
 @pytest.mark.parametrize("gate", [False, True])
-def test_without_an_order_updated_pods_fill_the_quota_wherever_they_are(gate: bool) -> None:
+def test_updated_pods_fill_the_quota_without_an_order_at_any_position(gate: bool) -> None:
     """statefulset case 44"""
     builder = statefulset(3, parallel=True, partition=2).unordered().all_old().pod(0)
     assert deleted(builder.with_settings(preparing_update_as_update=gate).plan()) == []

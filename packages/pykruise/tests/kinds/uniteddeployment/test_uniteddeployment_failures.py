@@ -163,7 +163,7 @@ def test_an_unreadable_united_deployment_is_not_changed() -> None:
     assert [(note.reason, note.warning) for note in plan.notes] == [(Code.INVALID_SPEC, True)]
 
 
-def test_without_the_definition_of_its_workloads_it_waits() -> None:
+def test_the_controller_waits_without_the_crd_of_its_workloads() -> None:
     world = UnitedWorld("a", replicas=2)
     world.unserved = {CLONE_SET}
     plan = world.plan()

@@ -358,7 +358,7 @@ async def test_the_required_selector_of_a_subset_is_added_to_every_term_case_22(
         },
     ],
 )
-async def test_without_terms_the_subset_gives_one(own: Any) -> None:
+async def test_the_subset_adds_a_term_to_a_pod_without_terms(own: Any) -> None:
     result = await injected(subset("a", requiredNodeSelector=zone("a")), pod("p1", **own))
     assert get_path(result, *REQUIRED) == [zone("a")]
 
@@ -680,7 +680,7 @@ async def test_no_slot_is_returned_when_nothing_is_counted_cases_6_32(owner: Any
     assert server.writes == 0
 
 
-async def test_without_shares_the_workload_is_not_read() -> None:
+async def test_the_workload_is_not_read_without_shares() -> None:
     # given an API server that does not say how many replicas the workload wants
     async def unreachable(_: Any) -> int:
         raise UnreachableError("no API server")

@@ -24,7 +24,7 @@ def wrong(patch: Document | None, value: Document | None) -> list[str]:
     return [error.field for error in patch_errors(item, value, path="patch")]
 
 
-def test_without_a_workload_of_a_kind_whose_template_is_known_nothing_is_checked() -> None:
+def test_nothing_is_checked_without_a_workload_of_a_kind_whose_template_is_known() -> None:
     odd = {"spec": {"containers": [{"name": "extra"}]}}
     assert wrong(odd, target(MAIN)) == ["patch.containers[0].image"]
     assert wrong(odd, None) == []

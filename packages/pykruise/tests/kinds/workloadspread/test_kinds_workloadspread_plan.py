@@ -675,7 +675,7 @@ def test_a_pod_of_the_last_subset_is_never_moved_case_63() -> None:
     assert status_of(plan)["b"]["conditions"][0]["status"] == "True"
 
 
-def test_without_the_strategy_conditions_vanish_case_64() -> None:
+def test_conditions_vanish_without_the_strategy_case_64() -> None:
     entries = [entry("a", 3, conditions=condition("False", 9)), entry("b", -1)]
     document = spread(
         subset("a", 3),
@@ -830,7 +830,7 @@ def test_the_second_reconcile_writes_nothing_case_71() -> None:
 
 
 @pytest.mark.parametrize("subsets", [[], [subset("a", 3)]])
-def test_without_pods_or_subsets_the_second_reconcile_writes_nothing_either_case_71(subsets: Any) -> None:
+def test_the_second_reconcile_writes_nothing_without_pods_or_subsets_case_71(subsets: Any) -> None:
     document = spread(*subsets)
     first = plan_spread(world(document))
     assert first.status is not None

@@ -310,7 +310,7 @@ async def test_a_scale_that_selects_nothing_has_no_pods(selector: Any) -> None:
     assert (names(result), result.replicas) == ([], 4)
 
 
-async def test_without_a_scale_as_many_pods_are_wanted_as_there_are_lift_6() -> None:
+async def test_existing_pods_count_as_replicas_without_a_scale_lift_6() -> None:
     pods = [on(ROLLOUT, "p1"), on(ROLLOUT, "p2"), on(ROLLOUT, "p3", phase="Failed")]
     result = await _rollout(*pods).seen()
     assert (len(result.pods), result.replicas) == (3, 2)

@@ -26,7 +26,7 @@ from pykruise.kube.values.x509 import make_alternative_names, make_certificate_b
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _VALID_S: Final = 365 * 86400.0
 _SKEW_S: Final = 3600.0
-"""Seconds before now from which certificates are valid, for clients whose clock is behind."""
+"""Certificates are valid from this number of seconds before now, for clients whose clock is behind."""
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):

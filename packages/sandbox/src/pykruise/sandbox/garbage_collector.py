@@ -6,8 +6,8 @@ queue ──▶ _collect(object):  all owners deleted   ──▶ DELETE (uid, r
                              "foregroundDeletion" ──▶ dependents are deleted first, then the finalizer is removed
                              "orphan"             ──▶ dependents lose the reference, then the finalizer is removed
 
-Same rules as Kubernetes' garbage collector. An owner counts as deleted only after a live GET, because the caches may
-be behind. A uid is never reused, so the response is remembered. The dependents of an object are enqueued once.
+Same rules as Kubernetes' garbage collector. An owner is treated as deleted only after a live GET, because caches may be
+behind. A uid is never reused, so the response is remembered. The dependents of an object are enqueued once.
 """
 
 import asyncio

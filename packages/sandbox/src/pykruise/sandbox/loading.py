@@ -45,7 +45,7 @@ _FIRST: Final = (
     "PersistentVolumeClaim",
     "PersistentVolume",
 )
-"""Kinds that others need, in this order. All others follow, owners before their dependents."""
+"""Kinds that other kinds need, in the order of creation. All other kinds follow, owners before dependents."""
 
 _LEFT_OUT: Final = {
     "Event": "events of another cluster",
@@ -314,7 +314,7 @@ def _forget_selector(doc: Document, spec: Document) -> None:
 
 
 def _forget_addresses(spec: Document) -> None:
-    """Remove addresses, because the server assigns new ones: old ones may not be in the range of this cluster."""
+    """Remove addresses, because the server assigns new ones: old ones may be outside the range of this cluster."""
     if spec.get("clusterIP") != "None":
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             spec.pop(field, None)

@@ -130,7 +130,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def post_start_s(self) -> float:
-        """Seconds that its postStart hook sleeps. Until then it does not count as running."""
+        """Seconds that its postStart hook sleeps. Until then the container is not running."""
         return _slept(self.lifecycle.post_start if self.lifecycle else None)
 
     @property

@@ -5,7 +5,7 @@ Target, body ──▶ WebhookCaller.call() ──▶ status and body, or CallFa
 There is no network between pods here, so `services` has the real address of a webhook that is a service, by its
 namespace, name and port. Its certificate is checked against `name.namespace.svc`, as in a real API server.
 
-Owns a pool of connections. Close it.
+The caller owns a pool of connections, so it must be closed.
 """
 
 import asyncio

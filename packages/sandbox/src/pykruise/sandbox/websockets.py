@@ -62,7 +62,7 @@ class ClientFrame(NamedTuple):
     payload: bytes
     """Payload of a ping."""
     status: int = NORMAL_CLOSURE
-    """Status of the response to the end."""
+    """Status code of the close frame with which the server responds to the end."""
 
 
 class TokenProtocolError(ValueError):

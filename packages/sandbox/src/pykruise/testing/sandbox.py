@@ -169,7 +169,7 @@ class Sandbox:
         """Let time pass until an object has a condition: `wait("clonesets/web")`, `wait("jobs/a", "Complete")`.
 
         `condition`: its type, with `=False` or `=Unknown` for another status than True; `deleted`: wait until the
-        object is deleted. A condition that is older than the last change of the spec does not count. Returns the
+        object is deleted. A condition that is older than the last change of the spec is ignored. Returns the
         object, or None if it is deleted. Raises AssertionError as `until` does after `within_s` seconds, ValueError
         for a target that is not kind/name.
         """

@@ -1,6 +1,7 @@
 """The messages and calls of the CRI, built from their descriptors.
 
-data/cri.binpb ──▶ message("ListImagesRequest") ──▶ a protobuf class      call(channel, …) ──▶ a grpclib method
+data/cri.binpb ──▶ load_message_class("ListImagesRequest") ──▶ a protobuf class
+               ──▶ make_unary_call(channel, …), stream_call(channel, …) ──▶ a grpclib method
 
 There is no generated code: descriptors work with any installed version of protobuf.
 """

@@ -15,7 +15,7 @@ from pykruise.kube.values.go_text import encode_go_json
 from pykruise.kube.values.hashing import hash_bytes
 
 _EXCLUDED_VARIABLES: Final = frozenset({"SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"})
-"""Variables from annotations that the SidecarSet's own mechanism sets."""
+"""Variables that SidecarSets add to containers; their values come from annotations."""
 
 _SOURCES: Final = {"metadata.labels": "labels", "metadata.annotations": "annotations"}
 
@@ -32,7 +32,7 @@ class EnvSource(msgspec.Struct, frozen=True, gc=False):
 def parse_env_source(variable: str, field_path: str) -> EnvSource | None:
     """Return the label or annotation that a field path names, `metadata.labels['app']`; None for other paths.
 
-    Whole maps do not count, and neither do the variables that SidecarSets set.
+    Return None also for whole maps, and for the variables that SidecarSets set.
     """
     if variable in _EXCLUDED_VARIABLES or not field_path.endswith("']"):
         return None

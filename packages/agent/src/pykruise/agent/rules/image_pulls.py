@@ -291,7 +291,7 @@ def _fail(pull: Pull, at: Instant, message: str) -> Pull:
 
 
 def status_of(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]) -> Document:
-    """Return the whole status: earlier reports that still count, and the progress of the other pulls.
+    """Return the whole status: earlier reports that are still valid, and the progress of the other pulls.
 
     `firstSyncStatus` is kept; the agent sets it when all initially requested pulls have ended.
     """

@@ -30,7 +30,7 @@ MOST_TEXT: Final = 1024
 """Maximum number of characters of a message."""
 
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "containerName")
-"""Fields that define the probe's action and container; when they change, earlier results do not count."""
+"""Fields that define the probe's action and container; when they change, earlier results are no longer valid."""
 
 CheckKey = tuple[str, str]
 """Uid of the pod, and name of the probe."""
@@ -152,7 +152,7 @@ def _read_seconds(probe: Mapping[str, Any], field: str) -> int:
 
 
 def replace_handler(probe: Mapping[str, Any], before: Check | None) -> Check:
-    """Return the check with the present handler; results of an old handler no longer count."""
+    """Return the check with the present handler; results of an old handler are dropped."""
     handler = {name: probe[name] for name in _HANDLERS if probe.get(name) is not None}
     if before is None:
         return Check(handler=handler)

@@ -2,8 +2,9 @@
 
 request + containers of the pod on the node + now ──▶ advance() ──▶ RecreateTurn: states, a container to stop, the end
 
-Pure. Same rule as OpenKruise's node agent. A turn stops at most one container, and states are written before any
-action that depends on them, so that an agent that is killed does nothing twice.
+Pure. Same rule as OpenKruise's node agent. A turn stops at most one container, and the state is written after that.
+An agent that takes over sees a container that has ended or has another id, and does not stop it again; with
+forceRecreate it does. A container that still runs is stopped again, and then its preStop hook runs twice.
 
 Clients compare whole states with those of OpenKruise's agent: a state has a message only when the container is not
 found or could not be stopped.

@@ -4,8 +4,8 @@ An agent knows v1beta1; on a cluster that stores v1alpha1 its transport converts
 
 Secrets of a NodeImage have a mode only in v1beta1. Two parts of the v1beta1 status of a ContainerRecreateRequest are
 annotations in v1alpha1: the snapshot of the container statuses, as JSON, and the time since when the pod is out of
-service. Annotations stay on the object; in v1alpha1 they follow the status if that has a value. Unreadable
-annotations are left unchanged.
+service. The annotations stay on the object. A conversion to v1alpha1 sets each of them from the status, if the status
+has the value; unreadable annotations are otherwise left unchanged.
 """
 
 from typing import Any, Final

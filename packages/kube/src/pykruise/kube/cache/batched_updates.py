@@ -54,7 +54,7 @@ BURST_S: Final = 0.1
 """A batch that follows the previous write within this time is part of a burst."""
 
 CONTENDED_S: Final = 1.0
-"""Seconds after a conflict during which another replica counts as writing the same object. During this time decisions
+"""Seconds after a conflict for which another replica is assumed to write the same object. During this time decisions
 are based on the stored object, not on the cached one: the other replica's writes reach the cache too late.
 """
 
@@ -332,7 +332,7 @@ def _set_errors(batch: Sequence[UpdateRequest], error: Exception) -> None:
 
 
 def _choose_newer(last: V | None, value: V) -> V:
-    """Return the later of two copies. Another object of the same name counts as later."""
+    """Return the later of two copies. Another object of the same name is later."""
     if last is None or last.uid != value.uid or last.resource_version < value.resource_version:
         return value
     return last

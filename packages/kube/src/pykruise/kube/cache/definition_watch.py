@@ -3,9 +3,10 @@
 CRDs ──watch──▶ Renewal.handle_definition() ──▶ Cache.watch_anew() of the caches of their objects
 
 An API server that gets a new spec for a CRD replaces the storage that serves its objects. Older watches stay open and
-receive no more events: only their silence would show the replacement, after two minutes (`cache.IDLE_TIMEOUT_S`). The
-watch of the CRDs shows it immediately. An API server may need a moment until it serves objects by the new definition,
-and a watch that is opened before then would be silent as well, so each watch is opened again a few seconds later.
+receive no more events: only their silence would show the replacement, after two minutes (IDLE_TIMEOUT_S in
+reflector.py). The watch of the CRDs shows it immediately. An API server may need a moment until it serves objects by
+the new definition, and a watch that is opened before then would be silent as well, so each watch is opened again a few
+seconds later.
 """
 
 import asyncio

@@ -54,7 +54,7 @@ class Inbox:
         self._timer: asyncio.TimerHandle | None = None
         self._is_emptying = False
         self.waiting: list[tuple[Step, Any]] = []
-        """Events that wait; when it is not empty, call `empty`."""
+        """Waiting events. If there are any, a read of the cache first calls `process_events`."""
 
     def put(self, step: Step, what: Any) -> None:
         """Call `step(what)` now or soon."""

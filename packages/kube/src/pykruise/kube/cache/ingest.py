@@ -33,8 +33,8 @@ _HEAD: Final = 1024
 
 _VERSION: Final = re.compile(rb'"resourceVersion":"([0-9]+)"')
 _GRACE: Final = re.compile(rb'"deletionGracePeriodSeconds":[1-9]')
-"""The deletion grace period of a pod that may still run. It shows that the pod is not finished without decoding the
-whole object.
+"""The deletion grace period of a pod that may still run. If an object has it, the pod is not finished, and the whole
+object does not have to be decoded.
 """
 
 T = TypeVar("T", bound=Projected)
@@ -252,7 +252,7 @@ class Ingest(Generic[T]):
         return match is not None and int(match[1]) == version and held.uid.encode() in bytes(head)
 
     def _skip(self, raw: msgspec.Raw) -> None:
-        """Count the version of an object that `project` cannot read as seen."""
+        """Note that the version of an object has been seen, although `project` cannot read the object."""
         try:
             envelope = _decode_envelope(raw)
             version = envelope.version
@@ -326,7 +326,7 @@ class Listing(Generic[T]):
                 await asyncio.sleep(0)
 
     def restart(self) -> None:
-        """Start the list again; the pages read so far do not count."""
+        """Start the list again, and drop the pages read so far."""
         self._listed.clear()
 
     async def finish(self, version: int) -> None:

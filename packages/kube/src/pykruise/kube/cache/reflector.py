@@ -10,7 +10,7 @@ that the cluster's storage was restored from a backup, and accepts the list.
 **Faults.** After a stream's normal end, and after silence, the reflector watches again from the same position. After
 410 in any form it lists. After a cut connection, 429, 5xx or 401 it waits, then watches again. The wait grows
 exponentially, with jitter, to 30 s; it is as long as Retry-After if that is longer; progress resets it. After 404 (the
-CRD does not exist yet) it tries again and keeps the known objects: an error never counts as an empty list.
+CRD does not exist yet) it tries again and keeps the known objects: an error is never treated as an empty list.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ one request and loses nothing, and the server ends every watch after some minute
 BACKOFF_BASE_S = 0.2
 BACKOFF_CAP_S = 30.0
 _HEALTHY_S = 5.0  # a watch that was open this long ends a series of failures
-_STALE_LISTS = 5  # after this many stale lists in a row, the storage counts as restored from a backup
+_STALE_LISTS = 5  # after this many stale lists in a row, the storage is assumed to be restored from a backup
 
 
 class _DistrustError(Exception):
@@ -265,8 +265,8 @@ class Reflector:
         # Lists are expensive: before another list, progress resets the wait only if the watch was open long enough.
         if self._open_s >= _HEALTHY_S or (self._has_progressed and not needs_list):
             self._failures = 0
-        # A server that returns after an outage has a new history and answers 410. It answers again, so the backoff
-        # starts again. If the list does not help, the second 410 in a row waits longer as usual.
+        # A server that returns after an outage has a new history and responds with 410. It works again, so the backoff
+        # starts with the shortest wait. If the list does not help, a second 410 in a row causes a longer wait as usual.
         is_gone = isinstance(error, GoneError)
         if is_gone and not self._was_gone:
             self._failures = 0

@@ -56,7 +56,7 @@ _MOST_DELETED_UIDS: Final = 1024
 """Uids that are remembered after their DELETED. Only a few responses to deletions arrive after the event."""
 
 _DELETED_UID_S: Final = 600.0
-"""Seconds that they are remembered, far longer than a response takes."""
+"""Seconds for which these uids are remembered, far longer than a response takes."""
 
 
 class Projected(Protocol):
@@ -179,7 +179,7 @@ class Store(Generic[T]):
         self.position = 0
         """W."""
         self.changed = 0
-        """The version of the latest known change. Another watch must reach it to know as much."""
+        """The version of the latest known change. Another watch that reaches it has shown all these changes."""
         self._sets = 0
         self.ignored = 0
         """Events and responses that were older than the known state."""
@@ -468,9 +468,9 @@ class Store(Generic[T]):
 
     def _clear_tombstones(self, version: int, listed: set[str], number: int) -> None:
         for uid, stone in list(self._tombstones.items()):
-            is_newer_list = stone.list_number < number  # begun after the response to the deletion
+            is_newer_list = stone.list_number < number  # the list began after the response to the deletion
             if uid in listed:
-                # The deletion was misunderstood if the list is newer. In an older list, DELETED will still arrive.
+                # If the list is newer, the object still exists. If the list is older, DELETED will still arrive.
                 if is_newer_list:
                     del self._tombstones[uid]
             elif is_newer_list or 0 < stone.known <= version:

@@ -55,7 +55,7 @@ class Writer:
       cached object, which may be a successor created a moment later. The Status must name this very object: a 404 for
       a resource that is not served, or from a proxy, proves nothing.
 
-    Dry runs, AlreadyExists and Conflict change no cache: it gets the stored object from the watch, or from `read()`.
+    Dry runs, AlreadyExists and Conflict change no cache. The cache gets the object from the watch, or from `read()`.
     """
 
     def __init__(self, client: Client, caches: Mapping[Resource, WriteObserver]) -> None:

@@ -243,8 +243,8 @@ class Client:
         """List like `list`, but call `on_page` for each page as it arrives, for lists that are too long for memory;
         returns the list's version.
 
-        `on_restart` is called when the list starts again: the pages so far do not count. `metadata_only`: objects
-        have only metadata (kind PartialObjectMetadata); the API server does not send the other fields.
+        `on_restart` is called when the list starts again: the pages so far are no longer valid. `metadata_only`:
+        objects have only metadata (kind PartialObjectMetadata); the API server does not send the other fields.
         """
         selectors = _to_query(label_selector, field_selector)
         path = resource.format_path(namespace)
@@ -329,7 +329,7 @@ class Client:
         (after `timeout_s`; None: 5 to 10 minutes, jittered). It raises the ApiError of an ERROR event (410 is
         GoneError: list again), and TransportError when the connection breaks, a line is not an event, or nothing (not
         even a bookmark) arrives for `idle_timeout_s`. Nothing is repeated here: the caller knows where to continue.
-        Watches do not count for the limiter. `metadata_only`: see `read_list`.
+        The limiter does not count watches. `metadata_only`: see `read_list`.
         """
         query = _to_query(label_selector, field_selector)
         query["watch"] = "true"

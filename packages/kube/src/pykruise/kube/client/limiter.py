@@ -11,8 +11,8 @@ Retry-After delays only requests of its own scope (reads, or writes, of one reso
 admission webhook may answer 429 for an object of one tenant. When a scope is held for longer than a moment, its
 requests do not wait. They raise HeldBackError with the remaining time, so that no worker is blocked.
 
-Requests wait in two lanes, each in order of arrival. Lane 1 (priority 1: some writes for the subject are already done)
-is served before lane 0, but one in eight slots goes to lane 0, so that it never starves.
+Requests wait in two lanes, each in order of arrival. Lane 1 has requests with priority 1, which complete work that has
+begun. It is served before lane 0, but lane 0 gets one in eight slots, so that it never starves.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class LimiterStats(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int
     waiting: int
     waiting_priority: int
-    """Number of these requests in the lane with priority 1."""
+    """Number of waiting requests with priority 1."""
     held_s: Mapping[str, float]
     """Seconds until requests may start again (Retry-After), by scope."""
     holds: int
@@ -204,7 +204,7 @@ class Limiter:
         elif elapsed_s < self._usual_s:
             self._usual_s += 0.1 * (elapsed_s - self._usual_s)
         elif self._in_flight <= limit // 2:
-            # Increase slowly only while the server is not under load; otherwise its queue would count as usual.
+            # Increase slowly, and only without load: otherwise the usual latency would include waits in a queue.
             self._usual_s += 0.05 * (elapsed_s - self._usual_s)
         # A limit that is not used up must not grow: nothing was learned about it.
         if self._in_flight >= limit - 1 and (is_fast or self._limit < self._start):

@@ -55,7 +55,7 @@ _MAY_PASS = (TooManyRequestsError, InternalError, ServerUnavailableError, Server
 
 
 class RecorderStats(msgspec.Struct, frozen=True, kw_only=True):
-    """State of a recorder. The unit is a recorded event (a repetition counts)."""
+    """State of a recorder. Where nothing else is stated, recorded events are counted, repetitions included."""
 
     pending: int
     """Distinct events that wait to be written."""

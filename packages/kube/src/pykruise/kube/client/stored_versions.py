@@ -120,7 +120,7 @@ class StoredVersions:
     """The version in which a cluster stores each kind of some groups, according to discovery.
 
     Discovery runs once for each group: at its first use, and again after `forget()`. When the cluster does not publish
-    the stored version of a kind, the hub version counts as stored if it is served, else the older one.
+    the stored version of a kind, the hub version is assumed if it is served, else the older one.
     """
 
     def __init__(self, transport: Transport, conversions: Conversions, *, groups: Iterable[str]) -> None:
@@ -205,7 +205,7 @@ def _choose_version(conversion: Conversion, hashes: Mapping[str, str]) -> str:
 
 
 class StoredVersionTransport(WrappedTransport):
-    """Sends requests that clients make in hub versions in the stored versions. See the module's text.
+    """Converts requests from hub versions to the stored versions, and sends them. See the module's text.
 
     Its owner calls `forget()` when CRDs change; a 404 about a kind has the same effect.
     """
@@ -285,7 +285,7 @@ class StoredVersionTransport(WrappedTransport):
         return _Target(conversion, stored, there, name, subresource)
 
     def _to_stored_request(self, request: Request, target: _Target) -> Request:
-        """Return a request other than a patch in the stored version."""
+        """Convert a request to the stored version. Patches are converted below."""
         body = request.body
         if body and request.method in ("POST", "PUT") and target.subresource in ("", "status"):
             body = orjson.dumps(self._to_stored(_parse(body, target.path), target))

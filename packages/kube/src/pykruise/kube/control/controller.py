@@ -68,7 +68,7 @@ class Controller(Generic[K]):
 
     `reconcile(key)` moves one object towards its desired state and returns the seconds until the next reconcile (0:
     immediately; None: when an event enqueues the key). `grace_s`: how long `stop()` waits for reconciles in flight.
-    `cpu_time` measures the cost of a reconcile; use `unmeasured` where every run must be identical.
+    `cpu_time` measures the cost of a reconcile; use `skip_measuring` where every run must be identical.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Controller(Generic[K]):
         assert task is not None  # a coroutine runs in a task
         while not self._is_stopping:
             while task.uncancel():
-                # A TaskGroup of the previous reconcile may have left some (retried_task.py).
+                # A TaskGroup of the previous reconcile may have left cancellation requests (retried_task.py).
                 pass
             try:
                 key = await self.queue.get()

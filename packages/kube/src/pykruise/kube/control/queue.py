@@ -12,7 +12,7 @@ Keys that are expensive to plan are planned less often: after work that cost d s
 cost_s=d)`; costs below `cost_threshold_s` do not count). Adds during the rest take effect at its end; adds with
 `force=True` end it.
 
-A key that fails waits twice as long as the time before. The wait depends on how long the key has been failing, not on
+Each wait of a failing key is twice as long as the previous one. It depends on how long the key has been failing, not on
 the number of failures: a key that an event wakes before its wait has ended, and that fails again, keeps its remaining
 wait. Otherwise each of the many events that arrive while a server recovers would double the wait.
 
@@ -40,7 +40,7 @@ MAX_DELAY_S = 300.0
 """Most seconds until a retry."""
 COST_THRESHOLD_S = 0.002
 TICK_S = 0.001
-"""A wait with less than this left has ended: a timer may fire slightly early."""
+"""A wait with fewer seconds left is treated as ended: a timer may fire slightly early."""
 
 
 class QueueClosedError(Exception):
@@ -83,11 +83,11 @@ class _Trouble(msgspec.Struct):
 class WorkQueue(Generic[K]):
     """A queue of keys for any number of workers. Belongs to one event loop.
 
-    Failures of a key wait `base_delay_s`, twice that, four times …, at most `max_delay_s`; with `rng` each wait is
+    After failures, a key waits `base_delay_s`, twice that, four times …, at most `max_delay_s`; with `rng` each wait is
     shortened by up to a fifth, so that keys which failed together are not all retried together. After the cause of the
-    failures has ended, a key is retried within about the time for which it lasted. `retries_per_s` limits the retries
-    of all keys together, after an initial burst of `retry_burst` (0: no limit). With `cost_factor` 1 a key is worked on
-    for at most half of the time; 0 turns resting off.
+    failures has ended, a key is retried within about the time for which the cause lasted. `retries_per_s` limits the
+    retries of all keys together, after an initial burst of `retry_burst` (0: no limit). With `cost_factor` 1 a key is
+    worked on for at most half of the time; 0 turns resting off.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class WorkQueue(Generic[K]):
             self._enqueue(key, force=force, now=_now())
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Enqueue `key` after `seconds`; of several such times the earliest counts."""
+        """Enqueue `key` after `seconds`, or earlier if it is already delayed to an earlier time."""
         if seconds <= 0:
             self.add(key)
         elif not self._is_closed and key not in self._waiting_since:
@@ -187,7 +187,7 @@ class WorkQueue(Generic[K]):
     # ── working ──────────────────────────────────────────────────────────────
 
     async def get(self) -> K:
-        """Return the next key; waits until there is one. Call `done` for it afterwards.
+        """Return the next key; waits until there is one. Call `mark_done` for it afterwards.
 
         Raises QueueClosedError when the queue is closed, even if keys still wait.
         """
@@ -223,7 +223,7 @@ class WorkQueue(Generic[K]):
             self._enqueue(key, force=again, now=_now())
 
     def close(self) -> None:
-        """Hand out no more keys and forget the waiting ones; work in flight may still be `done`."""
+        """Hand out no more keys and forget the waiting ones; work in flight may still call `mark_done`."""
         self._is_closed = True
         self._waiting.clear()
         self._waiting_since.clear()

@@ -20,7 +20,7 @@ class FullError(Exception):
 
 
 class Quota:
-    """`most` at the same time, and `most_of_one` with the same key."""
+    """At most `most` operations at the same time, and at most `most_of_one` of them with the same key."""
 
     def __init__(self, most: int, *, most_of_one: int) -> None:
         self._most, self._most_of_one = most, most_of_one

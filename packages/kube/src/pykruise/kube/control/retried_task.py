@@ -1,8 +1,8 @@
 """Work that is retried: each attempt runs in a separate task.
 
 A TaskGroup that fails because of one of its tasks may leave a cancellation request on its own task that is never
-withdrawn (CPython before 3.13). Code that runs later in that task takes an internal cancellation (by `asyncio.timeout`
-in 3.11.2, or by another TaskGroup) for a cancellation from outside: the task ends silently.
+withdrawn (CPython before 3.13). Code that runs later in that task mistakes an internal cancellation (by
+`asyncio.timeout` in 3.11.2, or by another TaskGroup) for one from outside, and the task ends silently.
 """
 
 import asyncio

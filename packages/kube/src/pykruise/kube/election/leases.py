@@ -14,11 +14,12 @@ passes. A write that left it before may arrive late. Its preconditions on `resou
 all writes of plans/ have them where a decision depends on them.
 
 A leader that releases the Lease leaves a note on it: the highest version that it wrote of each resource. Its successor
-reads them from `inherited` (kube/election/takeover.py). It can also name its successor on the Lease, which is then
-never free.
+reads the versions from `inherited` (kube/election/takeover.py). A leader can also name its successor on the Lease;
+the Lease is then never free.
 
 A candidate also knows until when the current holder may act (`other_term`), because members may act under the holder
-(membership.py). If a watch shows it the renewals (`see`), it takes a Lease as soon as that has expired.
+(membership.py). If a watch shows the renewals to the candidate (`see`), it takes the Lease as soon as the Lease
+expires.
 
 Format and rules: Lease of coordination.k8s.io/v1 as client-go's leader election reads and writes it.
 """

@@ -6,8 +6,9 @@ a Lease per slot   ──▶ holders         ─┴─▶ assign() (key_slots.py
 
 The leader's assignment alone permits nothing: a member may work on the keys of a slot only while it holds the slot's
 Lease, and only while some member holds the leader's Lease. So when another program takes the leader's Lease, no member
-is at work. A member learns of a renewal by reading the Lease. It counts its time from before the previous read, which
-still showed the old state, so its time ends before another program can take the Lease.
+is at work. A member learns of a renewal by reading the Lease. Its previous read still showed the state before the
+renewal, so that read began earlier than the renewal. The member counts its time from the start of that read, so its
+time ends before another program can take the Lease.
 
 A slot moves in this order: the leader assigns it to another member; the present member stops work on its keys and
 releases the slot's Lease with a note of the written versions; the next member takes the Lease and waits until its
@@ -82,7 +83,7 @@ class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def length_s(self) -> float:
-        """Duration in seconds without a renewal."""
+        """Seconds from a renewal to the expiry of the Lease."""
         return float(self.spec.get("leaseDurationSeconds") or 0)
 
     @property
@@ -273,7 +274,7 @@ class Membership:
         self.leader.stands = False
 
     async def leave(self) -> None:
-        """Release all Leases, so that others can take them immediately. First stop all work on keys."""
+        """Release all Leases, so that others can take them immediately. Call it after all work on keys has stopped."""
         self.retire()
         self._is_leaving = True
         if not self._is_standing:
@@ -447,8 +448,8 @@ class Membership:
         return {RECORD: said.to_text()}
 
     def _last_words(self, lease: Document) -> str:
-        """Return the record for the successor, which stays valid under it; without a successor no member holds any
-        slot.
+        """Return the record that this member leaves on the Lease: the current assignment with the successor as leader,
+        so that it stays valid; without a successor, an assignment of no slots. Empty: the Lease has no valid record.
         """
         before = _record_on(lease)
         if before is None:
@@ -499,8 +500,8 @@ class Membership:
             holder = successor
 
     async def _choose_successor(self, *, instead_of: str = "") -> str:
-        """Choose a successor, which must have a seat at the API server now: `instead_of` if possible, else the newest
-        member.
+        """Choose a successor among the members whose seats the API server shows now: `instead_of` if it is one of
+        them, else the newest one.
 
         Empty: there is none. When the API server does not respond, the choice stays `instead_of`.
         """

@@ -4,8 +4,8 @@ leader that ends ──versions written, by resource──▶ note on the Lease 
 leader that was killed, or another program       ──▶ no note          ──▶ ... list once more, consistently
                                                                             └──▶ controllers begin (HandOver.wait)
 
-The note of a leader includes the note that it inherited, because it may end before the caches of its successor have
-caught up that far.
+The note of a leader includes the note that it inherited, because the caches of its successor may lack the writes of
+earlier leaders too.
 
 A standby has full caches, but a watch may lag, or may be broken for two minutes before the standby notices. A leader
 that plans from such a cache would create pods that already exist: CloneSet's names are random, and no precondition

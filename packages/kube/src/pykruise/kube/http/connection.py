@@ -79,7 +79,7 @@ Fields = tuple[tuple[str, str], ...]
 
 
 class HttpOrigin(msgspec.Struct, frozen=True):
-    """Address of a server. `prefix` precedes every path; its certificate is for `name`."""
+    """Address of a server. `prefix` precedes every path; the server's certificate is for `name`."""
 
     is_tls: bool
     host: str

@@ -163,7 +163,7 @@ class ServerRoom(Generic[HolderT]):
     def hold(self, connection: HolderT, size: int, *, evict: Callable[[HolderT], object]) -> bool:
         """Hold `size` more bytes of a body. `evict` gives up bodies that began earlier, and releases their bytes.
 
-        Returns False without room: this body began first, or all others have arrived.
+        Returns False if there is no room, and no other arriving body began earlier.
         """
         held = self._held.get(connection)
         if held is None:

@@ -43,7 +43,7 @@ class ProxyAddress(msgspec.Struct, frozen=True):
 
 
 def read_proxy(url: str) -> ProxyAddress | None:
-    """Parse the URL of a proxy such as `http://user:key@proxy:3128`; empty: None. Raises ConfigurationError."""
+    """Parse a proxy's URL such as `http://user:key@proxy:3128`; None for an empty URL. Raises ConfigurationError."""
     if not url:
         return None
     parts = urlsplit(url)

@@ -37,11 +37,11 @@ second.
 _ACCEPTS: Final = 128
 """Most new connections in one iteration of the loop."""
 _HANDSHAKES: Final = 2
-"""Number of these that begin their handshake, which takes almost a millisecond each. Addresses take turns."""
+"""Most handshakes that begin in one iteration. Each takes almost a millisecond. Addresses take turns."""
 _NO_FILES_S: Final = 0.1
 """Seconds until the next accept when no more files can be opened."""
 _LATE_S: Final = 0.5
-"""A check that runs this late closes no connection: data that has arrived meanwhile may not have been read yet."""
+"""A check that is delayed by these seconds closes no connection: data that arrived meanwhile may not be read yet."""
 
 
 class HttpServer:
@@ -84,7 +84,7 @@ class HttpServer:
             asyncio.get_running_loop().add_reader(listener.fileno(), self._accept, listener)
 
     def _accept(self, listener: socket.socket) -> None:
-        """Accept new connections directly, so that a connection counts, and can be closed, from its first packet on."""
+        """Accept new connections directly: each is counted, and can be closed, from its first packet on."""
         for _ in range(_ACCEPTS):
             try:
                 sock, address = listener.accept()
@@ -132,7 +132,7 @@ class HttpServer:
 
     def retire(self) -> None:
         """Announce the end: each connection closes after its next response, whose headers say so. Otherwise a client
-        that sends a request while `stop` closes its connection could not know whether it was read.
+        that sends a request while `stop` closes its connection could not know whether the server read the request.
         """
         self._state.is_retiring = True
 

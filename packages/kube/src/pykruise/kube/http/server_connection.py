@@ -19,10 +19,10 @@ Every limit has a defined outcome, and the App builds every refusal (`REFUSAL_CO
     not HTTP 400 · head too large 431 · body too large 413 · not here in time, or too slow 408 · another Expect 417
     another coding than chunked, CONNECT 501 · another version than 1.0 and 1.1 505
     too many requests to answer, or too many bytes of bodies in memory 429
-    a response that is not read, a connection that is not used, one too many that is idle: closed
+    a response that is not read, a connection that is not used, or an idle one beyond the limit: closed
 
-A request counts when its body has arrived. So a client that sends incomplete requests blocks no other client: it uses
-some of the memory for bodies, of which each address has only its share, and the slowest body is given up first.
+A request is counted when its body has arrived. So a client that sends incomplete requests blocks no other client. It
+uses some of the memory for bodies, of which each address has only its share, and the slowest body is given up first.
 
 After a response that is sent before the end of its request, the server reads and drops the rest of the request for a
 moment: an immediate close would also drop the response.
@@ -259,7 +259,7 @@ class ServerConnection(asyncio.Protocol):
         else:
             self._rest, self._at = b"", 0
         if self._turns and self._next_turn is None:
-            self._pause_reading()  # a request is kept: the task continues when it has taken it
+            self._pause_reading()  # a request is kept: reading continues when the task has taken it
         elif self._at < len(data) or (self._is_begun and len(data) >= _PART):
             self._wait_for_turn()
 
@@ -351,7 +351,7 @@ class ServerConnection(asyncio.Protocol):
         """Continue reading in this connection's turn. Returns whether there was something to do."""
         self._is_in_line = False
         if self._transport is None or (self._turns and not self._is_deaf):
-            return False  # a request is kept: the task continues when it has taken the request
+            return False  # a request is kept: reading continues when the task has taken it
         if self._upgraded is not None and self._at < len(self._rest):
             self._upgraded_step(self._upgraded)
         elif self._is_deaf and self._upgraded is None:
@@ -396,14 +396,14 @@ class ServerConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._request is not None:
-            return  # a header after a body, which is not used
+            return  # a header after a body (a trailer) is not used
         self._head_size += len(name) + len(value)
         key = self._server.heads.name_of(name)
         text = value.decode("utf-8", "replace")
         if key not in self._headers:
             self._headers[key] = text
         elif key.startswith("impersonate-"):
-            self._headers[key] += f"\n{text}"  # these may be repeated; of other headers only the first counts
+            self._headers[key] += f"\n{text}"  # these may be repeated; other headers keep their first value
         elif key in _SINGLE:
             self._is_repeated = True
 
@@ -500,7 +500,7 @@ class ServerConnection(asyncio.Protocol):
     # --- requests ----------------------------------------
 
     def _refuse(self, code: int) -> None:
-        """Answer with an error when it is its turn, and read no more."""
+        """Respond with an error after the earlier requests, and read no more."""
         if not self._is_deaf:
             request = self._request or WireRequest("GET", "", {}, {})
             self._end_reading(_Turn(request, self._app.failed(code, request), stays=False))

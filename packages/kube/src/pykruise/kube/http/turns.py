@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Turns(Generic[T]):
-    """Waiting items by address. `serve` returns whether an item cost anything: items without cost do not count."""
+    """Waiting items by address. `each` limits only items that cost time: those for which `serve` returns True."""
 
     def __init__(self, *, each: int, serve: Callable[[T], bool]) -> None:
         self._each = each

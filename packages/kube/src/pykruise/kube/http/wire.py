@@ -34,7 +34,8 @@ _NO_HEADERS: Final[Mapping[str, str]] = {}
 class WireRequest:
     """A request. `path` is percent-encoded, `query` is not, `target` is both as they were sent.
 
-    Names of headers are lower case. Of repeated headers the first counts; headers that may repeat are joined as lines.
+    Names of headers are lower case. A repeated header has its first value, or all values joined as lines if it may
+    repeat.
     `noted` is for the App, which may use it when the body has arrived; `most_body` is the maximum number of bytes of
     the body. `peer` is the client's address; `is_verified`: the client has a certificate of a trusted CA. `is_counted`:
     the request needs one of the places for requests, unless App.admit decides otherwise.

@@ -24,7 +24,7 @@ left out."""
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, and exit: 0 after success, 1 for a file that cannot be used, 2 for a wrong command line.
 
-    `arguments`: None: those of the process.
+    `arguments`: None means the arguments of the process.
     """
     parser = argparse.ArgumentParser(prog="pykruise-kube", description=_DESCRIPTION)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

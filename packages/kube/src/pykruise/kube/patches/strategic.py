@@ -108,7 +108,7 @@ def _merge_field(original: Document, name: str, change: Any, rule: FieldRule) ->
     elif (
         isinstance(change, dict) and _PATCH in change and not (isinstance(before, dict) and rule.replaces_map)
     ):
-        # A directive for an absent value leaves nothing, even `replace`.
+        # For an absent value, no directive leaves anything, not even `replace`.
         original.pop(name, None)
     else:
         original[name] = _to_plain(change)
@@ -256,7 +256,7 @@ def _order_items(merged: list[Any], *, given: Sequence[Any], live: Sequence[Any]
     """Return `merged` in the API server's order.
 
     Items in `given` (the patch, or its $setElementOrder) have that order; the others keep the order of `live`. The
-    two sequences are interleaved: another item precedes the next given one only if it preceded it before.
+    two sequences are interleaved: another item precedes the next given one only if it does so in `live`.
     """
     given_at, live_at = _find_positions(given, key), _find_positions(live, key)
     last = len(given) + len(live)

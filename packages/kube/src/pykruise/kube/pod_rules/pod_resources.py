@@ -75,7 +75,7 @@ def sum_container_requests(spec: Doc) -> dict[str, int]:
 
 
 def fill_pod_resources(spec: Document) -> None:
-    """Fill in the requests of a pod with limits: those of its containers, else its limit."""
+    """Fill in missing requests of a pod that has limits: from its containers' requests, else from its limits."""
     resources = spec.get("resources")
     if not resources or not resources.get("limits"):
         return

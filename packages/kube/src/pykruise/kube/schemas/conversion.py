@@ -225,7 +225,7 @@ def _restore(
 
 
 def _agrees(after: Any, *, seen: Any, source: Any, levels: int = _COMPARED_LEVELS) -> bool:
-    """Whether every difference between `seen` and `after` has the value of `source` in `after`."""
+    """Whether `after`, wherever it differs from `seen`, has the value of `source`."""
     if levels and is_same(after, seen):
         return True
     if isinstance(after, dict) and (isinstance(seen, dict) or isinstance(source, dict)):

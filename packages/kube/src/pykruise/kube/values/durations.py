@@ -40,7 +40,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_short_duration(seconds: float) -> str:
-    """Return `45s`, `3m20s` or `2h5m` for people; the precision is seconds, and minutes with hours."""
+    """Return `45s`, `3m20s` or `2h5m` for people: whole seconds, and whole minutes from one hour on."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"

@@ -17,7 +17,7 @@ other.
 """
 _SHORT: Final = 5
 _SIMILAR_SHORT: Final = 0.6
-"""Least similarity of short words, where two swapped letters count for more."""
+"""Least similarity of short words, in which two swapped letters make a larger difference."""
 _MOST: Final = 2000
 """Maximum number of names that are compared: a hint must not cause a noticeable wait."""
 _LONGEST: Final = 253

@@ -93,7 +93,7 @@ def build_owner_reference(
     controller: bool = True,
     block_owner_deletion: bool = True,
 ) -> Document:
-    """Return an entry for `metadata.ownerReferences`; by default of the controller, for which deletion waits.
+    """Return an entry for `metadata.ownerReferences`, by default with `controller` and `blockOwnerDeletion`.
 
     False flags are left out, as a typed Kubernetes client would.
     """

@@ -1,6 +1,6 @@
 """Sets of whole numbers written as ranges: `reserveOrdinals` of StatefulSets, however large the ranges.
 
-pairs ──▶ merge_ranges() ──▶ Ranges ──▶ number in ranges, ranges.count(between two numbers)
+pairs ──▶ merge_ranges() ──▶ Ranges ──▶ number in ranges, ranges.count_below(number)
 
 Pure. The cost of a range does not depend on its length; a lookup takes logarithmic time in the number of ranges.
 """
@@ -15,7 +15,7 @@ __all__ = ["Ranges", "merge_ranges"]
 
 
 class Ranges(msgspec.Struct, frozen=True):
-    """A set of whole numbers. Create it with `merged`."""
+    """A set of whole numbers. Create it with `merge_ranges`."""
 
     firsts: tuple[int, ...] = ()
     """First number of each range, ascending."""

@@ -3,9 +3,9 @@
 path + body ──▶ decode_review() ──▶ AdmissionRequest ──▶ the reviewer of the path ──▶ AdmissionAnswer
             ◀── encode_answer() ◀── JSON patch from the received object to the wanted one
 
-`ReviewDispatcher` has the reviewer of every path. It raises for no body: an unreadable body gets the response 400, and
-a reviewer's unexpected error 500 and a line in this program's log. A long body is decoded, and its response encoded, in
-a thread (kube/control/offload.py).
+`ReviewDispatcher` has the reviewer of every path. It raises no error: an unreadable body gets the response 400. After
+an unexpected error of a reviewer, the response is 500, and this program's log has the error. A long body is decoded,
+and its response encoded, in a thread (kube/control/offload.py).
 """
 
 import asyncio

@@ -110,7 +110,7 @@ class PostPath(msgspec.Struct, frozen=True):
     body: int | None = None
     """Maximum size of a body; None: `WebhookLimits.body`."""
     long: LongBodies | None = None
-    """Queue in which long bodies wait; None: they do not wait."""
+    """Limit on the number of long bodies that wait at the same time; None: no such limit."""
     is_open: bool = False
     """Whether requests without a client certificate are answered even if a client CA is configured."""
 

@@ -44,7 +44,7 @@ class PodKind(NamedTuple):
     steps: PodSteps
 
     def is_on(self, gates: Callable[[str], bool]) -> bool:
-        """Whether the kind takes part with these gates."""
+        """Whether the kind takes part in pod admission with these gates."""
         needed = self.steps.gates
         return self.kind.is_enabled(gates) if needed is None else all(map(gates, needed))
 
@@ -56,7 +56,7 @@ def list_pod_kinds() -> Sequence[PodKind]:
 
 
 def list_participants(gates: Callable[[str], bool]) -> Sequence[PodKind]:
-    """Return the kinds that take part with these gates, in order."""
+    """Return the kinds that take part in pod admission with these gates, in order."""
     return [part for part in list_pod_kinds() if part.is_on(gates)]
 
 
@@ -69,7 +69,7 @@ class NamedStep(NamedTuple):
 
 
 class PodChain(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps of all kinds that take part."""
+    """The steps of all kinds that take part in pod admission."""
 
     changing: tuple[NamedStep, ...]
     judging: tuple[NamedStep, ...]
@@ -96,7 +96,7 @@ def condition_of(steps: Sequence[NamedStep], interests: Interests) -> tuple[Matc
     """Return the condition under which an API server sends a review: some step needs the pod. Empty when a step needs
     every pod.
 
-    A step that changes labels, which other steps depend on, requests the pod itself, so later steps see it too.
+    A step whose label changes may matter to other steps contributes its own condition, so later steps also get the pod.
     """
     expression = any_of(step.build_match_condition(interests) for _, step in steps)
     return () if expression == ALWAYS else (MatchCondition(CONDITION, expression),)

@@ -41,7 +41,8 @@ from pykruise.cli.assistant.read_only import ReadOnlyTransport
 from pykruise.cli.doctor import examine_cluster
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import ExplainTargets, explain_each, list_requests, read_targets
-from pykruise.cli.insight.explaining import Explanation, format_explanation
+from pykruise.cli.insight.explanation_text import format_explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.gates import read_manager_settings
 from pykruise.cli.insight.known_kinds import list_known_kinds, parse_target
 from pykruise.cli.insight.overview import format_overview, sort_by_need

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from pykruise.cli.insight.explaining import Explanation, Wait
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.cli.insight.known_kinds import list_known_kinds
 from pykruise.cli.insight.optional_reads import find_pod_key
 from pykruise.cli.insight.volume_bindings import (

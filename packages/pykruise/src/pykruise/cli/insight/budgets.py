@@ -68,8 +68,8 @@ async def _list_readable(client: Client, resource: Resource, namespace: str) -> 
 
 
 def list_budgets_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Iterator[str]:
-    """Yield a line for each budget that protects some of a workload's `pods` and needs more pods than are left when
-    the workload has only `lowest` available ones.
+    """Yield a line for each budget that protects some of a workload's `pods` and is violated when only `lowest` pods of
+    the workload are available.
     """
     for entry in budgets.disruption:
         result = _find_shortfall(

@@ -14,14 +14,16 @@ import msgspec
 
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.cluster_reading import Sight
-from pykruise.cli.insight.explaining import Explanation, Wait, rank_waits, wait_of
+from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.known_kinds import list_known_kinds
 from pykruise.kube.client.client import Client
-from pykruise.kube.client.object_events import list_events_about
+from pykruise.kube.client.object_events import last_time_of, list_events_about
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ForbiddenError, NotFoundError
-from pykruise.kube.resources import JOBS, PODS
+from pykruise.kube.excerpts import excerpt
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import EVENTS, JOBS, PODS
 from pykruise.plans.insight import InsightChild
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase, with_waits_of_children
@@ -49,7 +51,8 @@ async def add_children(
     client: Client, explanation: Explanation, sight: Sight, explain: Explain, *, creator: str = ""
 ) -> Explanation:
     """Return the explanation with the waits of the children. `explain` explains one object of a known kind. `creator`:
-    object that would create the object again and is named in its place; empty: there is none.
+    object that creates the explained one; if it is set, remedies name no object of the explained kind to create again.
+    Empty: there is none.
     """
     insight = sight.kind.insight
     if insight is None or insight.children is None:
@@ -147,10 +150,41 @@ async def _waits_of_job(client: Client, child: InsightChild, now: Instant) -> Se
     )
     if not listed.items:
         again = child.correction.again if child.correction is not None else ""
-        return await read_refused_creations(client, uid, key.namespace, again=again)
+        refused = await read_refused_creations(client, uid, key.namespace, again=again)
+        late = _find_deadline(job)
+        if refused or late is None:
+            return refused
+        return [await _explain_deadline(client, key, late, again=again)]
     return rank_waits(
         wait for raw in listed.items for wait in _waits_of_pod(decode(raw), now, child.correction or OF_A_JOB)
     )
+
+
+def _find_deadline(job: Document) -> Document | None:
+    """Return the condition of a Job that its deadline ended; None: it did not."""
+    conditions: Sequence[Document] = get_path(job, "status", "conditions", default=())
+    return next(
+        (item for item in conditions if item["status"] == "True" and item.get("reason") == _LATE), None
+    )
+
+
+_LATE: Final = "DeadlineExceeded"
+"""Reason of a Job's condition Failed at its deadline. Kubernetes deletes the pods, so only their events remain."""
+
+
+async def _explain_deadline(client: Client, job: Key, late: Document, *, again: str) -> Wait:
+    """Return the wait of a Job that its deadline ended, with the last warning about one of its pods."""
+    listed = await client.list(EVENTS, job.namespace, field_selector="involvedObject.kind=Pod,type=Warning")
+    events = sorted(map(decode, listed.items), key=last_time_of)
+    about = [event for event in events if str(event["involvedObject"].get("name")).startswith(f"{job.name}-")]
+    words = str(late.get("message") or "it was active longer than its deadline")
+    if about:
+        pod, message = about[-1]["involvedObject"]["name"], excerpt(str(about[-1].get("message") or ""))
+        words = f"{words}; the last warning about its pod {pod}: {message}"
+    remedy = "correct what kept its pods from ending"
+    if again:
+        remedy = f"{remedy}; to raise activeDeadlineSeconds, create {again} again"
+    return Wait(code=Code.JOB_FAILED, words=words, remedy=remedy)
 
 
 async def read_refused_creations(

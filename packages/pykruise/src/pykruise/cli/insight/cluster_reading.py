@@ -184,7 +184,7 @@ async def find_claim_problems(
     *,
     is_of_template: Callable[[Document], bool] = lambda _: False,
 ) -> dict[str, ClaimProblem]:
-    """Return the problems of those of the named PVCs that have no volume; empty without the right to read them.
+    """Return the problems of those of the named PVCs that have no volume; empty without permission to read them.
     `is_of_template`: whether a claim template of the explained object defines the PVC.
     """
     if not names:
@@ -199,7 +199,7 @@ async def find_claim_problems(
         document["metadata"]["name"]: annotations_of(document).get(_IS_DEFAULT) == "true"
         for document in documents
     }
-    problems = {name: _problem_of(claims.get(name), classes) for name in sorted(names)}
+    problems = {name: _problem_of(name, claims.get(name), classes) for name in sorted(names)}
     return {
         name: msgspec.structs.replace(problem, is_of_template=name in claims and is_of_template(claims[name]))
         for name, problem in problems.items()
@@ -210,10 +210,10 @@ async def find_claim_problems(
 _IS_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 
 
-def _problem_of(claim: Document | None, classes: Mapping[str, bool]) -> ClaimProblem | None:
+def _problem_of(name: str, claim: Document | None, classes: Mapping[str, bool]) -> ClaimProblem | None:
     """`classes`: names of the storage classes, each with whether it is the default one."""
     if claim is None:
-        return ClaimProblem(words="does not exist")
+        return ClaimProblem(words="does not exist", remedy=f"create the missing PVC {name}")
     if (claim.get("status") or {}).get("phase") == "Bound":
         return None
     wanted = claim["spec"].get("storageClassName")

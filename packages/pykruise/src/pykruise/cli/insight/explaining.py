@@ -1,25 +1,31 @@
 """The state of a rollout in words: finished work, waits, next steps, and remedies for a person.
 
-Sight + Plan ──▶ explain() ──▶ Explanation ──▶ format_explanation() for people, JSON for programs
+Sight + Plan ──▶ explain() ──▶ Explanation (explanations.py) ──▶ explanation_text.py for people, JSON for programs
 
 Pure, for every kind. Reasons come from two places: the plan names the reason for each pod and node that it skips, and
 the pods show why they are not available. The first wait is the cause. Waits that only follow from it (a budget that
 is used up, a pod's turn) come later.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.cli.insight.causes import WaitCause, cause_of
-from pykruise.cli.insight.cluster_reading import Sight, list_claim_names
+from pykruise.cli.insight.cluster_reading import Sight
+from pykruise.cli.insight.explanation_text import format_age
+from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
+from pykruise.cli.insight.harmless_remedies import (
+    OF_THE_TEMPLATE,
+    drop_harmful_remedies,
+    find_rollback_number,
+    is_paused,
+)
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
 from pykruise.cli.insight.surges import explain_surge
-from pykruise.cli.insight.way_back import find_revision_before
-from pykruise.cli.insight.way_back import find_way_back as way_back_to
 from pykruise.kinds import shown_of
-from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
 from pykruise.plans.config_content import CONFIG_MISSING
@@ -35,62 +41,14 @@ from pykruise.pods.reasons import (
     REPLACED_WITH_ITS_POD,
     RESUME,
     Code,
-    rank_of,
     remedy_of,
 )
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.kstatus import RECONCILING
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
-
-
-class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason, for all pods that share it. Without pods, the reason is about the whole workload."""
-
-    code: str
-    words: str
-    pods: tuple[str, ...] = ()
-    """Names of the pods, or of other objects that the words are about: nodes, images, namespaces."""
-    since: str = ""
-    tried: str = ""
-    """Time of the last attempt of a rejected write; empty: unknown."""
-    again: str = ""
-    """Estimated time of the next attempt; empty: unknown."""
-    remedy: str = ""
-    origin: str = ""
-    """Object that defines the failing container instead of the pods' owner: `SidecarSet mesh`; empty: the owner."""
-
-
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that `pykruise explain` shows."""
-
-    kind: str
-    namespace: str
-    name: str
-    verdict: str
-    """State of the work: done, moving, waiting, paused, refused, failed or terminating."""
-    headline: str
-    phase: Phase = Phase.PROGRESSING
-    """Phase as the dashboard, Argo CD and the metrics show it too (plans/progress.py)."""
-    condition: str = ""
-    """The object's condition Waiting: reason and message."""
-    done: tuple[str, ...] = ()
-    waits: tuple[Wait, ...] = ()
-    """Waits; the cause is the first."""
-    next: tuple[str, ...] = ()
-    rollback_to: int = 0
-    """Number of the revision that a rollback restores: the newest one with serving pods; 0: there is no such
-    revision.
-    """
-
-    @property
-    def cause(self) -> str:
-        """Code of the first wait; empty: the object waits for nothing."""
-        return self.waits[0].code if self.waits else ""
-
 
 _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "FailedUpdatePod"})
 """Types of conditions by which kinds report a failed operation."""
@@ -124,7 +82,7 @@ def explain(
         done=tuple(_finished_lines(sight, plan, status)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
-        rollback_to=_rollback_to(sight, plan, status),
+        rollback_to=find_rollback_number(sight, plan, status),
     )
 
 
@@ -412,195 +370,14 @@ def _wait_of_skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
     return Wait(code=reason.code, words=words, pods=(name,), remedy=remedy_of(reason))
 
 
-_LIMITS: Final = frozenset(
-    {
-        *(Code.BUDGET, Code.MAX_UNAVAILABLE, Code.SCALE_UP_LIMITED, Code.UPDATE_HELD, Code.TURN),
-        *(Code.PARALLELISM, Code.PODS_ACTIVE, Code.CHILD_ACTIVE),
-    }
-)
-"""Codes of limits that unavailable pods use up."""
-
-OF_THE_TEMPLATE: Final = frozenset(
-    {
-        *(Code.IMAGE_PULL, Code.CONTAINER_FAILS, Code.UNSCHEDULABLE, Code.UNBOUND_CLAIMS, Code.NOT_READY),
-        *(Code.RESIZE_INFEASIBLE, Code.RESIZE_DEFERRED, Code.READINESS_GATE),
-    }
-)
-"""Codes of obstacles that a new template may have caused, so that the old template would remove them."""
-
-_IN_PLACE_ONLY: Final = frozenset({Code.NOT_IN_PLACE, Code.CANNOT_UPDATE})
-
-
-def drop_harmful_remedies(
-    waits: Sequence[Wait], sight: Sight, plan: Plan, status: Mapping[str, Any], *, way_back: str | None = None
-) -> tuple[Wait, ...]:
-    """Return the waits without remedies that would make things worse.
-
-    Obstacles that the new template may have caused get the command that restores the old template. When pods may only
-    be updated in place and an obstacle prevents that, the obstacle comes first and the limits are left out.
-    """
-    blocked = [wait for wait in waits if wait.code in _IN_PLACE_ONLY]
-    if blocked:
-        waits = [*blocked, *(wait for wait in waits if wait not in blocked and wait.code not in _LIMITS)]
-    back = _rollback_command(sight, plan, status) if way_back is None else way_back
-    harmless = put_causes_first(waits)
-    if not isinstance(sight.kind.insight, WorkloadInsight):
-        return harmless
-    replaces = sight.kind.insight.replaces_stuck(sight.document["spec"])
-    namespace = sight.document["metadata"]["namespace"]
-    return tuple(
-        wait
-        if _is_about_older_pods(wait, plan) or _is_about_claim_templates(wait, sight)
-        else add_way_back(wait, back, replaces_stuck=replaces, namespace=namespace)
-        for wait in harmless
-    )
-
-
-def _is_about_older_pods(wait: Wait, plan: Plan) -> bool:
-    """Whether all pods of the wait have an older revision whose deletion the remedy describes already."""
-    reasons = [plan.skipped.get(pod) for pod in wait.pods]
-    return bool(reasons) and all(
-        reason is not None and reason.code == Code.OLDER_REVISION for reason in reasons
-    )
-
-
-def _is_about_claim_templates(wait: Wait, sight: Sight) -> bool:
-    """Whether PVCs of claim templates hold the pods of the wait: no other pod template gives them a volume."""
-    names = (name for pod in wait.pods if pod in sight.pods for name in list_claim_names(sight.pods[pod]))
-    return wait.code == Code.UNBOUND_CLAIMS and any(
-        name in sight.claim_problems and sight.claim_problems[name].is_of_template for name in names
-    )
-
-
-def add_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str) -> Wait:
-    """Return the wait with the command that restores the old template, when the template may have caused it.
-    `replaces_stuck`: stuck pods are replaced automatically after the template changes; otherwise a person has to
-    delete them.
-    """
-    if wait.code not in OF_THE_TEMPLATE or wait.origin:
-        return wait
-    then = "" if replaces_stuck else f"; then kubectl delete pod {' '.join(wait.pods)} -n {namespace}"
-    # A pod that has passed its readiness gate serves; a new pod would wait for the gate again.
-    first = "" if wait.code == Code.READINESS_GATE else then
-    ways = [f"{text}{after}" for text, after in ((wait.remedy, first), (back, then)) if text]
-    return msgspec.structs.replace(wait, remedy="; or ".join(ways))
-
-
-def put_causes_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
-    """Return the waits with a new remedy for limits that stuck pods use up: raising such a limit would lose more pods
-    to the same cause.
-    """
-    if not any(wait.pods and rank_of(wait.code) < rank_of(Code.GRACE_PERIOD) for wait in waits):
-        return tuple(waits)
-    first = (
-        "first fix the cause that blocks the pods above: a higher limit would make more pods unavailable for the same "
-        "cause"
-    )
-    return tuple(
-        msgspec.structs.replace(wait, remedy=first) if wait.code in _LIMITS else wait for wait in waits
-    )
-
-
-def _rollback_command(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
-    """Return the command that rolls a workload back; empty when no older revision is stored."""
-    history = _history_of(sight, plan, status)
-    if history is None:
-        return ""
-    meta = sight.document["metadata"]
-    return way_back_to(
-        sight.kind.resource,
-        meta["name"],
-        meta["namespace"],
-        revisions=history.revisions,
-        serving=history.serving,
-        current=history.current,
-        is_paused=_is_paused(sight),
-    )
+def _pods_are(count: int) -> str:
+    return format_count(count, "pod is", "pods are")
 
 
 def _correction_in(sight: Sight) -> Correction:
     """Return the correction of the object's template. While updates are paused it reaches no pod."""
     correction = correction_of(sight.kind, sight.document)
-    return msgspec.structs.replace(correction, then=f", then {RESUME}") if _is_paused(sight) else correction
-
-
-def _is_paused(sight: Sight) -> bool:
-    insight = sight.kind.insight
-    strategy = insight.strategy(sight.document["spec"])[0] if isinstance(insight, WorkloadInsight) else None
-    return strategy is not None and strategy.is_paused
-
-
-def _rollback_to(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> int:
-    history = _history_of(sight, plan, status)
-    if history is None:
-        return 0
-    revision = find_revision_before(history.revisions, serving=history.serving, current=history.current)
-    return 0 if revision is None else revision.number
-
-
-class _History(msgspec.Struct, frozen=True):
-    """Stored revisions, the names of those that have ready pods, and the name of the newest one."""
-
-    revisions: Sequence[RevisionView]
-    serving: frozenset[str]
-    current: str
-
-
-def _history_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> _History | None:
-    revisions: Sequence[RevisionView] = getattr(sight.snapshot, "revisions", ())
-    if not isinstance(sight.kind.insight, WorkloadInsight) or not revisions:
-        return None
-    counts = find_workload_insight(sight.kind).counts(sight.document, status, plan)
-    active = [pod for pod in sight.snapshot.pods if pod.is_active]
-    ready = {pod.revision for pod in active if pod.is_ready}
-    current = counts.revision.rpartition("-")[2]
-    if active and not ready and all(pod.revision != current for pod in active):
-        return None  # the newest revision has not been tried, and no older one serves
-    serving = frozenset(revision.name for revision in revisions if revision.hash in ready)
-    return _History(revisions, serving, counts.revision)
-
-
-def _pods_are(count: int) -> str:
-    return format_count(count, "pod is", "pods are")
-
-
-def wait_of(cause: WaitCause, pod: str) -> Wait:
-    """Return the wait of a pod for a cause."""
-    since = format_time(cause.since) if cause.since is not None else ""
-    return Wait(
-        code=cause.code,
-        words=cause.words,
-        pods=(pod,),
-        since=since,
-        remedy=cause.remedy,
-        origin=cause.origin,
-    )
-
-
-def rank_waits(waits: Iterable[Wait]) -> tuple[Wait, ...]:
-    """Merge waits with the same reason and put the cause first."""
-    return tuple(sorted(_merge(waits), key=lambda wait: rank_of(wait.code)))
-
-
-def drop_repeats(waits: Sequence[Wait]) -> tuple[Wait, ...]:
-    """Return the waits without those about the whole object that its pods or nodes explain in more detail."""
-    said = {wait.code for wait in waits if wait.pods}
-    return tuple(wait for wait in waits if wait.pods or wait.code not in said)
-
-
-def _merge(waits: Iterable[Wait]) -> list[Wait]:
-    """Merge waits with the same reason; `since` is the earliest time."""
-    groups: dict[tuple[str, str], list[Wait]] = {}
-    for wait in waits:
-        groups.setdefault((wait.code, wait.words), []).append(wait)
-    return [
-        msgspec.structs.replace(
-            group[0],
-            pods=tuple(pod for wait in group for pod in wait.pods),
-            since=min((wait.since for wait in group if wait.since), default=""),
-        )
-        for group in groups.values()
-    ]
+    return msgspec.structs.replace(correction, then=f", then {RESUME}") if is_paused(sight) else correction
 
 
 # Next steps
@@ -630,61 +407,3 @@ def _join_names(names: Sequence[str]) -> str:
         return ""
     shown = ", ".join(names[:8])
     return f"{shown}, and {len(names) - 8} more: " if len(names) > 8 else f"{shown}: "
-
-
-# Text
-
-
-def format_explanation(explanation: Explanation, *, now: Instant) -> str:
-    """Return the explanation as text for people."""
-    item = explanation
-    where = f"{item.namespace}/{item.name}" if item.namespace else item.name
-    lines = [f"{item.kind} {where}: {item.phase}. {_capitalize(item.headline)}."]
-    if item.condition:
-        lines += ["", f"Condition: {item.condition}"]
-    if item.done:
-        lines += ["", "Done", *(f"  {line}" for line in item.done)]
-    lines += format_waits(item, now=now)
-    if item.next:
-        lines += ["", "Next", *(f"  {line}" for line in item.next)]
-    return "\n".join(lines) + "\n"
-
-
-def format_waits(explanation: Explanation, *, now: Instant) -> list[str]:
-    """Return the lines about waits, or about parts that are on hold as configured; empty when there are no waits."""
-    if not explanation.waits:
-        return []
-    title = "Waiting for" if explanation.verdict != "done" else "On hold, as configured"
-    return ["", title, *(line for wait in explanation.waits for line in _wait_lines(wait, now))]
-
-
-def _wait_lines(wait: Wait, now: Instant) -> list[str]:
-    who = ""
-    if wait.pods:
-        shown = ", ".join(wait.pods[:6]) + (f", and {len(wait.pods) - 6} more" if len(wait.pods) > 6 else "")
-        who = f"{shown}: "
-    age = f" (for {format_age(max(now - parse_time(wait.since), 0))})" if wait.since else ""
-    if wait.tried:
-        age += f"; last tried {format_age(max(now - parse_time(wait.tried), 0))} ago"
-    if wait.again:
-        left = parse_time(wait.again) - now
-        age += f", next try {f'in about {format_age(left)}' if left > 0 else 'now'}"
-    lines = [f"  {wait.code}: {who}{wait.words}{age}"]
-    if wait.remedy:
-        lines.append(f"    → {wait.remedy}")
-    return lines
-
-
-def _capitalize(words: str) -> str:
-    return words[:1].upper() + words[1:]
-
-
-def format_age(seconds: float) -> str:
-    """Format a duration: `45s`, `3m20s`, `2h5m`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
-    return f"{minutes // 60}h{minutes % 60}m"

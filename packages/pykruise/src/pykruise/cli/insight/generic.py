@@ -48,7 +48,7 @@ def _find_notes(plan: Plan) -> Iterator[str]:
 
 
 def _find_batches(plan: Plan, key: Key) -> Iterator[OutlookBatch]:
-    """Yield a batch for each stage that writes more than the object's own bookkeeping."""
+    """Yield a batch for each stage that writes more than the object's own metadata and status."""
     number = 0
     for stage in plan.stages:
         chains = [chain for chain in stage.chains if not _is_bookkeeping(chain, key)]
@@ -68,8 +68,8 @@ def _is_of_the_spec(action: Patch) -> bool:
 
 
 def _fate_of(chain: Chain) -> PodFate:
-    """Return the write and its object. For a random name, return the reason instead, because the name is chosen for
-    this plan only.
+    """Return the write and the name of its object. A random name is valid for this plan only, so the reason of the
+    write replaces it.
     """
     step = chain.steps[-1]
     verb = f"{_verb_of(step.action)} {step.action.resource.kind}"

@@ -72,7 +72,9 @@ def _origin_of_fields(
 async def _find_untraced(
     client: Client, workload: Document, pod: Document, stored: Mapping[str, Sequence[Document]]
 ) -> PodOrigin | None:
-    """Return the first origin that dry runs leave out and because of which the pod is rejected."""
+    """Return the first origin whose change makes the API server reject the pod, although the dry run left the change
+    out.
+    """
     for kind, origins in _find_origins():
         if origins.untraced is None:
             continue

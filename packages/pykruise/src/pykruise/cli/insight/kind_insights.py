@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.insight.effect_forecast import Outlook
-from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.sidecars.explaining import explain_sidecars
 from pykruise.cli.insight.sidecars.forecasting import forecast_sidecars
 from pykruise.cli.insight.sidecars.look import look_at as look_at_sidecars

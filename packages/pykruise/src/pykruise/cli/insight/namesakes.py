@@ -5,12 +5,12 @@ Explanation with a missing target ──workloads of that name──▶ with_nam
 This module only reads. Objects that the user may not read add nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
-from pykruise.cli.insight.explaining import Explanation, Wait
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, get_path
@@ -22,15 +22,20 @@ from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.pods.reasons import Code
 
 
-async def with_namesakes(client: Client, explanation: Explanation, document: Document) -> Explanation:
-    """Return the explanation with the workloads that a wrong target reference may mean."""
+async def with_namesakes(
+    client: Client, explanation: Explanation, document: Document, kinds: Collection[GroupKind] | None
+) -> Explanation:
+    """Return the explanation with the workloads that a wrong target reference may mean. `kinds`: kinds that the
+    reference can name; None: every workload.
+    """
     target: Mapping[str, Any] = get_path(document, "spec", "targetRef", default={})
     if explanation.cause != Code.NO_TARGET or not target.get("name"):
         return explanation
     others = [
         resource
-        for resource in TARGET_RESOURCES.values()
-        if (resource.api_version, resource.kind) != (target.get("apiVersion"), target.get("kind"))
+        for kind, resource in TARGET_RESOURCES.items()
+        if (kinds is None or kind in kinds)
+        and (resource.api_version, resource.kind) != (target.get("apiVersion"), target.get("kind"))
         and await _has(client, resource, explanation.namespace, str(target["name"]))
     ]
     if not others:

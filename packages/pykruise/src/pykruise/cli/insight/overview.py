@@ -8,7 +8,7 @@ Pure.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.kube.values.counts import format_count
 from pykruise.plans.progress import Phase
 

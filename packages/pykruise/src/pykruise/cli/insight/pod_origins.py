@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.explaining import Explanation, Wait
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
 from pykruise.cli.insight.sidecars.strategies import add_strategy
 from pykruise.cli.insight.spreads.patches import add_patch
@@ -21,7 +21,7 @@ MOST: Final = 10
 """Maximum number of waits that are examined."""
 
 _OF_A_CONTAINER: Final = frozenset({Code.IMAGE_PULL, Code.CONTAINER_FAILS, Code.NOT_READY})
-_OF_THE_POD: Final = frozenset({Code.UNSCHEDULABLE, Code.UNBOUND_CLAIMS, Code.NOT_MOUNTED})
+_OF_THE_POD: Final = frozenset({Code.UNSCHEDULABLE, Code.UNBOUND_CLAIMS, Code.MOUNT_FAILS, Code.NOT_MOUNTED})
 
 
 async def add_pod_origins(client: Client, explanation: Explanation) -> Explanation:

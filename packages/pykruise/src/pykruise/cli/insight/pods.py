@@ -13,9 +13,10 @@ import msgspec
 
 from pykruise.cli.insight.budgets import describe_disruption_budget, make_selection, read_disruption_budgets
 from pykruise.cli.insight.causes import cause_of
-from pykruise.cli.insight.explaining import Explanation, Wait, rank_waits, wait_of
+from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.unavailability import BudgetSight, explain_budget, headline_of, look_at
 from pykruise.kinds.podunavailablebudget.kind import KIND
+from pykruise.kinds.podunavailablebudget.readers import LiveBudgets, find_surging_owner
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSettings as BudgetSettings
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
@@ -25,7 +26,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import Phase
-from pykruise.plans.targets import CLONE_SET, CLONE_SETS, TARGET_VIEWS
+from pykruise.plans.targets import TARGET_VIEWS
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.view.decoding import project_pod
@@ -42,7 +43,6 @@ from pykruise.pods.workload.budgets import (
     list_protected_operations,
     project_budget,
 )
-from pykruise.pods.workload.evictions import is_surging_first
 
 NAMES: Final = frozenset({"po", "pod", "pods"})
 """Names of the kind Pod on the command line."""
@@ -90,21 +90,12 @@ async def look_at_pod(
         budget=sights.get(named),
         meant_by=sorted(name for name, sight in sights.items() if key.name in sight.pods),
         disruption=[entry for entry in disruption if make_selection(entry)(view)],
-        surging=await _find_surging_owner(client, view) if named else "",
+        surging=await find_surging_owner(view, LiveBudgets(lambda: client, clock=lambda: now))
+        if named
+        else "",
         settings=own,
         now=now,
     )
-
-
-async def _find_surging_owner(client: Client, pod: PodView) -> str:
-    owner = pod.controller
-    if owner is None or (owner.group, owner.kind) != CLONE_SET:
-        return ""
-    try:
-        cloneset = decode(await client.get(CLONE_SETS, pod.namespace, owner.name))
-    except NotFoundError:
-        return ""
-    return owner.name if is_surging_first(cloneset, owner_uid=owner.uid) else ""
 
 
 async def _budgets_for(client: Client, pod: PodView, named: str) -> list[BudgetView]:

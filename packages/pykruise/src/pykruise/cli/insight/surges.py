@@ -3,7 +3,8 @@
 Sight + an unschedulable pod ──▶ explain_surge() ──▶ WaitCause
 
 Pure. Two pods of one workload exclude each other when both need a port of their node, or when required anti-affinity
-separates them. While every eligible node runs an older pod, no new pod fits, and no older pod is deleted before.
+separates them. While every eligible node runs an older pod, no new pod fits, and no older pod is deleted before a new
+one is available.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +59,7 @@ def _describe_remedy(sight: Sight, correction: Correction) -> str:
 def _find_exclusion(
     pod: Document, others: Sequence[Document], node: NodeView, nodes: Mapping[str, NodeView]
 ) -> tuple[Document, str] | None:
-    """Return a pod that keeps the pod off this node, and why; None: there is none."""
+    """Return another pod because of which the pod cannot run on this node, and the reason; None: there is none."""
     for other in others:
         where = nodes.get(other["spec"].get("nodeName") or "")
         if where is None:

@@ -17,17 +17,9 @@ from pykruise.cli.insight.budgets import describe_disruption_budget, make_select
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.cluster_reading import look_at as look_at_document
 from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, group_by_reason
-from pykruise.cli.insight.explaining import (
-    Explanation,
-    Wait,
-    find_unobserved_changes,
-    format_age,
-    next_of,
-    phase_of,
-    rank_waits,
-    verdict_of,
-    wait_of,
-)
+from pykruise.cli.insight.explaining import find_unobserved_changes, next_of, phase_of, verdict_of
+from pykruise.cli.insight.explanation_text import format_age
+from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.webhooks import is_fresh
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget

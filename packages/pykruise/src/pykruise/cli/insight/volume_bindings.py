@@ -62,8 +62,8 @@ async def _list_claims(client: Client, pod: Key) -> list[Document]:
 
 
 async def describe_claims(client: Client, pod: Key) -> tuple[str, str]:
-    """Return the PVCs of a pod that have no volume, each with its problem, and the remedy of the first one that has
-    one; empty: there are none.
+    """Return the PVCs of a pod that have no volume, each with its problem, and the first known remedy; empty: there are
+    none.
     """
     names = await _read_claim_names(client, pod)
     problems = await find_claim_problems(client, pod.namespace, names)
@@ -163,7 +163,10 @@ def describe_node_state(node: Document) -> str:
 
 
 def make_room_on(nodes: str, *, first: str) -> str:
-    """Instruction for nodes that can take a pod. `nodes`: their names in words; `first`: the name of one."""
+    """Instruction to make room on nodes where the pod may run, but that take no more pods now.
+
+    `nodes`: their names in words; `first`: the name of one.
+    """
     return f"make room on {nodes} (kubectl uncordon {first} where it is cordoned)"
 
 

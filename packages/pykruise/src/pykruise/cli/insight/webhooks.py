@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME
-from pykruise.cli.insight.explaining import Wait
+from pykruise.cli.insight.explanations import Wait
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import list_events_about
 from pykruise.kube.client.transport import Request
@@ -48,7 +48,7 @@ async def _is_sandbox(client: Client) -> bool:
 
 
 def make_unreviewed_wait() -> Wait:
-    """Return the wait for a missing webhook: API servers do not send new pods to it."""
+    """Return the wait that reports a missing webhook, so API servers send no reviews of new pods."""
     return Wait(
         code=Code.NO_WEBHOOK,
         words=f"API servers do not send reviews of new pods: there is no webhook {POD_WEBHOOK}",

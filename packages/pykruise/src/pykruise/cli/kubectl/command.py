@@ -98,7 +98,7 @@ OUTPUT: Final = (
     text("output", "json, yaml, kyaml, name, jsonpath=…, go-template=….", "o"),
     text("template", "Template for -o go-template and jsonpath."),
     switch("show-managed-fields", "Show metadata.managedFields too."),
-    switch("allow-missing-template-keys", "Templates may name missing keys.", default="true"),
+    switch("allow-missing-template-keys", "Ignore missing keys in templates.", default="true"),
 )
 DRY_RUN: Final = text("dry-run", "none, client or server.", default="none", alone="unchanged")
 MANAGER: Final = text("field-manager", "Manager in managedFields.")

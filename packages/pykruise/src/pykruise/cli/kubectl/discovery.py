@@ -3,7 +3,7 @@
 
 /api, /apis (aggregated: two requests) ──▶ Served ──▶ Mapper.find(word) ──▶ Mapping; several: the first, and a warning
 
-kubectl does the same: a short name wins over a plural or singular name. Groups are in the API server's order,
+kubectl does the same: a short name has precedence over a plural or singular name. Groups are in the API server's order,
 versions in its order of preference.
 """
 

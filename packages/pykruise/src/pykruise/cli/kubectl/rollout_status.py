@@ -172,7 +172,7 @@ async def _explain_wait(session: Session, info: Info) -> tuple[dict[str, Any], .
     if group_of(info.document) not in GROUPS or shown_of(info.document) is None:
         return ()
     from pykruise.cli.explain import read_and_explain
-    from pykruise.cli.insight.explaining import format_waits
+    from pykruise.cli.insight.explanation_text import format_waits
     from pykruise.cli.insight.gates import read_manager_settings
     from pykruise.cli.insight.known_kinds import find_kind_of_document
 

@@ -156,7 +156,7 @@ def groups_of(
 
 def _find_revision(pod: Document, numbers: Mapping[str, int]) -> str:
     """Hash of the pod's revision. A pod of a UnitedDeployment's subset has two: the UnitedDeployment's and its
-    workload's. The hash that is in `numbers` wins.
+    workload's. The result is the hash that is in `numbers`.
     """
     labels = pod["metadata"].get("labels") or {}
     hashes = (_hash_of(str(labels.get(label) or "")) for label in (REVISION_LABEL, OF_UNITED))
@@ -325,7 +325,9 @@ async def _find_workload(session: Session, arguments: Sequence[str]) -> Info:
 
 
 async def _find_by_name(session: Session, name: str) -> Info:
-    """Find the only workload with this name; a Rollout wins. Raises KubectlError when there is none or several."""
+    """Find the only workload with this name; a Rollout has precedence. Raises KubectlError when there is none or
+    several.
+    """
     mapper = await session.read_mapper()
     infos: list[Info] = []
     known = [shown for shown in list_all_shown() if shown.verbs.history or shown.group == ROLLOUTS]

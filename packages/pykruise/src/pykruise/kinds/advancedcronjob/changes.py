@@ -1,11 +1,10 @@
-"""Time of the last schedule change of an AdvancedCronJob. Due times before the change do not count.
+"""Time of the last schedule change of an AdvancedCronJob. Due times before the change are ignored.
 
 UPDATE + the time ──▶ record_change() ──▶ the object with the annotation SCHEDULED_SINCE (its mutating webhook)
 last observed spec ──▶ SeenSchedule.find_seen_since() ──▶ the same time for a change that no webhook has seen
 
-Pure. Without this time, a job would be created immediately after a change of the schedule, the zone or the deadline, or
-after a resume, for a time before the change. The annotation survives a restart of the manager; the observed spec is
-only in memory.
+Pure. Without this time, a change of the schedule, the zone or the deadline, or a resume, would immediately create a job
+for a due time before the change. The annotation survives a restart of the manager; the observed spec is only in memory.
 """
 
 from collections.abc import Mapping

@@ -14,6 +14,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import JOBS, Resource
 from pykruise.pods.workload.derived_names import LONGEST_LABEL, LONGEST_NAME
 from pykruise.runtime.views import BY_CONTROLLER, Views
@@ -29,7 +30,7 @@ TEMPLATES: Final[Mapping[str, Resource]] = {
     "imageListPullJobTemplate": IMAGE_LIST_PULL_JOB,
     "broadcastJobTemplate": BROADCAST_JOB,
 }
-"""Field of `spec.template` → resource of its children. The first field that is set counts."""
+"""Field of `spec.template` → resource of its children. The first field that is set is used."""
 
 
 class Ending(StrEnum):
@@ -53,8 +54,17 @@ class ChildView(msgspec.Struct, frozen=True, kw_only=True):
     """Due time of the child; None: its annotation is missing or unreadable."""
     started_at: str = ""
     ending: Ending = Ending.ACTIVE
+    has_failed_pods: bool = False
+    """Whether the child ended with success although some of its pods failed: a BroadcastJob with failure policy
+    Continue.
+    """
     is_deleting: bool = False
     is_suspended: bool = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the child, or a part of its work, has failed."""
+        return self.ending is Ending.FAILED or self.has_failed_pods
 
 
 class _Owner(msgspec.Struct):
@@ -83,6 +93,7 @@ class _Status(msgspec.Struct, rename="camel"):
     completion_time: str | None = None
     desired: int = 0
     succeeded: int = 0
+    failed: int = 0
 
 
 class _Spec(msgspec.Struct):
@@ -102,6 +113,7 @@ def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
     """Return the view of a child. Raises msgspec.DecodeError if the bytes are not a Kubernetes object."""
     child = _decode(raw)
     meta, status = child.metadata, child.status or _Status()
+    ending = _pull_ending(status) if kind == IMAGE_LIST_PULL_JOB.kind else _job_ending(status)
     return ChildView(
         namespace=meta.namespace,
         name=meta.name,
@@ -113,7 +125,9 @@ def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
         ),
         scheduled_at=_scheduled_at(meta.annotations),
         started_at=status.start_time or "",
-        ending=_pull_ending(status) if kind == IMAGE_LIST_PULL_JOB.kind else _job_ending(status),
+        ending=ending,
+        # The failed pods of a Kubernetes Job have been replaced when it succeeds.
+        has_failed_pods=kind == BROADCAST_JOB.kind and ending is Ending.SUCCESSFUL and status.failed > 0,
         is_deleting=meta.deletion_timestamp is not None,
         is_suspended=child.spec is not None and child.spec.suspend is True,
     )
@@ -150,12 +164,20 @@ def _list_controllers(child: ChildView) -> tuple[str, ...]:
     return (child.controller_uid,) if child.controller_uid else ()
 
 
+BY_STEM: Final = "stem"
+"""Index: namespace and name of the AdvancedCronJob that would give the child its name."""
+
+
+def _list_stems(child: ChildView) -> tuple[Key, ...]:
+    return (Key(child.namespace, child.name.rpartition("-")[0]),)
+
+
 def _build_views(resource: Resource) -> Views[ChildView]:
     """Return views of children. Their cache is separate from the cache of a kind that pykruise controls."""
     return Views[ChildView](
         resource=resource,
         projector=lambda: lambda raw: project_child(raw, resource.kind),
-        indexes={BY_CONTROLLER: _list_controllers},
+        indexes={BY_CONTROLLER: _list_controllers, BY_STEM: _list_stems},
         is_apart=True,
     )
 

@@ -2,7 +2,7 @@
 
 schedule, last tick, now ──▶ find_due_times() ──▶ DueTimes: the latest missed tick, if any, and the next tick
 
-Pure. If ticks were missed, only the latest of them counts.
+Pure. If ticks were missed, only the latest of them is served.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.values.cron import Every, Schedule, find_ticks
 
 MANY: Final = 100
-"""More missed ticks than this are reported by an event."""
+"""If more ticks than this were missed, an event reports it."""
 
 
 class DueTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ def find_due_times(schedule: Schedule, *, last: Instant, now: Instant, deadline_
 
 
 def _find_next(schedule: Schedule, last: Instant, now: Instant) -> Instant | None:
-    """Return the next tick. An interval counts from the last tick, a cron expression from the current time."""
+    """Return the next tick. An interval starts at the last tick, a cron expression at the current time."""
     if isinstance(schedule, Every):
         return schedule.next(last)
     return schedule.next(now)

@@ -68,7 +68,7 @@ def list_children(snapshot: AdvancedCronJobSnapshot) -> Iterator[InsightChild]:
                 correction=correction,
             )
     last = next((child for child in ordered if child.ending is not Ending.ACTIVE), None)
-    if last is not None and last.ending is Ending.FAILED:
+    if last is not None and last.has_failed:
         key = Key(last.namespace, last.name)
         yield InsightChild(resource=made[1], key=key, has_failed=True, correction=correction)
 

@@ -29,6 +29,7 @@ from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.derived_names import HASH, LONGEST_LABEL, DerivedName
 from pykruise.runtime.control import Control
+from pykruise.runtime.objects import BY_UID
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, wake_itself
 
@@ -61,7 +62,9 @@ def _list_wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
 
 
 def _enqueue_owner_of_job(change: Change[PodView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
-    """Enqueue the AdvancedCronJob of the Job that controls the pod, when the pod meets another obstacle."""
+    """Enqueue the AdvancedCronJob of the Job that controls the pod, when the pod appears, disappears or gets another
+    obstacle.
+    """
     old, new, owner = change.old, change.new, change.latest.controller
     if owner is None or (owner.group, owner.kind) != (JOB.group, JOB.kind):
         return
@@ -77,9 +80,8 @@ def _enqueue_owner(change: Change[ChildView], around: Around[AdvancedCronJobSett
 
 
 def _find_controller(child: ChildView, around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
-    for cron in around.list_all(CRON_JOB_VIEWS):
-        if cron.uid == child.controller_uid:
-            yield cron.key
+    for cron in around.list_by_index(CRON_JOB_VIEWS, BY_UID, child.controller_uid):
+        yield cron.key
 
 
 _STORED: Final = StoredSpec(

@@ -49,13 +49,13 @@ _ONCE_S: Final = 366 * 24 * 3600.0
 """Seconds within which the event of a tick is recorded only once."""
 
 PODS_IN_S: Final = 30.0
-"""Seconds after its due time within which a Job has created a pod, unless something rejects the pod."""
+"""A Job creates a pod within this number of seconds after its due time, unless something rejects the pod."""
 
 _AGAIN_S: Final = 600.0
 
 MOST_LISTED: Final = 100
-"""Maximum number of active jobs in the status, the oldest first. With concurrencyPolicy Allow nothing else limits
-them.
+"""Maximum number of active jobs in the status, the oldest first. With concurrencyPolicy Allow nothing else limits their
+number.
 """
 
 _NAME_TOO_LONG: Final = Reason(
@@ -114,8 +114,8 @@ def find_last_tick(snapshot: AdvancedCronJobSnapshot) -> Instant | None:
 
 
 def find_beginning(snapshot: AdvancedCronJobSnapshot) -> Instant:
-    """Return the time after which ticks count: the latest of the last served tick (or else the creation time) and the
-    last change of the schedule.
+    """Return the time after which ticks are served: the last served tick (or else the creation time), or the last
+    change of the schedule if that is later.
     """
     last = find_last_tick(snapshot)
     served = snapshot.cron.created_at if last is None else last
@@ -275,7 +275,7 @@ def _find_last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str,
     """Yield the child that ended last if it failed."""
     ended = [child for child in snapshot.children if child.ending is not Ending.ACTIVE]
     last = max(ended, key=lambda child: (child.started_at, child.name), default=None)
-    if last is not None and last.ending is Ending.FAILED:
+    if last is not None and last.has_failed:
         yield (
             last.name,
             Reason(Code.RUN_FAILED, f"{last.kind} {last.name} has failed", "find out why it failed"),
@@ -333,7 +333,7 @@ def _has_no_pods(child: ChildView) -> Reason:
 
 
 def correction_of(cron: AdvancedCronJobView) -> Correction:
-    """The way in which a person corrects the source of a child, because the child's template cannot be changed."""
+    """The correction of a child: a person creates its AdvancedCronJob again, because the template cannot be changed."""
     return Correction(again=f"AdvancedCronJob {cron.name}")
 
 

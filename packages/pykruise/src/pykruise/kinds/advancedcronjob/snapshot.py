@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeGuard
 import msgspec
 
 from pykruise.kinds.advancedcronjob.changes import SeenSchedule, read_scheduled_since
-from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, JOB, TEMPLATES, ChildView, Ending
+from pykruise.kinds.advancedcronjob.children import BY_STEM, CHILD_VIEWS, JOB, TEMPLATES, ChildView, Ending
 from pykruise.kinds.advancedcronjob.types import (
     ADVANCED_CRON_JOBS,
     AdvancedCronJobSpec,
@@ -30,6 +30,7 @@ from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.typed_parts import POD_TEMPLATE, Parts
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.views import Projector, WorkloadView, make_spec_reader
+from pykruise.runtime.objects import BY_UID
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
@@ -117,6 +118,7 @@ CRON_JOB_VIEWS: Final = Views[AdvancedCronJobView](
         status=AdvancedCronJobStatus,
         derived=lambda _, given: {"template": given.get("template") or {}},
     ),
+    indexes={BY_UID: lambda cron: (cron.uid,)},
 )
 
 
@@ -127,11 +129,12 @@ class AdvancedCronJobSnapshot(Judged, frozen=True, kw_only=True):
     children: Sequence[ChildView]
     """Objects of the children's kind that the AdvancedCronJob controls, by name."""
     others: frozenset[str] = frozenset()
-    """Names of objects of that kind that it does not control and that have the same prefix as its children."""
+    """Names of objects of that kind with the name prefix of its children, but with another controller or none."""
     latest_made: Instant | None = None
     """The latest tick for which a child was observed; the child may be deleted by now. None: no child was observed."""
     job_pods: Mapping[str, Sequence[PodView]] = {}
-    """Pods of Kubernetes' own Jobs that have not ended, by the Job's uid; other children report their waits."""
+    """Pods of the active batch/v1 Jobs, by the Job's uid. Children of other kinds report why they wait in their status.
+    """
     changed_at: Instant | None = None
     """Time of the last change of schedule, zone, pause or deadline; None: no change is known since the creation."""
     now: Instant
@@ -183,10 +186,8 @@ async def read_snapshot(
         children = sorted(read.list_owned(views, view.uid), key=lambda child: child.name)
         others = frozenset(
             child.name
-            for child in read.list_all(views)
-            if child.namespace == view.namespace
-            and child.controller_uid != view.uid
-            and child.name.startswith(f"{view.name}-")
+            for child in read.list_by_index(views, BY_STEM, view.key)
+            if child.controller_uid != view.uid
         )
     return AdvancedCronJobSnapshot(
         cron=view,

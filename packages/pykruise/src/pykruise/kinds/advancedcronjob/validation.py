@@ -47,8 +47,8 @@ _IMAGE: Final = re.compile(
 )
 _DISTANT: Final = "no time within five years"
 _ANY_TIME: Final = parse_time("2023-01-01T00:00:00Z")
-"""Start of the search for a time: a schedule without a time in the next five years, which include a leap year, has
-none.
+"""Start of the search for a time. A schedule without a time in the five years after it never has one, because these
+years include a leap year.
 """
 
 

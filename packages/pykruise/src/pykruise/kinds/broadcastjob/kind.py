@@ -71,7 +71,8 @@ def _is_concerned(
             return True
     elif any(node is not None and not job.find_obstacle(node) for node in (old, new)):
         return True
-    # The node may have pods of the job anyway: created from an older template, or before the node was deleted.
+    # The node may still have pods of the job that were created from an older template, or before the node was
+    # deleted.
     names = {node.name for node in (old, new) if node is not None}
     return any(pod.target_node in names for pod in around.list_owned(POD_VIEWS, job.uid))
 

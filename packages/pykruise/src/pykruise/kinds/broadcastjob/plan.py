@@ -3,7 +3,7 @@
 BroadcastJobSnapshot ──▶ targets_of() ──▶ decide_fan_out() ──▶ Plan: the job's new state, pods to delete, pods to create
 
 Pure. When a job ends, is paused or resumes, the plan first stores this in the status, and then acts. A manager that
-restarts in between finds the stored status, with the counts from before.
+restarts in between finds the new state and the counts in the stored status.
 """
 
 from collections import Counter
@@ -55,6 +55,7 @@ from pykruise.pods.lifecycle.blockers import blockers_of, explain_failure, find_
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
+from pykruise.pods.workload.waiting import find_pod_wait, find_repeated_wait
 from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, compute_seconds_until, find_soonest
 from pykruise.runtime.reasons import Reason
@@ -145,7 +146,10 @@ def _plan_after_end(
     if job.has_failed:
         remedy = make_deadline_remedy(_DEADLINE) if _was_late(job) else ""
         waiting = Reason(Code.JOB_FAILED, _describe_failure(job), remedy)
-    if not job.ends:  # it still counts its current pods
+    elif job.status.failed:
+        pods = format_count(job.status.failed, "pod")
+        waiting = Reason(Code.JOB_FAILED, f"the job has ended, and {pods} failed")
+    if not job.ends:  # a job that never ends still counts its pods
         status = _document_if_changed(job, compute_status(snapshot, decision.counts, phase=FAILED))
     return Plan(
         stages=tuple(stages),
@@ -228,16 +232,27 @@ def _plan_end(
 ) -> Plan:
     job = snapshot.job
     resumed = [_GOES_ON] if job.status.phase == PAUSED else []
-    status = finish_status(snapshot, decision, finish)
+    stopped = _describe_stopped(snapshot, targets) if finish is Finish.DEADLINE else ""
+    status = finish_status(snapshot, decision, finish, stopped=stopped)
+    note = _END_NOTES[finish]
+    told = msgspec.structs.replace(note, message=f"{note.message}; {stopped}") if stopped else note
     return Plan(
         stages=(
-            *_store_status(
-                job, status, notes=[*resumed, _END_NOTES[finish]], because=_END_NOTES[finish].message
-            ),
-            *_stop_pods(targets, decision.stop, _END_NOTES[finish].message),
+            *_store_status(job, status, notes=[*resumed, told], because=note.message),
+            *_stop_pods(targets, decision.stop, note.message),
         ),
         requeue_after_s=decision.requeue_after_s,
     )
+
+
+def _describe_stopped(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) -> str:
+    """Obstacle of the pods that the deadline stops; pods without an obstacle have run until then."""
+    obstacles = [*_find_obstacles(snapshot, targets), *_find_failing_pods(targets)]
+    first = find_repeated_wait(obstacles) or find_pod_wait(obstacles)
+    if first is not None:
+        return first.message
+    active = sum(1 for _ in _list_active_pods(targets))
+    return f"{format_count(active, 'pod still ran', 'pods still ran')}" if active else ""
 
 
 _GOES_ON: Final = Note(reason="Continue", message="the job continues")
@@ -352,9 +367,7 @@ def _stop_pods(targets: BroadcastJobTargets, names: Iterable[str], because: str)
 
 
 def _drop_left_to_gc(targets: BroadcastJobTargets, names: Iterable[str]) -> Iterator[str]:
-    """Drop pods on nodes that do not exist, because Kubernetes deletes these pods, or this cache does not contain the
-    node yet.
-    """
+    """Drop pods on unknown nodes: Kubernetes deletes these pods, or this cache does not contain the node yet."""
     return (name for name in names if name not in targets.is_left_to_gc)
 
 
@@ -399,7 +412,7 @@ def _list_active_pods(targets: BroadcastJobTargets) -> Iterator[PodView]:
 def _find_requeue_s(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
 ) -> float | None:
-    """Seconds until the plan changes without an event: the time of the decision, or when a pod is late to start."""
+    """Seconds until the plan changes without an event: until the decision's requeue, or until a pod is late."""
     late_at = find_next_blocker_time(_list_active_pods(targets), now=snapshot.now)
     return find_soonest([decision.requeue_after_s, compute_seconds_until(late_at, now=snapshot.now)])
 

@@ -35,6 +35,10 @@ SHOWN: Final = Shown(
     is_per_node=True,
     progress=PhaseRules(
         rules=(
+            When(
+                phase=Phase.FAILED,
+                all=(Is("status.phase", ("completed",)), Positive(Count("status.failed"))),
+            ),
             When(phase=Phase.COMPLETED, all=(Is("status.phase", ("completed",)),)),
             When(phase=Phase.FAILED, all=(Is("status.phase", ("failed",)),)),
             When(

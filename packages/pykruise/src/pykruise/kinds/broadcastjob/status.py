@@ -45,9 +45,11 @@ def compute_status(snapshot: ReadableBroadcastJob, counts: FanOutCounts, *, phas
 
 
 def finish_status(
-    snapshot: ReadableBroadcastJob, decision: FanOutDecision, finish: Finish
+    snapshot: ReadableBroadcastJob, decision: FanOutDecision, finish: Finish, *, stopped: str = ""
 ) -> BroadcastJobStatus:
-    """Return the last status: no pod is active, and the pods that are stopped count as failed."""
+    """Return the last status: no pod is active, and the pods that are stopped count as failed. `stopped`: what the
+    stopped pods waited for; their deletion removes every other trace of it.
+    """
     counts = decision.counts
     status = compute_status(snapshot, counts, phase=FAILED if finish.is_failure else COMPLETED)
     failed = counts.failed + counts.active
@@ -57,7 +59,7 @@ def finish_status(
         type=kind,
         status="True",
         reason=kind,
-        message=message.format(succeeded=counts.succeeded, failed=failed),
+        message=message.format(succeeded=counts.succeeded, failed=failed) + (stopped and f"; {stopped}"),
         last_probe_time=now,
         last_transition_time=now,
     )

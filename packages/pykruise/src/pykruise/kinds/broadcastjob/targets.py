@@ -110,8 +110,8 @@ class _Gathering:
                 self.duplicates.append((node.name, other))
 
     def add_nowhere(self, node: str, pods: Iterable[PodView]) -> None:
-        """Add pods whose node does not exist, or that name no node. A failed pod does not count: Kubernetes lets pods
-        of a deleted node fail just before it deletes them.
+        """Add pods whose node does not exist, or that name no node. A failed pod is ignored: Kubernetes lets pods of a
+        deleted node fail just before it deletes them.
         """
         for pod in pods:
             if pod.phase == "Failed":

@@ -96,7 +96,7 @@ def _amount_errors(spec: BroadcastJobSpec) -> Iterator[Cause]:
 
 
 def warnings_of(spec: BroadcastJobSpec) -> Iterator[str]:
-    """Warnings about unknown types, which act as another type. OpenKruise does the same, without a warning."""
+    """Warnings about unknown types. Each is handled like a known type; OpenKruise does the same, without a warning."""
     completion = spec.completion_policy.type if spec.completion_policy else ""
     if completion and completion not in COMPLETION_TYPES:
         yield f"spec.completionPolicy.type: {completion!r} is not known and acts as Always"

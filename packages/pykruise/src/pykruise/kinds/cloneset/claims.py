@@ -71,7 +71,7 @@ class ClaimPlan(msgspec.Struct, frozen=True, kw_only=True):
     terminating.
     """
     awaited: Sequence[InstanceId] = ()
-    """Ids of those pods that are still terminating."""
+    """Ids that new pods need, but whose last pod is still terminating."""
     of_pods: Mapping[InstanceId, Sequence[ClaimView]] = {}
     """All claims that belong to a pod, by the pod's id, sorted by name."""
     is_reused: bool = False

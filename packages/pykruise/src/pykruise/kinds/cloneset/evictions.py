@@ -3,9 +3,10 @@
 pods + marks ──▶ find_evictions() ──▶ CloneSetEvictions ──▶ working_set.py, scale.py (creates successors), waiting.py,
                                                             evict.py (deletes evicted pods)
 
-Pure. Without the option eviction-surge there are none. A pod and its successor are one pod for all other decisions: the
-successor does not count while it is not available, and the evicted pod does not count as soon as the successor is. So
-neither an update nor scaling uses up the additional pod, and the evicted pod's deletion makes no pod unavailable.
+Pure. Without the option eviction-surge there are no evicted pods. All other decisions count a pod and its successor as
+one pod: the successor does not count while it is not available, and the evicted pod does not count as soon as the
+successor is. So neither an update nor scaling uses up the additional pod, and the evicted pod's deletion makes no pod
+unavailable.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,13 +33,13 @@ class CloneSetEvictions(msgspec.Struct, frozen=True, kw_only=True):
     most: int = 0
     """Maximum number of successors at the same time; 0: the option is not set."""
     waiting: Sequence[PodView] = ()
-    """Evicted pods without an available successor. They count."""
+    """Evicted pods without an available successor. They count as pods of the CloneSet."""
     released: Sequence[PodView] = ()
-    """Evicted pods whose successor is available. They do not count."""
+    """Evicted pods whose successor is available. They do not count as pods of the CloneSet."""
     pending: Sequence[PodView] = ()
-    """Successors that are not available. They do not count."""
+    """Successors that are not available. They do not count as pods of the CloneSet."""
     stale: Sequence[PodView] = ()
-    """Pods of `pending` whose revision is no longer the one that a new successor would have."""
+    """Pods of `pending` that have another revision than a successor that is created now."""
     successors: Mapping[str, PodView] = {}
     """Uid of an evicted pod → its successor."""
     expired: Sequence[PodView] = ()
@@ -48,7 +49,7 @@ class CloneSetEvictions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def aside(self) -> frozenset[str]:
-        """Names of the pods that do not count."""
+        """Names of the pods that do not count as pods of the CloneSet."""
         return frozenset(pod.name for pod in (*self.released, *self.pending))
 
     def choose_for_successors(self, *, surplus: int, terminating: int) -> Sequence[PodView]:
@@ -100,7 +101,8 @@ def find_evictions(
     now = snapshot.now
     mark_of = {pod.name: mark for pod, mark in zip(pods, marks, strict=True)}
     followers = [pod for pod in pods if keys.SUCCESSOR_OF_ANNOTATION in pod.annotations]
-    # Two leaders may both create a successor for a moment. One counts, an available one first; the other is surplus.
+    # Two leaders may both create a successor for a moment. Only one is used, preferably an available one; the
+    # other is a surplus pod.
     followers.sort(key=lambda pod: (mark_of[pod.name].is_available, pod.name))
     follower_of = {pod.annotations[keys.SUCCESSOR_OF_ANNOTATION]: pod for pod in followers}
     requested = dict(_list_requests(pods, mark_of, follower_of))

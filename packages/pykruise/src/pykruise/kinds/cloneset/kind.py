@@ -34,6 +34,7 @@ from pykruise.plans.kind import (
     list_workload_rights,
     make_two_versions,
 )
+from pykruise.plans.nodes_out_of_service import wake_for_node_states
 from pykruise.plans.pod_groups import GROUP_GATES, list_group_reads, list_group_rights
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
@@ -95,6 +96,7 @@ def _list_wakes(settings: CloneSetSettings) -> Sequence[Wake]:
         ),
         Wake(on=CLAIM_VIEWS, keys=_enqueue_by_claim),
         wake_namesake(REVISION_VIEWS, CLONE_SET_VIEWS),
+        wake_for_node_states(CLONE_SET_VIEWS),
         *list_config_wakes(CLONE_SET_VIEWS, settings),
     )
 
@@ -107,7 +109,7 @@ def _is_relevant(change: Change[PodView], key: Key, around: Around[CloneSetSetti
 
 
 def _enqueue_by_claim(change: Change[ClaimView], around: Around[CloneSetSettings]) -> Iterable[Key]:
-    """CloneSets to enqueue when a PVC gets another owner, or appears unexpectedly: its creation took effect long
+    """Enqueue CloneSets when a PVC gets another owner, or appears unexpectedly. The API server may create a PVC long
     after the client's timeout, when its pod no longer exists.
 
     A PVC that this manager is creating enqueues nothing, because its pod does. A deleted PVC enqueues nothing either.

@@ -210,7 +210,9 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     create_old: int = 0
     """Missing pods of the current revision."""
     create_now: int = 0
-    """Pods that may be created now. scaleStrategy.maxUnavailable limits them, and terminating pods if these count."""
+    """Pods that may be created now. scaleStrategy.maxUnavailable limits them, and so do terminating pods if these
+    count.
+    """
     create_held: int = 0
     """Further pods that may be created as soon as terminating pods have ended."""
     remove: int = 0
@@ -237,6 +239,7 @@ def numbers_of(
     surge_for_updates: bool = True,
     restarts: bool = True,
     terminating: int | None = None,
+    left_out: int = 0,
     is_gang: bool = False,
 ) -> Numbers:
     """Compute the numbers of a CloneSet (specification: "Numbers").
@@ -245,7 +248,8 @@ def numbers_of(
     where a surplus pod would never be needed: under OnDelete, and where an update restarts no container (not
     `restarts`). An update without restarts still updates as many pods at the same time as the surplus would allow.
     `terminating`: terminating pods whose successors wait until they have ended; None: no pod waits for terminating
-    pods. `is_gang`: the surplus stays as large as the old group until the new group has all its pods.
+    pods. `left_out`: pods on nodes out of service that do not use up maxUnavailable.
+    `is_gang`: the surplus stays as large as the old group until the new group has all its pods.
     """
     old_diff = tally.total_old - tally.pre_deleting_old - limits.partition
     new_diff = tally.total_new - tally.pre_deleting_new - (limits.replicas - limits.partition)
@@ -271,7 +275,7 @@ def numbers_of(
     # Specified pods that do not serve are missing too. OpenKruise does not count them here, and then also deletes
     # serving ones: with two pods specified, one of which is down, maxUnavailable 1 lets both be down at the same
     # time.
-    down = tally.unavailable + tally.to_delete_unavailable
+    down = tally.unavailable + tally.to_delete_unavailable - left_out
     update = old_diff if abs(old_diff) <= abs(new_diff) else -new_diff
     return Numbers(
         create=create,

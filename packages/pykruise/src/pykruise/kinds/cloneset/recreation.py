@@ -70,8 +70,8 @@ def recreate(
 
 
 def _recreation_notes(pod: PodView, target: RevisionView) -> tuple[Note, Note]:
-    """Return the events for a pod that is replaced for an update, or could not be. Their reasons and texts are those
-    that alerts on OpenKruise's events search for. They are the same when the pod is deleted without being marked.
+    """Return the events for a pod that is replaced for an update, or could not be replaced. Their reasons and texts are
+    those that alerts on OpenKruise's events search for. They are the same when the pod is deleted without being marked.
     """
     revision = f"for update(revision {target.name})"
     return (

@@ -231,12 +231,12 @@ def _list_groups(ws: CloneSetWorkingSet, numbers: Numbers) -> Iterator[tuple[Seq
     specified = _sort_by_name(ws.to_delete)
     if specified:
         yield specified, numbers.ready_budget, "specified for deletion"
-    elif not waiting:  # otherwise a later plan handles the surplus, when these pods no longer exist
+    elif not waiting:  # otherwise a later plan deletes surplus pods, when `waiting` is empty
         yield _victims(ws, numbers), numbers.ready_budget, "surplus"
 
 
 def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
-    """Select surplus pods: as many of older revisions as exceed the partition, the rest of the update revision."""
+    """Select surplus pods: pods of older revisions that exceed the partition, and then pods of the update revision."""
     if numbers.remove <= 0:  # true in most plans, which then inspect no pod
         return []
     old_count = min(numbers.remove, numbers.remove_old)

@@ -20,6 +20,7 @@ from pykruise.kube.values.selectors import Selector
 from pykruise.plans.config_content import BY_CONFIG, follow_config, index_by_config
 from pykruise.plans.declared_features import find_undeclaring_nodes
 from pykruise.plans.in_place import SeenInPlace
+from pykruise.plans.nodes_out_of_service import BY_NODE_OPTION, index_by_node_option, read_nodes_of_pods
 from pykruise.plans.pod_groups import FoundGroups, read_groups
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS
@@ -107,8 +108,8 @@ BY_UID: Final = "uid"
 """Index of CloneSets by UID: a claim contains its owner's UID."""
 
 BY_SELECTOR: Final = "selector"
-"""Index of CloneSets: (namespace, key, value) of one label that the selector requires, with each allowed value. The
-labels of a pod thus find the CloneSets whose selector matches it.
+"""Index of CloneSets by one label that the selector requires: an entry (namespace, key, value) for each allowed value.
+The labels of a pod thus find all CloneSets whose selector may match it.
 """
 
 ANY_POD: Final = ("", "")
@@ -116,7 +117,7 @@ ANY_POD: Final = ("", "")
 
 
 def _index_by_selector(cloneset: CloneSetView) -> Iterable[tuple[str, str, str]]:
-    """Return the entries of the index BY_SELECTOR: of the required labels, the label with the fewest values."""
+    """Return the entries of the index BY_SELECTOR, for the required label with the fewest allowed values."""
     if cloneset.selector is None or cloneset.selector.is_empty:
         return ()
     listed = min(cloneset.selector.listed_values(), key=lambda value: len(value[1]), default=None)
@@ -137,6 +138,7 @@ CLONE_SET_VIEWS: Final = Views[CloneSetView](
     ),
     indexes={
         BY_CONFIG: index_by_config,
+        BY_NODE_OPTION: index_by_node_option,
         BY_NAMESPACE: lambda cloneset: (cloneset.namespace,),
         BY_UID: lambda cloneset: (cloneset.uid,),
         BY_SELECTOR: _index_by_selector,
@@ -167,8 +169,8 @@ class CloneSetSnapshot(Judged, frozen=True, kw_only=True):
     occupied_ids: frozenset[str] = frozenset()
     """Ids of claims whose pod name is occupied by a pod that does not belong to the CloneSet."""
     nodes: Mapping[str, NodeView] = {}
-    """Nodes by name. They are needed only when the template has topologySpreadConstraints, or with the option
-    successor-placement.
+    """Nodes by name. They are needed only when the template has topologySpreadConstraints, or with the options
+    successor-placement and ignore-unavailable-nodes.
     """
     undeclaring: frozenset[str] = frozenset()
     """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
@@ -221,7 +223,7 @@ async def read_snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> Clo
         pull_jobs=pull_jobs_of(view, read),
         budgets={budget.name: budget for budget in budgets},
         occupied_ids=frozenset(_find_occupied_ids(view, claims, read)),
-        nodes=_list_nodes(view, read),
+        nodes=_list_nodes(view, pods, read),
         undeclaring=find_undeclaring_nodes(template, pods, read, settings=read.settings.in_place),
         config_problem=followed.problem,
         groups=groups,
@@ -242,11 +244,13 @@ def _find_occupied_ids(
             yield claim.instance_id
 
 
-def _list_nodes(view: CloneSetView, read: Read[CloneSetSettings]) -> Mapping[str, NodeView]:
-    """Return all nodes by name, or nothing when no decision needs them."""
+def _list_nodes(
+    view: CloneSetView, pods: Iterable[PodView], read: Read[CloneSetSettings]
+) -> Mapping[str, NodeView]:
+    """Return all nodes by name, those of the pods, or nothing, depending on what decisions need."""
     if view.spec is None:
         return {}
     constraints = (view.spec.template.get("spec") or {}).get("topologySpreadConstraints")
     if not constraints and SUCCESSOR_PLACEMENT.annotation not in view.annotations:
-        return {}
+        return read_nodes_of_pods(view.annotations, pods, read)
     return {node.name: node for node in read.list_all(NODE_VIEWS)}

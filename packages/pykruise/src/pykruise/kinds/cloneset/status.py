@@ -51,7 +51,7 @@ UPDATED: Final = "CloneSetUpdated"
 
 
 TERMINATING_PODS: Final = "TerminatingPods"
-"""Condition while pods terminate whose successors wait until they have ended (option pod-replacement-policy)."""
+"""Condition that lists terminating pods whose successors wait for their end (option pod-replacement-policy)."""
 
 MOST_NAMES: Final = 10
 """Maximum number of pod names in a message."""

@@ -57,8 +57,9 @@ def _list_leaving(ws: CloneSetWorkingSet) -> Iterator[PodView]:
 def place_near(document: Document, predecessor: PodView, snapshot: ReadableCloneSet) -> Document:
     """Return the new pod with the annotation that names its predecessor, and with a node affinity.
 
-    The scheduler alone places the pod when the predecessor's node no longer exists, takes no new pods (only for the
-    same node), or has no zone (only for the same zone). Without the option, the document is returned as it is.
+    The scheduler alone places the pod when the predecessor's node no longer exists. The same is true when the option
+    asks for the same node and it accepts no new pods, or for the same zone and the node has no zone. Without the
+    option, the document is returned as it is.
     """
     placement = SUCCESSOR_PLACEMENT.read(snapshot.cloneset.annotations)
     if placement is None:

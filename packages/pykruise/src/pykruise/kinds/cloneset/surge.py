@@ -4,7 +4,8 @@ old pods + their changes ──▶ is_surging() ──▶ the numbers of working
 
 Pure. A change of labels and annotations, or a resize that restarts no container, takes no pod out of service. Pods
 created for such an update would only be deleted again. OpenKruise creates and deletes them (its issues 2369 and
-2370).
+2370). With an inPlaceUpdate hook every update takes its pod out of service: the pod waits in PreparingUpdate, and
+then in Updated until the hook is set again. So surge pods replace it, and maxUnavailable counts it.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ def is_surging(
     if limits.max_surge == 0 or not spec.is_in_place:
         return True
     hook = spec.hooks.in_place_update
-    if hook is not None and hook.mark_pod_not_ready:
+    if hook is not None and hook.has_handlers:
         return True
     one_of_each: dict[RevisionHash, PodView] = {
         pod.revision: pod for pod, mark in zip(pods, marks, strict=True) if not mark.is_new

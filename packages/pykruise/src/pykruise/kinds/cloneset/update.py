@@ -55,11 +55,13 @@ BEFORE_OTHERS: Final = "another pod of its group cannot be updated in place"
 SURPLUS_OF_SURGE: Final = Reason(
     Code.TURN, "is deleted once a pod of the newest revision is available in its place (maxSurge)"
 )
-"""Reason for old pods beyond replicas, which no partition keeps."""
+"""Reason for old pods beyond replicas when there is no partition that could keep them."""
 
 
 def _reason_to_stay(ws: CloneSetWorkingSet) -> Reason:
-    """Reason why pods that are not updated stay: without a partition, they are surplus because of the surge."""
+    """Reason why pods keep their revision: the partition keeps them, or without one, they are surplus because of
+    maxSurge.
+    """
     return KEPT_BY_PARTITION if ws.limits.partition else SURPLUS_OF_SURGE
 
 
@@ -161,7 +163,7 @@ def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> UpdateSelection:
     if ws.gang is not None and len(now) < len(ordered):
         return _hold_group(target, differences, ordered, refused=refused, refusal=refusal)
     used_up = NONE_MAY_GO if allows_none(ws.limits) else MAX_UNAVAILABLE_USED_UP
-    stay = _reason_to_stay(ws)
+    stay, chosen = _reason_to_stay(ws), {pod.name for pod in now}
     return UpdateSelection(
         target=target,
         differences=differences,
@@ -169,6 +171,7 @@ def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> UpdateSelection:
         now=now,
         spends=spends,
         skipped={
+            **{name: why for name, why in ws.left_out.items() if name not in chosen},
             **{pod.name: stay for pod in kept},
             **_skip_pods(able[len(now) :], refusal or used_up),
             **stuck,
@@ -247,7 +250,7 @@ def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
 
 
 def _is_kept_in_grace(ws: CloneSetWorkingSet, pod: PodView) -> bool:
-    """Whether the pod's grace period is over, but ends with a resize, which the API server rejects."""
+    """Whether the pod's grace period is over, and the next step is a resize, which the API server rejects."""
     if not pod.is_in_grace:
         return False
     decision = ws.recall.find_progress(pod, now=ws.now, settings=ws.settings.in_place).decision
@@ -257,27 +260,32 @@ def _is_kept_in_grace(ws: CloneSetWorkingSet, pod: PodView) -> bool:
 def _within_budget(
     ws: CloneSetWorkingSet, wanted: Sequence[PodView], numbers: Numbers, target: RevisionView
 ) -> Sequence[PodView]:
-    """Return the longest prefix that keeps enough pods available, of all pods and of the target revision.
+    """Return the longest prefix whose update keeps enough pods available, both of all pods and of the target revision.
 
     One pod that is already out of service may always be updated, even when missing pods have used up the budget. Its
     update makes no pod unavailable, and only the update may bring it back (a corrected image; a pod in
     PreparingUpdate). If its update waited while scaleStrategy.maxUnavailable limits creations, each would wait for
-    the other forever.
+    the other forever. Pods on nodes that are left out use up nothing, before and after their update.
     """
     budget = numbers.update_budget
-    down = len(ws.unavailable)
+    counted = [pod for pod in ws.unavailable if pod.name not in ws.left_out]
+    down = len(counted)
     if down + len(wanted) <= budget:
         return wanted
-    down_of_target = sum(pod.revision == target.hash for pod in ws.unavailable)
-    down_names = {pod.name for pod in ws.unavailable}
-    for count, pod in enumerate(wanted):
+    down_of_target = sum(pod.revision == target.hash for pod in counted)
+    down_names = {pod.name for pod in counted}
+    updated = 0
+    for index, pod in enumerate(wanted):
+        if pod.name in ws.left_out:
+            continue
         is_down = pod.name in down_names
-        if down_of_target + count >= max(budget, int(is_down)):
-            return wanted[:count]
+        if down_of_target + updated >= max(budget, int(is_down)):
+            return wanted[:index]
         if not is_down:
             if down >= budget:
-                return wanted[:count]
+                return wanted[:index]
             down += 1
+        updated += 1
     return wanted
 
 

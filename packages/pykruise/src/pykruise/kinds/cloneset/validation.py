@@ -30,9 +30,11 @@ from pykruise.pods.workload.claims import read_template_name
 from pykruise.pods.workload.options import (
     EVICTION_SURGE,
     GANG_MIN_COUNT,
+    IGNORE_UNAVAILABLE_NODES,
     POD_REPLACEMENT_POLICY,
     ROLL_ON_CONFIG,
     SUCCESSOR_PLACEMENT,
+    UNAVAILABLE_NODES_SELECTOR,
     Option,
     PodReplacementPolicy,
     find_option_errors,
@@ -65,6 +67,8 @@ OPTIONS: tuple[Option[Any], ...] = (
     EVICTION_SURGE,
     SUCCESSOR_PLACEMENT,
     ROLL_ON_CONFIG,
+    IGNORE_UNAVAILABLE_NODES,
+    UNAVAILABLE_NODES_SELECTOR,
     GANG_MIN_COUNT,
 )
 """Annotations of a CloneSet that are options."""
@@ -85,7 +89,7 @@ def errors_of(
     managed: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
     """Find all field errors of a document whose spec was parsed as `spec`. `old` is the stored document on an update.
-    `managed` is the selector by which the pods are managed, where it is needed.
+    `managed` is the selector that manages the pods, if it was looked up.
 
     When the document's spec lacks a selector or template, `spec` contains a placeholder.
     """

@@ -68,7 +68,9 @@ def _drop_caused_limit(
     stuck: list[tuple[PodView, Reason]],
     obstacles: list[tuple[PodView, Reason]],
 ) -> Reason | None:
-    """Drop the reason of a used-up limit when stuck pods cause it, or for maxUnavailable any pods with an obstacle."""
+    """Drop the reason of a used-up limit if there is a closer cause: stuck pods for scaleStrategy.maxUnavailable, any
+    pods with an obstacle for maxUnavailable.
+    """
     if number is None:
         return None
     causes = {Code.SCALE_UP_LIMITED: stuck, Code.MAX_UNAVAILABLE: obstacles}

@@ -1,7 +1,7 @@
 """CloneSets that must reconcile after a change of a pod: its owner, and others whose selector also matches it.
 
 old view + new view + lifecycle ──▶ is_relevant() ──▶ enqueue the owner, or ignore the event
-change ──▶ follow_overlaps() ──▶ others, whose selector now overlaps with one owner more or less
+change ──▶ follow_overlaps() ──▶ others, when pods of one owner more or less now match their selector
 
 Pure, except for what `around` reads and remembers. Every change of a pod enqueues its own CloneSet, unless the gate
 CloneSetEventHandlerOptimization is on. A change that the gate ignores changes no decision: this module compares

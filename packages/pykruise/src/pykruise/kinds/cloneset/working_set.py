@@ -21,12 +21,14 @@ from pykruise.kinds.cloneset.surge import is_surging
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kube.clock import Instant
 from pykruise.plans.in_place import Differences, Recall
+from pykruise.plans.nodes_out_of_service import find_pods_left_out
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view.names import RevisionHash
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.options import GANG_MIN_COUNT, POD_REPLACEMENT_POLICY, PodReplacementPolicy
 from pykruise.pods.workload.revisions import RevisionView
+from pykruise.runtime.reasons import Reason
 
 
 class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +70,8 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     old: Sequence[PodView]
     """Pods of other revisions than the update revision."""
     unavailable: Sequence[PodView]
+    left_out: Mapping[str, Reason]
+    """Pods on nodes out of service, which use up no maxUnavailable of the update, each with the reason."""
     pre_deleting: Sequence[PodView]
     """Pods that wait in PreparingDelete."""
     to_delete: Sequence[PodView]
@@ -123,18 +127,37 @@ def build_working_set(
 
     occupying = find_occupying(snapshot)
 
+    def having(is_meant: Callable[[Mark], bool]) -> Sequence[PodView]:
+        chosen = {mark for mark in counted if is_meant(mark)}
+        return [pod for pod, mark in zip(pods, marks, strict=True) if mark in chosen] if chosen else ()
+
+    unavailable = having(lambda mark: not mark.is_available)
+    down = {pod.name for pod in unavailable}
+    left_out = find_pods_left_out(
+        snapshot.cloneset.annotations,
+        pods,
+        snapshot.nodes,
+        is_available=lambda pod: pod.name not in down,
+        is_updated=lambda pod: pod.revision == update.hash,
+    )
+
     def numbers(counts: Mapping[Mark, int]) -> Numbers:
-        return _compute_numbers(counts, snapshot, limits, update, current, surges=surges, occupying=occupying)
+        return _compute_numbers(
+            counts,
+            snapshot,
+            limits,
+            update,
+            current,
+            surges=surges,
+            occupying=occupying,
+            left_out=len(left_out),
+        )
 
     update_numbers = scale_numbers = numbers(counted)
     if scale_marks is not marks:
         scale_numbers = numbers(Counter(scale_marks))
 
     evicted = evictions.choose_for_successors(surplus=scale_numbers.remove, terminating=len(occupying or ()))
-
-    def having(is_meant: Callable[[Mark], bool]) -> Sequence[PodView]:
-        chosen = {mark for mark in counted if is_meant(mark)}
-        return [pod for pod, mark in zip(pods, marks, strict=True) if mark in chosen] if chosen else ()
 
     return CloneSetWorkingSet(
         snapshot=snapshot,
@@ -173,7 +196,8 @@ def build_working_set(
         ),
         occupying=occupying,
         old=having(lambda mark: not mark.is_new),
-        unavailable=having(lambda mark: not mark.is_available),
+        unavailable=unavailable,
+        left_out=left_out,
         pre_deleting=having(lambda mark: mark.is_pre_deleting),
         to_delete=having(lambda mark: mark.is_to_delete),
         leaving=having(lambda mark: mark.is_pre_deleting or mark.is_to_delete),
@@ -194,6 +218,7 @@ def compute_numbers_if_deleted(ws: CloneSetWorkingSet, names: Collection[str]) -
         ws.current,
         surges=ws.surges,
         occupying=ws.occupying,
+        left_out=len(ws.left_out),
     )
 
 
@@ -217,6 +242,7 @@ def _compute_numbers(
     *,
     surges: bool,
     occupying: Sequence[PodView] | None,
+    left_out: int,
 ) -> Numbers:
     spec, settings = snapshot.cloneset.spec, snapshot.settings
     strategy = spec.scale_strategy
@@ -229,6 +255,7 @@ def _compute_numbers(
         surge_for_updates=surges,
         restarts=surges or spec.is_on_delete,
         terminating=None if occupying is None else len(occupying),
+        left_out=left_out,
         is_gang=GANG_MIN_COUNT.annotation in snapshot.cloneset.annotations,
     )
 

@@ -99,8 +99,8 @@ def _times_left(snapshot: ReadableContainerRecreateRequest) -> Iterator[tuple[st
 
 
 def _note_turn(snapshot: RecreationSnapshot) -> Stage:
-    """Record that the request waits for another one, or the time since which it no longer waits: its creation time
-    does not contain this. The time is rounded up to whole seconds, so it is never too early.
+    """Record that the request waits for another one, or the time since which it no longer waits: its creation time does
+    not show this. The time is rounded up to whole seconds, so it is never too early.
     """
     since = WAITS if _is_behind_another(snapshot) else format_time(math.ceil(snapshot.turn_at))
     patch = _request_patch(snapshot.request, {"metadata": {"annotations": {TURN_ANNOTATION: since}}})
@@ -357,7 +357,7 @@ def _result_of(request: RequestView) -> Reason:
 
 
 def _explain_deadline(request: RequestView) -> Reason:
-    """Reason of a request that its deadline ended, which may be shorter than the time that containers must run."""
+    """Reason of a request that failed at its deadline. The deadline may be too short for minStartedSeconds."""
     container = _find_unfinished(request)
     words = f"container {container} was not recreated within spec.activeDeadlineSeconds"
     spec = request.spec

@@ -30,7 +30,8 @@ ACTIVE_LABEL: Final = "crr.apps.kruise.io/active"
 """Label with value `true` until the request has ended. Agents watch only requests with this label."""
 
 TURN_ANNOTATION: Final = "pykruise.io/turn-since"
-"""Annotation of a request that has waited for another one: the time since which it no longer waits, or that it waits.
+"""Annotation of a request that has waited for another one. Its value is `waits`, or the time since which the request no
+longer waits.
 """
 WAITS: Final = "waits"
 
@@ -79,8 +80,8 @@ class RecreationSnapshot(Judged, frozen=True, kw_only=True):
     others: Sequence[RequestView]
     """Further requests for the same pod."""
     turn_at: Instant
-    """Instant since which, as far as is known, no other request for the pod is carried out; infinite: one is. Agents
-    carry out the requests of a pod sequentially.
+    """Instant since which, as far as is known, no other request for the pod is carried out; infinite: another one is
+    carried out now. Agents carry out the requests of a pod sequentially.
     """
     is_turn_noted: bool = True
     """Whether the request's annotation or its creation time contains this instant."""

@@ -3,7 +3,7 @@
 AdmissionRequest ──▶ mutate_daemonset()   ──▶ the object with its defaults
                  ──▶ validate_daemonset() ──▶ allowed, or rejected (422) with every field error
 
-Both versions are reviewed without conversion: the type Surging is the only difference between them that has a rule.
+Both versions are reviewed without conversion: only v1alpha1 has the type Surging, and no other difference needs a rule.
 """
 
 from typing import Final

@@ -88,7 +88,7 @@ class NodeStateCache:
 
     @property
     def terms(self) -> Terms:
-        """Terms of the states besides nodes and pods."""
+        """Inputs of the states besides nodes and pods."""
         return self._terms
 
     def has_pods_on(self, node: str) -> bool:

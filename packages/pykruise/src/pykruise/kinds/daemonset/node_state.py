@@ -18,7 +18,7 @@ from pykruise.plans.in_place import is_resize_infeasible
 from pykruise.plans.views import NodeView
 from pykruise.pods.lifecycle.availability import is_ready_long_enough
 from pykruise.pods.lifecycle.states import LifecycleState
-from pykruise.pods.template.node_placement import LOST, UNSCHEDULABLE
+from pykruise.pods.template.node_placement import has_cordon_taint, has_lost_taint
 from pykruise.pods.view.pod_view import PodView
 
 TEMPLATE_GENERATION_LABEL: Final = "pod-template-generation"
@@ -61,7 +61,7 @@ def sort_by_counting(pod: PodView) -> tuple[Any, ...]:
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """Terms of a node's state besides the node and its pods."""
+    """Inputs of a node's state besides the node and its pods."""
 
     placement: DaemonSetPlacement
     selector: Selector | None = None
@@ -82,14 +82,14 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its kubelet does not report."""
     is_cordoned: bool = False
     pods: tuple[PodView, ...] = ()
-    """Pods that count, including terminating pods: controlled pods that match, and orphans to adopt. The node is
-    counted by the first pod.
+    """Pods that count, including terminating pods: controlled pods that match, and orphans to adopt. The first pod
+    decides how the node is counted.
     """
     mismatched: tuple[PodView, ...] = ()
     """Controlled pods that no longer match the selector."""
     quiet: MadeFor | None = None
-    """Revision of the only pod of a node that needs no attention: the pod is available and waits for nothing. Only
-    another revision makes the plan consider such a node.
+    """Revision of the only pod of a node that needs no attention: the pod is available and waits for nothing. The plan
+    considers such a node only if this is not the update revision.
     """
     until: Instant | None = None
     """Time when the state changes because time passes; None: never."""
@@ -126,8 +126,8 @@ def examine(
         place=fit.place,
         because=fit.because,
         labels={} if node is None else node.labels,
-        is_lost=node is not None and any(taint.key in LOST for taint in node.taints),
-        is_cordoned=node is not None and any(taint.key == UNSCHEDULABLE.key for taint in node.taints),
+        is_lost=node is not None and has_lost_taint(node.taints),
+        is_cordoned=node is not None and has_cordon_taint(node.taints),
         pods=own,
         mismatched=mismatched,
         quiet=_quiet(terms, fit.place, own, mismatched, now=now),

@@ -2,19 +2,17 @@
 
 nodes that take part in an update ──▶ find_nodes_left_out() ──▶ those out of service, each with the reason ──▶ update.py
 
-Pure. Without the option ignore-unavailable-nodes there are none. The node lifecycle controller of Kubernetes taints a
-node that is not ready or is cordoned, so the taints show both states.
+Pure. Without the option ignore-unavailable-nodes there are none. plans/nodes_out_of_service.py decides which states of
+a node mean that it is out of service.
 """
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
 
 from pykruise.kinds.daemonset.node_state import NodeState
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
-from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.kube.values.selectors import Selector
-from pykruise.pods.workload.options import IGNORE_UNAVAILABLE_NODES, UNAVAILABLE_NODES_SELECTOR
+from pykruise.plans.nodes_out_of_service import explain_node_out_of_service, has_failed, read_ignored_nodes
 
 
 def find_nodes_left_out(ws: DaemonSetWorkingSet, states: Iterable[NodeState]) -> Mapping[str, str]:
@@ -23,29 +21,23 @@ def find_nodes_left_out(ws: DaemonSetWorkingSet, states: Iterable[NodeState]) ->
     They are the first of `states` that are out of service, up to the limit of the option. A percentage is of the nodes
     that have or should have a pod, and is rounded up as maxUnavailable is.
     """
-    annotations = ws.snapshot.daemonset.annotations
-    limit = IGNORE_UNAVAILABLE_NODES.read(annotations)
-    if limit is None:
+    ignored = read_ignored_nodes(ws.snapshot.daemonset.annotations)
+    if ignored is None:
         return {}
-    selector = UNAVAILABLE_NODES_SELECTOR.read(annotations)
     count = ws.limits.desired + sum(state.place is not Place.RUN for state in ws.nodes)
-    reasons = ((state.name, explain_unavailable_node(ws, state, selector)) for state in states)
-    unavailable = ((name, why) for name, why in reasons if why)
-    return dict(islice(unavailable, resolve(limit, of=count, rounding=Rounding.UP)))
+    reasons = ((state.name, explain_unavailable_node(ws, state, ignored.selector)) for state in states)
+    return ignored.choose(reasons, count=count)
 
 
 def explain_unavailable_node(ws: DaemonSetWorkingSet, state: NodeState, selector: Selector | None) -> str:
-    """Return why a node without an available pod is out of service; empty: in service, or its pod is available.
-
-    A node that is not ready counts as in service when a pod of the update revision has started there and has never
-    been ready: the update may be the cause, and must not continue on other nodes.
-    """
+    """Return why a node without an available pod is out of service; empty: in service, or its pod is available."""
     pods = [pod for pod in state.pods if not pod.is_deleting]
     if any(ws.is_available(pod) for pod in pods):
         return ""
-    if selector is not None and selector.matches(state.labels):
-        return "is selected as unavailable"
-    if state.is_cordoned:
-        return "is cordoned"
-    has_failed = any(pod.is_never_ready and pod.container_statuses and ws.is_updated(pod) for pod in pods)
-    return "is not ready" if state.is_lost and not has_failed else ""
+    return explain_node_out_of_service(
+        labels=state.labels,
+        is_lost=state.is_lost,
+        is_cordoned=state.is_cordoned,
+        has_failed=has_failed(pods, is_updated=ws.is_updated),
+        selector=selector,
+    )

@@ -134,7 +134,7 @@ def _claim(snapshot: DaemonSetSnapshot) -> list[Stage]:
 
 
 def _find_times(ws: DaemonSetWorkingSet) -> Iterator[Instant | None]:
-    """Yield the times, besides those of the phases, at which a pod becomes available or its wait must be named."""
+    """Yield the times, besides those of the phases, at which a pod becomes available or its wait must be reported."""
     yield find_wait_end(ws)
     yield min((time for time in ws.infeasible.values() if time > ws.now), default=None)
     yield find_next_blocker_time(ws.open_pods, now=ws.now)
@@ -189,7 +189,7 @@ def _guarded(snapshot: ReadableDaemonSet, message: str) -> DaemonSetStatus:
 _FRAME: Final = Frame(
     resource=DAEMON_SETS,
     view_of=lambda snapshot: snapshot.daemonset,
-    terminating=lambda snapshot: None,  # others collect or orphan its objects
+    terminating=lambda snapshot: None,  # the garbage collector deletes or orphans its objects
     unreadable=_unreadable,
     problems=_problems,
     refused=_refused,

@@ -52,7 +52,7 @@ def hash_of(revision: RevisionView) -> RevisionHash:
 
 
 def choose_revisions(snapshot: DaemonSetSnapshot) -> tuple[Revisions, UpdateChoice]:
-    """Return the revision of the template with the other revisions, and the choice with the writes that it needs. Pods
+    """Return all revisions, and the choice of the template's revision with the writes that this revision needs. Pods
     carry the revision's hash in a label.
     """
     own = sort_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
@@ -154,7 +154,7 @@ def clean_up_revisions(
 
 
 def read_unchanged_revisions(snapshot: DaemonSetSnapshot) -> Revisions:
-    """Return the current revision according to the status. It only serves counting while no write is allowed."""
+    """Return the current revision according to the status. It is used only for counting while no write is allowed."""
     label = snapshot.daemonset.status.update_revision
     shown = RevisionView(
         namespace=snapshot.daemonset.namespace,

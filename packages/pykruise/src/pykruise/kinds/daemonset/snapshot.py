@@ -101,7 +101,7 @@ def _derived(spec: DaemonSetSpec, _: Document) -> dict[str, Any]:
 
 
 def terms_of(daemonset: DaemonSetView) -> Terms:
-    """Return the terms of its nodes' states besides nodes and pods."""
+    """Return the inputs of its nodes' states besides nodes and pods."""
     return Terms(
         placement=daemonset.placement,
         selector=daemonset.selector,
@@ -202,7 +202,7 @@ class NodeMemory:
         self._backoffs = Backoffs(0)
 
     def find_states(self, terms: Terms) -> NodeStateCache:
-        """Return the known states of its nodes under these terms. They save work and change no decision."""
+        """Return the known states of its nodes, computed from these inputs. They save work and change no decision."""
         if self._states is None or self._states.terms != terms:
             self._states = NodeStateCache(terms)
         return self._states

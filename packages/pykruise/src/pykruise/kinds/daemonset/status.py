@@ -1,7 +1,7 @@
 """Status of a DaemonSet.
 
 DaemonSetWorkingSet + stored status ──▶ status_of() ──▶ DaemonSetStatus
-stored status ──▶ set_reason() ──▶ the same, with the reason that nothing is done
+stored status ──▶ set_reason() ──▶ the same, with the reason why nothing is done
 
 Pure: a function of the snapshot, so writes of a plan appear in the status of the next plan.
 """
@@ -22,7 +22,7 @@ from pykruise.runtime.reasons import Reason
 
 
 def build_counters(ws: DaemonSetWorkingSet) -> dict[str, Any]:
-    """Return the counters of the status, by field. A node is counted by its first pod."""
+    """Return the counters of the status, by field. The first pod of a node decides how the node is counted."""
     current = ready = available = ws.settled + len(ws.outdated)
     updated = ws.settled
     misscheduled = 0

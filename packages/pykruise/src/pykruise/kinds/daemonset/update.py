@@ -2,7 +2,7 @@
 
 DaemonSetWorkingSet ──▶ plan_update() ──▶ PlanPhase
 
-Pure. The partition and the node selector decide which nodes take part; maxUnavailable or maxSurge limits how many
+Pure. The partition and the node selector decide which nodes are updated; maxUnavailable or maxSurge limits how many
 update at the same time. A node whose pod is unavailable uses no budget, because an update can only help it. Pods are
 updated in place where that is possible. Otherwise the old pod is deleted and the next plan creates the new one; with
 surge, the new pod is created first. The budget leaves out the nodes of nodes_left_out.py.
@@ -27,6 +27,7 @@ from pykruise.plans.failed_resizes import (
     read_refused_since,
 )
 from pykruise.plans.in_place import Differences, Recall, count_begun_updates
+from pykruise.plans.nodes_out_of_service import explain_left_out
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
     ON_DELETE,
@@ -42,16 +43,15 @@ from pykruise.pods.in_place import UpdateSpec, start
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.options import IGNORE_UNAVAILABLE_NODES
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.reasons import Reason
 
 BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many nodes on older revisions")
 BY_SELECTOR: Final = Reason(Code.NODE_SELECTOR, "its node is not one that rollingUpdate.selector selects")
-"""Reason that the spec itself keeps a pod at its revision."""
+"""Reason for a pod that the spec itself keeps at its revision."""
 
 MOST_NAMED: Final = 5
-"""Most nodes that a reason names."""
+"""Maximum number of nodes that a reason names."""
 
 MAX_SURGE_USED_UP: Final = Reason(
     Code.BUDGET, "waits for its turn: maxSurge is used up", "wait, or raise maxSurge"
@@ -87,7 +87,7 @@ def _choose_nodes(ws: DaemonSetWorkingSet) -> tuple[list[OldAndNew], dict[str, R
     Nodes that are updated or updating come first and count against the number of nodes that the partition allows to
     update. So raising the partition reverts no update.
     """
-    updated: list[OldAndNew | None] = []  # None: a settled node, which only takes a place
+    updated: list[OldAndNew | None] = []  # None: a settled node; it is only counted
     updating: list[OldAndNew] = []
     rest: list[OldAndNew] = []
     skipped: dict[str, Reason] = {}
@@ -164,10 +164,7 @@ def _explain_pods_left_out(
 ) -> dict[str, Reason]:
     """Return the reasons of the pods that use up no maxUnavailable and do not change now."""
     return {
-        pod.name: Reason(
-            Code.NODE_LEFT_OUT,
-            f"does not use up maxUnavailable, because its node {name} {why} ({IGNORE_UNAVAILABLE_NODES.annotation})",
-        )
+        pod.name: explain_left_out(name, why)
         for here in chosen
         if (why := left_out.get(name := here.state.name))
         for pod in here.state.pods

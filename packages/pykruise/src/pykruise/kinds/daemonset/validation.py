@@ -113,7 +113,7 @@ def errors_of(
 
 
 def _strategy_errors(spec: DaemonSetSpec, stored: Mapping[str, Any], *, has_surging: bool) -> Iterator[Cause]:
-    """Yield the errors of rules 9 to 19 and 22. OnDelete skips the block."""
+    """Yield the errors of rules 9 to 19 and 22. Under OnDelete, rollingUpdate is not checked."""
     strategy = spec.update_strategy
     kind = strategy.type if strategy else ""
     if kind not in (*UpdateType,):

@@ -67,8 +67,8 @@ def waiting_of(
 ) -> Reason | None:
     """Return the reason for which the DaemonSet waits; None: it has converged.
 
-    `skipped` and `skipped_nodes` hold the reasons that the plan leaves pods and nodes without a pod unchanged.
-    `broken` is the reason that in-place updates cannot continue automatically.
+    `skipped` holds the reasons why the plan does not change pods, `skipped_nodes` the reasons why nodes without a pod
+    get none. `broken` is the reason why in-place updates cannot continue automatically.
     """
     if is_converged(ws):
         has_none = ws.limits.desired == 0 and bool(ws.overview.states)
@@ -100,7 +100,7 @@ def waiting_of(
 
 
 def find_wait_end(ws: DaemonSetWorkingSet) -> Instant | None:
-    """Return the time when the condition must name a pod, because it is unready for too long; None: never."""
+    """Return the time from which the condition must name a pod that is still unready; None: no pod is unready."""
     times = (
         since + NAMED_AFTER_S
         for state in ws.nodes

@@ -2,8 +2,9 @@
 
 Snapshot + revisions ──▶ DaemonSetWorkingSet ──▶ manage.py, update.py, refresh.py, status.py
 
-Pure. The counts are numbers of nodes, because the plan decides node by node. Quiet nodes (node_state.py) of the
-update revision are only counted, and those of another revision are only old. The phases examine only the open nodes.
+Pure. The counts are numbers of nodes, because the plan decides node by node. Quiet nodes (node_state.py) of the update
+revision are only counted. Those of another revision only wait for an update. The phases examine all other nodes, which
+are called open.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,8 +32,8 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.options import STRICT_MAX_UNAVAILABLE
 
 FIRST_STEPS_S = 60.0
-"""Seconds after its creation within which a pod that became unready counts as never ready: its Ready condition is
-False since the kubelet first saw the pod.
+"""A pod that became unready within this number of seconds after its creation counts as never ready: its Ready condition
+is False since the kubelet first saw the pod.
 """
 
 

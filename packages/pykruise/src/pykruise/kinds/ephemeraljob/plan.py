@@ -52,7 +52,9 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, compute_second
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "apps.kruise.io/ephemeralcontainers-cleanup"
-"""Finalizer of OpenKruise, which does nothing before it has removed it. pykruise does not set it, but removes it."""
+"""Finalizer that OpenKruise adds to each job. pykruise does not add it, but removes it from a job that is being
+deleted.
+"""
 
 DEFAULT_TTL_S: Final = 1800
 
@@ -120,7 +122,9 @@ def _parse_time(text: str | None) -> Instant | None:
 
 
 def _targets(job: EphemeralJobView, spec: EphemeralJobSpec, pods: Sequence[PodView]) -> Sequence[PodView]:
-    """Return the first `replicas` pods that have no container with one of the job's names from another writer."""
+    """Return the first `replicas` pods. A pod is skipped if another writer added a container with one of the job's
+    names.
+    """
     names = job.names
     free = [
         pod
@@ -255,7 +259,7 @@ _NOTHING_STARTS: Final = frozenset(
         *(Code.SCHEDULING_GATED, Code.NO_SCHEDULER),
     }
 )
-"""Codes of pods in which no container starts, also no ephemeral one."""
+"""Codes of obstacles that keep all containers of a pod from starting, also ephemeral ones."""
 
 
 def _find_pod_blocker(pod: PodView, now: Instant) -> Reason | None:

@@ -24,8 +24,8 @@ def headline_of(status: Mapping[str, Any]) -> str:
 
 
 def list_children(snapshot: ImageListPullJobSnapshot) -> Iterator[InsightChild]:
-    """Yield the ImagePullJob of each listed image, by name. It is corrected in the list, which would create it
-    again.
+    """Yield the ImagePullJob of each listed image, by name. To correct it, a person creates the ImageListPullJob again,
+    because the ImageListPullJob creates all ImagePullJobs.
     """
     correction = Correction(again=f"{IMAGE_LIST_PULL_JOBS.kind} {snapshot.job.name}")
     listed = frozenset(snapshot.job.spec.images) if snapshot.job.spec is not None else frozenset[str]()

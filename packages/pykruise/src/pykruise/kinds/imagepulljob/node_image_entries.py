@@ -127,7 +127,7 @@ def _find_sharers(entry: TagSpec | None, snapshot: ReadableImagePullJob) -> list
 
 def _is_replaced(ref: ObjectReference, snapshot: ReadableImagePullJob) -> bool:
     """Whether the referenced job has the same controller as this job. Then this job replaces it, and only this job's
-    policy counts.
+    policy applies.
     """
     other = snapshot.others.get(ref.uid)
     return other is not None and other.controller_uid == snapshot.job.controller_uid != ""

@@ -95,7 +95,7 @@ def plan_imagepulljob(snapshot: ImagePullJobSnapshot) -> Plan:
 
 
 def policy_of(spec: ImagePullJobSpec) -> JobPolicy:
-    """Return the policy in the spec for the whole job. Raises ValueError for an invalid parallelism."""
+    """Build the policy of the whole job from its spec. Raises ValueError for an invalid parallelism."""
     done = spec.completion_policy
     return JobPolicy(
         parallelism=parallelism_of(spec.parallelism),
@@ -181,7 +181,7 @@ def _request_pulls(
 
 
 def _needs_secrets(target: FanOutTarget, job: PullJobView) -> bool:
-    """Whether the node can still use another secret. A job of type Never makes its nodes pull again."""
+    """Whether the node can still use another secret: it is pulling, or the job of type Never makes it pull again."""
     return target.state is TargetState.ACTIVE or (not job.ends and target.state is not TargetState.PENDING)
 
 

@@ -295,5 +295,5 @@ async def _read_digest(copy: CopyView, read: Read[Any], digests: _Digests) -> st
 
 
 def _content_of(document: Document) -> str:
-    """Return the digest of the content. Whether a source is immutable does not count, because a copy never is."""
+    """Return the digest of the content. It ignores the field `immutable`, because a copy is never immutable."""
     return content_of(SECRETS.kind, {name: value for name, value in document.items() if name != "immutable"})

@@ -2,8 +2,8 @@
 
 pod + its ConfigMap ──▶ plan_barriers() ──▶ Plan: the ConfigMap with the next key, a mark on the pod when all are open
 
-Pure. The highest priority with a container that is not ready may start now; all containers above it are ready. Keys
-are never removed, so a container that restarts later does not wait.
+Pure. The barrier of the highest priority that has an unready container opens now. All containers of higher priorities
+are ready. Keys are never removed, so a container that restarts later does not wait.
 """
 
 from collections.abc import Mapping

@@ -89,7 +89,7 @@ def _build_barrier(name: str, priority: int) -> Document:
 
 
 class LaunchPriority:
-    """The step of `/mutate-pod`. It runs after injection, so that injected containers take part in the order."""
+    """The step of `/mutate-pod`. It runs after injection, so that injected containers also start in order."""
 
     def __init__(self, context: StepContext) -> None:
         self._rng = context.rng

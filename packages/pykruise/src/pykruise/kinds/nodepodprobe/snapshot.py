@@ -3,8 +3,8 @@
 NodeProbesView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
                           ├── pods; those that the cache never had are read from the API server
                           ├── annotations of pods with results, where a policy sets any, from the API server
-                          └── the node, from the API server, before its NodePodProbe is deleted or soon created
-                              again
+                          └── the node, from the API server, before its NodePodProbe is deleted, or is created again
+                              after a short time
 
 A missing NodePodProbe is a view without UID, because its node may get one.
 """
@@ -29,7 +29,7 @@ from pykruise.runtime.named_objects import look_up
 from pykruise.runtime.read import Read
 
 LATELY_S: Final = 60.0
-"""Seconds. When a NodePodProbe must be created again so soon, the node may have been deleted."""
+"""Seconds. If a NodePodProbe must be created again within this time, its node may have been deleted."""
 
 
 class NodePodProbeSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ status ──▶ headline_of()      object ──▶ bindings_of()      ──�
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import Binding, Insight
@@ -36,4 +37,6 @@ def bindings_of(state: Document) -> Iterator[Binding]:
             )
 
 
-INSIGHT: Final = Insight(containers=(), headline=headline_of, bindings=bindings_of)
+INSIGHT: Final = Insight(
+    containers=(), headline=headline_of, bindings=bindings_of, targets=(ADVANCED, BUILT_IN)
+)

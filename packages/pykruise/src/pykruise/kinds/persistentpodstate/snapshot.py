@@ -28,8 +28,9 @@ from pykruise.kube.documents import annotations_of, decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
+from pykruise.plans.node_reads import read_nodes
 from pykruise.plans.stored_values import Judged
-from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, NodeView
+from pykruise.plans.views import POD_VIEWS, NodeView
 from pykruise.pods.settings import FromManager, OnGate
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.allowed_workloads import WhiteListError
@@ -124,8 +125,7 @@ async def read_snapshot(view: StateView, read: Read[StateSettings]) -> StateSnap
     state = read.get(STATE_VIEWS, view.key)
     if state is None:
         return None
-    names = {pod.node_name for pod in pods}
-    nodes = {name: node for name in names if (node := read.get(NODE_VIEWS, Key("", name))) is not None}
+    nodes = read_nodes((pod.node_name for pod in pods), read)
     known = read.find_memory(KnownAnnotations).annotations
     return StateSnapshot(
         state=state,

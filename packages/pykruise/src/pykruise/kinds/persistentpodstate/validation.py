@@ -87,7 +87,7 @@ def _label_errors(path: str, keys: Sequence[str]) -> Iterator[Cause]:
 
 
 def _double_errors(spec: PersistentPodStateSpec, name: str, others: Iterable[StateView]) -> Iterator[Cause]:
-    """Reject a second PersistentPodState for one workload: users could not tell which one counts."""
+    """Reject a second PersistentPodState for one workload: users could not tell which one applies."""
     target = (group_kind(spec.target_ref.api_version, spec.target_ref.kind), spec.target_ref.name)
     for other in sorted(others, key=lambda state: state.name):
         if other.name != name and other.target == target:

@@ -222,7 +222,7 @@ class RecordedWorkload(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.required or self.preferred)
 
     def is_same_request(self, other: "RecordedWorkload") -> bool:
-        """Whether no field differs that matters for PersistentPodStates."""
+        """Whether all fields that matter for PersistentPodStates are equal."""
         return all(
             getattr(self, field) == getattr(other, field)
             for field in (

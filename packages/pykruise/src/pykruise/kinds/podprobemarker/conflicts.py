@@ -3,8 +3,8 @@
 entries and results of a NodePodProbe + specs of the namespace's markers ──▶ find_conflicts() ──▶ ProbeConflict of
                                                                                                 each pod
 
-Pure. The rule of the winner is choose_by_type() in pods/probes/marks.py, over the results that the agent reports, in
-the order of its report: the probe of a marker that was created later may be reported first.
+Pure. choose_by_type() in pods/probes/marks.py chooses the probe that is shown: the first one in the report of the
+agent. So the probe of a marker that was created later may win.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -2,8 +2,8 @@
 
 pod + PodProbeMarkers of its namespace ──▶ inject() ──▶ the pod with two annotations, or None
 
-Pure. OpenKruise does the same. When several probes have the same condition type, or the same container and name, the
-first one counts. Markers are sorted by name.
+Pure. OpenKruise does the same. When several probes have the same condition type, or the same container and name, only
+the first one is used. Markers are sorted by name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

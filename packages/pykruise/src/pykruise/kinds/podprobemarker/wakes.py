@@ -1,8 +1,8 @@
 """Events that enqueue a PodProbeMarker.
 
-PodProbeMarker: any change; another one gained or lost a condition type that it sets, too · pod that it selects:
-created, deleted, initialized, address or obstacle changed, on virtual nodes
-condition changed · NodePodProbe: created, deleted, probes lost or added · node: created, deleted
+PodProbeMarker: any change; another marker gained or lost a condition type that this one sets · pod that it selects:
+created, deleted, initialized, address or obstacle changed; on virtual nodes: condition changed
+· NodePodProbe: created, deleted, probes lost or added · node: created, deleted
 
 Pure, except for what `around` reads. Other changes of pods and heartbeats of nodes enqueue nothing.
 """

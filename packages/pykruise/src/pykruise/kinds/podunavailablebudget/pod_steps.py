@@ -16,7 +16,12 @@ import orjson
 
 from pykruise.kinds.podunavailablebudget.matching import budget_of
 from pykruise.kinds.podunavailablebudget.operations import operation_of_update
-from pykruise.kinds.podunavailablebudget.readers import BudgetReader, CachedBudgets, LiveBudgets
+from pykruise.kinds.podunavailablebudget.readers import (
+    BudgetReader,
+    CachedBudgets,
+    LiveBudgets,
+    find_surging_owner,
+)
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSettings
 from pykruise.kinds.podunavailablebudget.spending import BudgetConflictsError, Budgeting
 from pykruise.kube.admission import AdmissionRequest
@@ -43,7 +48,6 @@ from pykruise.plans.pod_steps import (
     is_dry,
 )
 from pykruise.plans.targets import (
-    CLONE_SET,
     CLONE_SETS,
     DEPLOYMENT,
     REPLICA_SET,
@@ -63,7 +67,7 @@ from pykruise.pods.workload.budgets import (
     is_exempt,
     read_related_budget,
 )
-from pykruise.pods.workload.evictions import build_record, is_record_due, is_surging_first
+from pykruise.pods.workload.evictions import build_record, is_record_due
 from pykruise.pods.workload.options import EVICTION_SURGE
 
 _log = logging.getLogger(__name__)
@@ -238,7 +242,7 @@ class BudgetGuard:
             return None
         view = project_pod(orjson.dumps(pod))
         if operation == Operation.EVICT and budgeting.spender.is_costly(budget, view, operation):
-            owner = await _find_surging_owner(pod, request.namespace, budgeting.reader)
+            owner = await find_surging_owner(view, budgeting.reader)
             if owner:
                 if is_record_due(annotations, now=self._clock()) and not is_dry(request):
                     await budgeting.reader.record_eviction(pod, build_record(self._clock()))
@@ -255,15 +259,6 @@ class BudgetGuard:
         remedy = answer.remedy or f"wait until more pods of PodUnavailableBudget {budget.name} serve"
         cause = Cause(reason=DISRUPTION_BUDGET, message=remedy)
         return _make_status(operation, _make_message(budget, answer.code), cause)
-
-
-async def _find_surging_owner(pod: Document, namespace: str, reader: BudgetReader) -> str:
-    """Name of the CloneSet that creates a successor of this pod before the pod is evicted; empty: none does."""
-    owner = controller_of(pod)
-    if owner is None or group_kind(owner.api_version, owner.kind) != CLONE_SET:
-        return ""
-    cloneset = await reader.read_cloneset(namespace, owner.name)
-    return owner.name if is_surging_first(cloneset, owner_uid=owner.uid) else ""
 
 
 def make_prevention_report(pod: Document, budget: BudgetView, *, username: str) -> StepReport:
@@ -319,7 +314,7 @@ def _make_surge_message(cloneset: str) -> str:
 
 
 def _make_status(operation: Operation, message: str, *causes: Cause) -> ErrorStatus:
-    """Build the refusal. `causes`: its reason for programs, in addition to OpenKruise's answer."""
+    """Build the rejection. `causes`: machine-readable reasons, which OpenKruise's response does not have."""
     details = StatusDetails(causes=causes) if causes else None
     is_eviction = operation == Operation.EVICT
     reason, code = ("TooManyRequests", 429) if is_eviction else ("Forbidden", 403)
@@ -327,7 +322,9 @@ def _make_status(operation: Operation, message: str, *causes: Cause) -> ErrorSta
 
 
 def _select_covered_pods(budgets: Iterable[BudgetView]) -> list[Meant]:
-    """Pods that budgets cover. For a target all pods count, because the labels of its pods are unknown."""
+    """Pods that budgets cover. For a target these are all pods of the namespace, because the labels of its pods are
+    unknown.
+    """
     return [
         Meant(
             selector=budget.selector if budget.target is None else EVERYTHING, namespaces=(budget.namespace,)
@@ -362,7 +359,9 @@ STEPS: Final = PodSteps(
             PODS, "patch", why="PodUnavailableBudget: to record an eviction that waits for a successor"
         ),
         make_right(
-            CLONE_SETS, "get", why="PodUnavailableBudget: to read whether a successor is created first"
+            CLONE_SETS,
+            "get",
+            why="PodUnavailableBudget: to read whether a CloneSet creates an evicted pod's successor first",
         ),
         *(
             make_right(

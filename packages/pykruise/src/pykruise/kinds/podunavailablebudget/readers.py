@@ -1,5 +1,5 @@
-"""Reads of pod admission besides the request: budgets, the evicted pod, its CloneSet, owners of
-owners; and the record of an eviction that waits.
+"""Reads of pod admission besides the request: budgets, the evicted pod, its CloneSet, owners of owners. There is also
+one write: the record of an eviction that waits.
 
 LiveBudgets     reads from the API server each time: for reviews in the process of a sandbox
 CachedBudgets   reads budgets from a cache: a pod without a budget costs no request
@@ -17,9 +17,11 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
 from pykruise.kube.values.owners import OwnerReference
-from pykruise.plans.targets import CLONE_SETS, OwnerReader
+from pykruise.plans.targets import CLONE_SET, CLONE_SETS, OwnerReader
 from pykruise.plans.views import BUDGET_VIEWS
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import BudgetView
+from pykruise.pods.workload.evictions import is_surging_first
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 
@@ -57,6 +59,15 @@ class BudgetReader(Protocol):
     async def record_eviction(self, pod: Document, record: Document) -> None:
         """Merge the record of a requested eviction into the pod."""
         ...
+
+
+async def find_surging_owner(pod: PodView, reader: BudgetReader) -> str:
+    """Name of the CloneSet that creates a successor of this pod before the pod is evicted; empty: none does."""
+    owner = pod.controller
+    if owner is None or (owner.group, owner.kind) != CLONE_SET:
+        return ""
+    cloneset = await reader.read_cloneset(pod.namespace, owner.name)
+    return owner.name if is_surging_first(cloneset, owner_uid=owner.uid) else ""
 
 
 class _Cluster:

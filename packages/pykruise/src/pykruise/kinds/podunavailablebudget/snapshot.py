@@ -2,9 +2,10 @@
 
 BudgetView + Read ──▶ read_snapshot() ──▶ BudgetSnapshot ──▶ plan.py
 
-Workloads of known kinds are cached; others, with a scale subresource, are read each time. A pod is also read from the
-API server when its record has expired although the pod seems unchanged: a hanging watch may have delivered nothing, so
-the pod counts again only after this read.
+Workloads of known kinds are cached; others, with a scale subresource, are read each time. The budget's status records
+the pods whose deletion or update it admitted; a recorded pod does not count as available. When a pod's records have
+expired, the pod is read from the API server before it counts again, because a hanging watch may not have delivered the
+deletion or update.
 """
 
 import logging

@@ -90,7 +90,7 @@ def compute(snapshot: BudgetSnapshot) -> ComputedBudget:
 
 
 class _Records:
-    """Records that still count, of existing pods."""
+    """Records of existing pods: the ones that have not expired, and the pods of the expired ones."""
 
     def __init__(self, pods: Mapping[str, PodView], now: Instant, lasting_s: float) -> None:
         self._pods, self._now, self._lasting_s = pods, now, lasting_s

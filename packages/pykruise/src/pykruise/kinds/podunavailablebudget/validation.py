@@ -175,7 +175,8 @@ _Term = tuple[str, frozenset[str]]
 
 
 def may_overlap(selector: Selector, other: Selector) -> bool:
-    """Whether two selectors count as selecting the same pods: they have equal keys, and no key separates them.
+    """Whether two selectors count as selecting the same pods: they have equal keys, and for each key some pod could
+    match both.
 
     Same rule as OpenKruise. Selectors with different keys may overlap too, but are accepted.
     """

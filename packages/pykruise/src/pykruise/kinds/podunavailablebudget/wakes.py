@@ -23,10 +23,10 @@ from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Later, Wake, wake_itself
 
 GOING_S: Final = 5.0
-"""Seconds after which a budget is enqueued for a deleted pod with a record, which counts the pod until then."""
+"""Seconds after which a budget is enqueued for a deleted pod with a record. Until then the record counts the pod."""
 
 _LATER: Final = float("inf")
-"""Time at which every update that only needs time has completed."""
+"""Time so late that every update that only needs time has completed by then."""
 
 
 def list_wakes(settings: BudgetSettings) -> Sequence[Wake]:

@@ -1,9 +1,9 @@
-"""The two hashes of a SidecarSet, with which pods record the sidecars that they have.
+"""The two hashes of a SidecarSet. Pods record them, to show which sidecars they have.
 
 spec ──▶ to_typed_sidecar() of each sidecar ──▶ JSON in the form of a typed Go client ──▶ SHA-256 ──▶ Hashes
 
 Pure. The text must have the same bytes as OpenKruise's: pods that another manager injected carry its hash, and a
-different hash looks like an upgrade. Fields that the types do not know do not count.
+different hash looks like an upgrade. Fields that the types do not know are left out.
 """
 
 import hashlib
@@ -154,7 +154,7 @@ def _format_quantity(value: Any) -> Any:
 def build_hashed_text(
     containers: Sequence[Mapping[str, Any]] | None, init_containers: Sequence[Mapping[str, Any]] | None
 ) -> str:
-    """Text to hash. If one init container is a native sidecar, all init containers count."""
+    """Text to hash. If one init container is a native sidecar, the text contains all init containers."""
     doc: Document = {"containers": _to_typed_list(containers)}
     if any(is_native(container) for container in init_containers or ()):
         doc["initContainers"] = _to_typed_list(init_containers)

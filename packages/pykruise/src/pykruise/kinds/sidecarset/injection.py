@@ -214,7 +214,9 @@ def _join_containers(own: Sequence[Document], added: Iterable[_Placed]) -> list[
 def _collect_volumes(
     own: Sequence[Document], contents: Mapping[str, SidecarSetContents], built: Iterable[tuple[str, Built]]
 ) -> list[Document]:
-    """Volumes of the pod, followed by the volumes that sidecars use. The first volume with a name counts."""
+    """Volumes of the pod, followed by the volumes that sidecars use. If several volumes have the same name, only the
+    first is used.
+    """
     names = {entry.get("name") for entry in own}
     volumes = list(own)
     for sidecarset, value in built:

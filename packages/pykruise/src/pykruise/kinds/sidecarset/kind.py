@@ -6,6 +6,7 @@ KIND ──▶ definitions, roles, caches, controllers, admission, doctor, expla
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kinds.sidecarset.admission import build_validating_review, mutate_sidecarset
 from pykruise.kinds.sidecarset.conversion import CONVERSION
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
@@ -63,7 +64,7 @@ def _keys_listed_by_pod(change: Change[PodView], _: Around[SidecarSetSettings]) 
 
 
 def _keys_selecting_pod(change: Change[PodView], around: Around[SidecarSetSettings]) -> Iterator[Key]:
-    """Keys of the SidecarSets that select the pod, when it becomes, or no longer is, a pod without sidecars."""
+    """Keys of the SidecarSets that select the pod: they report selected pods that have no sidecars."""
     old, new = change.old, change.new
     if old is not None and new is not None and (old.is_active, old.labels) == (new.is_active, new.labels):
         return
@@ -128,6 +129,7 @@ KIND = Kind(
     rights=(
         *list_workload_rights(SIDECAR_SETS),
         make_right(NAMESPACES, *READ, why="SidecarSet: to read the labels of namespaces"),
+        make_right(REQUESTS, "create", why="SidecarSet: to restart containers that read changed annotations"),
     ),
     insight=Insight(
         containers=("spec", "containers"),

@@ -2,7 +2,7 @@
 
 PodView + SidecarSetView ──▶ is_managed(), build_managed_pod() ──▶ ManagedPod ──▶ status, upgrade, hot upgrade
 
-Pure. Containers may be absent from any lookup.
+Pure. Each lookup accepts that the pod does not have the container.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -11,6 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from pykruise.kinds.sidecarset.hashes import Hashes
+from pykruise.kinds.sidecarset.metadata_rollout import find_outdated, find_pending, rolls_on_metadata
 from pykruise.kinds.sidecarset.sidecar_contents import (
     Sidecar,
     SidecarSetContents,
@@ -31,6 +32,7 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.containers import ContainerStatusFacts
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.view.sidecars import list_injected_sets
+from pykruise.pods.workload.options import ROLL_ON_POD_METADATA
 
 RUNNING: Final = "Running"
 DIGEST: Final = "@"
@@ -103,11 +105,13 @@ class ManagedPod(msgspec.Struct, frozen=True, kw_only=True):
     """Upgrades of this SidecarSet; None: the annotation cannot be read."""
     pairs: tuple[HotUpgradePair, ...] = ()
     is_updated: bool
-    """Whether the recorded hash is the current one."""
+    """Whether the recorded hash is the current one, and with the option roll-on-pod-metadata also the annotations."""
     is_consistent: bool
     """Whether its sidecars run with their spec, as far as the status shows."""
     is_ready: bool
     upgradable: Upgradable
+    restarting: Mapping[str, str] = {}
+    """Containers that still run with earlier annotations, with their ids (option roll-on-pod-metadata)."""
 
     @property
     def label(self) -> str:
@@ -124,6 +128,9 @@ def build_managed_pod(pod: PodView, sidecar_set: ReadableSidecarSetView) -> Mana
     pairs = list_hot_upgrade_pairs(pod, contents)
     names = list_sidecar_names(contents.containers)
     state = states.get(sidecar_set.name, UpgradeState()) if states is not None else None
+    rolls = rolls_on_metadata(sidecar_set.annotations)
+    outdated = find_outdated(pod.annotations, contents.patch_pod_metadata) if rolls else {}
+    restarting = find_pending(pod, sidecar_set.name) if rolls else {}
     return ManagedPod(
         pod=pod,
         record=record,
@@ -131,10 +138,11 @@ def build_managed_pod(pod: PodView, sidecar_set: ReadableSidecarSetView) -> Mana
         states=states,
         state=state,
         pairs=pairs,
-        is_updated=record is not None and record.hash == contents.hashes.full,
-        is_consistent=is_consistent(pod, names, state),
+        is_updated=record is not None and record.hash == contents.hashes.full and not outdated,
+        is_consistent=is_consistent(pod, names, state) and not restarting,
         is_ready=_is_ready(pod, pairs),
         upgradable=_upgradable(pod, imageless, contents, state, names),
+        restarting=restarting,
     )
 
 
@@ -145,12 +153,13 @@ class ManagedPodCache:
     """
 
     def __init__(self) -> None:
-        self._spec: tuple[str, int, Hashes] | None = None
+        self._spec: tuple[str, int, Hashes, str | None] | None = None
         self._known: dict[str, tuple[PodView, ManagedPod | None]] = {}
 
     def list_managed(self, pods: Iterable[PodView], sidecar_set: SidecarSetView) -> list[ManagedPod]:
         """Pods that the SidecarSet manages, in all namespaces."""
-        spec = (sidecar_set.uid, sidecar_set.generation, sidecar_set.hashes)
+        option = sidecar_set.annotations.get(ROLL_ON_POD_METADATA.annotation)
+        spec = (sidecar_set.uid, sidecar_set.generation, sidecar_set.hashes, option)
         known = self._known if spec == self._spec else {}
         fresh: dict[str, tuple[PodView, ManagedPod | None]] = {}
         for pod in pods:

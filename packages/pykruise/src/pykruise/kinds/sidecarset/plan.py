@@ -13,6 +13,13 @@ from typing import Any, Final
 from pykruise.kinds.sidecarset.conditions import build_condition_patch
 from pykruise.kinds.sidecarset.history import StoredRevision, ensure_revision, truncate_history
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
+from pykruise.kinds.sidecarset.metadata_rollout import (
+    build_request,
+    find_request_time,
+    find_restarts,
+    record_restarts,
+    rolls_on_metadata,
+)
 from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError
 from pykruise.kinds.sidecarset.refusals import LAST_RETRY_S
 from pykruise.kinds.sidecarset.sidecar_contents import list_sidecar_names
@@ -26,6 +33,7 @@ from pykruise.kinds.sidecarset.status import status_of
 from pykruise.kinds.sidecarset.uninjected import find_pods_without
 from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade_patch
 from pykruise.kinds.sidecarset.upgrade_choice import ChosenPods, choose
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.counts import format_count
@@ -51,6 +59,10 @@ PAUSED: Final = Reason(
     "resume: set spec.updateStrategy.paused to false",
 )
 HOT_UPGRADES_FIRST: Final = Reason(Code.HOT_UPGRADE, "waits until hot upgrades of other pods have ended")
+RESTARTING: Final = Reason(
+    Code.UPDATING_IN_PLACE,
+    "waits until the containers whose variables read its new annotations have restarted",
+)
 BROKEN_ANNOTATION: Final = "correct the annotation, or recreate the pod"
 
 AGAIN_S: Final = 300.0
@@ -72,16 +84,19 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
     status = status_of(snapshot, revision)
     unready = [pod for pod in snapshot.pods if pod.is_updated and not pod.pod.is_ready]
     late_at = find_next_blocker_time((pod.pod for pod in unready), now=snapshot.now)
+    restarts, again_at = _request_restarts(snapshot)
+    look_at = min((at for at in (late_at, again_at) if at is not None), default=None)
     obstacles = blockers_of((pod.pod for pod in unready), None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     return Plan(
-        stages=(*revision.stages, *stages, *truncate_history(snapshot, revision)),
+        stages=(*revision.stages, *(stages or restarts), *truncate_history(snapshot, revision)),
         status=None if status == sidecar_set.stored_status else status,
-        requeue_after_s=0.0 if _is_partial(stages) else compute_seconds_until(late_at, now=snapshot.now),
+        requeue_after_s=0.0 if _is_partial(stages) else compute_seconds_until(look_at, now=snapshot.now),
         waiting=_find_failing_sidecar(snapshot, obstacles) or _find_waiting_reason(snapshot.pods, skipped),
         skipped={
             **{
                 f"{pod.namespace}/{pod.name}": reason for pod, reason in obstacles if reason.code in _REPORTED
             },
+            **_skip([pod for pod in snapshot.pods if pod.is_updated and pod.restarting], RESTARTING),
             **skipped,
             **find_pods_without(snapshot),
         },
@@ -204,22 +219,29 @@ def _make_reset_stage(snapshot: ReadableSidecarSet, pods: Sequence[ManagedPod]) 
 
 
 def _upgrade_pods(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen: ChosenPods) -> _Decided:
+    sidecar_set = snapshot.sidecarset
     chains: list[Chain] = []
     skipped = dict(chosen.skipped)
     notes: list[Note] = []
+    rolls = rolls_on_metadata(sidecar_set.annotations)
     for pod in chosen.pods[:MOST_AT_ONCE]:
         try:
-            body = upgrade_patch(pod, snapshot.sidecarset, revision=revision.name, now=snapshot.now)
+            body = upgrade_patch(pod, sidecar_set, revision=revision.name, now=snapshot.now)
         except MetadataPatchError as error:
             skipped[pod.label] = Reason(Code.BROKEN_UPDATE, str(error), BROKEN_ANNOTATION)
             notes += _make_failure_notes(pod, str(error))
             continue
+        restarts: Mapping[str, str] = {}
+        if rolls:
+            new = find_restarts(pod.pod, body, sidecar_set.contents.patch_pod_metadata)
+            restarts = {**pod.restarting, **new}
+            body = record_restarts(pod.pod, body, restarts, sidecarset=sidecar_set.name, now=snapshot.now)
         step = Step(
             action=_make_patch(pod, body),
             because=f"sidecars upgraded to revision {revision.name}"
             + ("" if pod.is_ready else "; the pod is not ready, so it does not count against maxUnavailable"),
         )
-        chains.append(Chain(subject=pod.label, steps=(step,)))
+        chains.append(Chain(subject=pod.label, steps=(step, *_make_request_steps(pod, snapshot, restarts))))
     if chosen.stuck:
         message = (
             f"SidecarSet in-place update detected {len(chosen.stuck)} not upgradable pod(s) in this round, "
@@ -228,6 +250,46 @@ def _upgrade_pods(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen
         notes.append(Note(reason="NotUpgradablePods", message=message, again_after_s=AGAIN_S))
     said = _make_condition_stage(snapshot, chosen.stuck, except_for=chosen.pods)
     return [*stage_of(Purpose.UPGRADE_SIDECARS, chains), *said], skipped, tuple(notes)
+
+
+def _make_request_steps(
+    pod: ManagedPod, snapshot: ReadableSidecarSet, restarts: Mapping[str, str]
+) -> Iterator[Step]:
+    if not restarts:
+        return
+    names = ", ".join(sorted(restarts))
+    subject = Subject(resource=PODS, key=make_pod_key(pod.pod), uid=pod.pod.uid)
+    yield Step(
+        action=build_request(pod.pod, sorted(restarts), sidecarset=snapshot.sidecarset.name),
+        because=f"variables of {names} read a changed annotation, so these containers restart in place",
+        done=Note(
+            reason="RestartForMetadata",
+            message=f"variables of {names} read an annotation that SidecarSet {snapshot.sidecarset.name} changed",
+            about=subject,
+        ),
+    )
+
+
+def _request_restarts(snapshot: ReadableSidecarSet) -> tuple[tuple[Stage, ...], Instant | None]:
+    """Request restarts again that have not happened, and return when to look again. A plan that writes to pods does
+    not do it, because each write needs the pod as it was read: the next plan does.
+    """
+    name = snapshot.sidecarset.name
+    chains: list[Chain] = []
+    times: list[Instant] = []
+    for pod in snapshot.pods:
+        if not (pod.is_updated and pod.restarting):
+            continue
+        at = find_request_time(pod.pod, name)
+        if at > snapshot.now:
+            times.append(at)
+            continue
+        body = record_restarts(pod.pod, {"metadata": {}}, pod.restarting, sidecarset=name, now=snapshot.now)
+        step = Step(action=_make_patch(pod, body), because="the requested restart has not happened")
+        chains.append(
+            Chain(subject=pod.label, steps=(step, *_make_request_steps(pod, snapshot, pod.restarting)))
+        )
+    return stage_of(Purpose.RESTART_FOR_METADATA, chains[:MOST_AT_ONCE]), min(times, default=None)
 
 
 def _make_failure_notes(pod: ManagedPod, problem: str) -> Iterator[Note]:

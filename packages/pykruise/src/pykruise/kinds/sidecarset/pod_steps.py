@@ -51,7 +51,7 @@ class SidecarInjection:
         self._report = context.report
 
     def build_match_condition(self, interests: Interests) -> str:
-        """Pods that SidecarSets select. Paused SidecarSets count, because they may be resumed at any moment."""
+        """Pods that SidecarSets select. Paused SidecarSets are included, because they may be resumed at any moment."""
         return build_selection(interests, SIDECAR_SETS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:

@@ -77,10 +77,9 @@ class LiveSidecars:
 class CachedSidecars:
     """A `SidecarReader` with its own caches, which are kept up to date while `run()` runs.
 
-    `namespace` is the manager's namespace, which contains the whitelist, and the revisions unless
-    `revision_namespace` is given. No pod may be missed: a read waits until its cache is filled. While the watch is
-    broken, the read goes to the API server (an API server that was away may send requests before the watch is tried
-    again).
+    `namespace` is the manager's namespace, which contains the whitelist, and the revisions unless `revision_namespace`
+    is given. No pod may be missed: a read waits until its cache is filled. While the watch is broken, the read asks the
+    API server, because an API server that was away may send requests before the watch is tried again.
     """
 
     def __init__(

@@ -30,8 +30,8 @@ def compute_resources(
     sidecars: Collection[str],
     claims: Sequence[Any] | None = None,
 ) -> Document:
-    """Compute the resources of a sidecar in this pod. `sidecars`: names of containers that never count; `claims`: the
-    sidecar's own.
+    """Compute the resources of a sidecar in this pod. `sidecars`: names of containers whose resources are not used;
+    `claims`: resource claims of the sidecar itself.
 
     Raises SidecarAmountError.
     """

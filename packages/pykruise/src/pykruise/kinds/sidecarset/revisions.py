@@ -43,7 +43,7 @@ def find_revision(
 ) -> RevisionView | None:
     """The revision requested by name; without a name, the newest revision of a custom version.
 
-    Revisions of other SidecarSets do not count, whatever their name.
+    Revisions of other SidecarSets are ignored, whatever their name.
     """
     own = [revision for revision in revisions if revision.labels.get(SET_LABEL) == sidecarset]
     if choice.revision_name:

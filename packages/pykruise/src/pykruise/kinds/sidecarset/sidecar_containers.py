@@ -41,7 +41,7 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
     mount_variables: tuple[Document, ...] = ()
     """Variables that the subPathExpr of these mounts needs."""
     variables: Mapping[str | None, Mapping[str, Document]] = {}
-    """Variables of each container by name; the first one with a name counts."""
+    """Variables of each container by name. If a name occurs several times, the first variable is used."""
 
     def count_taken(self, sidecar: Sidecar) -> int:
         """Number of containers, mounts, devices and variables of the pod that the sidecar reads."""
@@ -177,7 +177,7 @@ def parse_label_or_annotation(path: str) -> tuple[str, str] | None:
 
 
 def _variables_of(container: Mapping[str, Any]) -> dict[str, Document]:
-    """Variables by name. The first one with a name counts, so the loop runs in reverse."""
+    """Variables by name. If a name occurs several times, the first one is used, so the loop runs in reverse."""
     return {str(variable.get("name")): variable for variable in reversed(container.get("env") or ())}
 
 

@@ -58,7 +58,7 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def empty_image(self) -> str:
-        """Image of the idle one of the two containers."""
+        """Image that the idle container runs."""
         strategy = self.fields.upgrade_strategy
         return strategy.hot_upgrade_empty_image if strategy else ""
 

@@ -33,7 +33,7 @@ class UpgradeStrategy(Typed, frozen=True, kw_only=True):
     """Method by which the sidecar gets another image."""
 
     hot_upgrade_empty_image: str = ""
-    """Image of the idle one of a hot upgrade's two containers."""
+    """Image that the idle container of a hot upgrade runs."""
     upgrade_type: str = ""
     """ColdUpgrade (the default): the container is restarted. HotUpgrade: a second container takes over. Immutable."""
 
@@ -83,13 +83,15 @@ class ResourceExpressions(Typed, frozen=True, kw_only=True):
 
 
 class ResourcesPolicy(Typed, frozen=True, kw_only=True):
-    """Compute resources of the sidecar, computed at injection."""
+    """CPU and memory of the sidecar, computed at injection."""
 
     resources_expr: ResourceExpressions
     target_containers_mode: Annotated[str, schema(enum=("sum", "max"))]
     """Meaning of cpu and memory in expressions: the sum over the pod's own containers, or the maximum."""
     target_containers_name_regex: Annotated[str, schema(default=".*")] = ".*"
-    """Regular expression for names of the pod's own containers that count. Defaults to all."""
+    """Regular expression for the names of the pod's own containers whose resources are used. Defaults to all
+    containers.
+    """
 
 
 class SidecarFields(Typed, frozen=True, kw_only=True):
@@ -116,7 +118,9 @@ class UpdateStrategy(Typed, frozen=True, kw_only=True):
     """Strategy for upgrading sidecars in existing pods."""
 
     max_unavailable: IntOrString | None = None
-    """Number or percentage (rounded up) of matched pods that may be upgraded and not ready. Defaults to 1."""
+    """Maximum number of upgraded pods that are not ready, as a number or a percentage of matched pods, rounded up.
+    Defaults to 1.
+    """
     partition: IntOrString | None = None
     """Number or percentage of matched pods that stay at older revisions. Defaults to 0."""
     paused: bool = False
@@ -136,7 +140,9 @@ class RevisionChoice(Typed, frozen=True, kw_only=True):
     custom_version: str | None = None
     """Selects the revision by its customVersion."""
     policy: Annotated[str, schema(default="Always", enum=("Always", "Partial"))] = "Always"
-    """Always: all new pods get the revision. Partial: only pods that the update strategy keeps at it."""
+    """Always: all new pods get the revision. Partial: only the new pods that the update strategy keeps at this
+    revision.
+    """
     revision_name: str | None = None
     """Name of the revision. Takes precedence over customVersion."""
 

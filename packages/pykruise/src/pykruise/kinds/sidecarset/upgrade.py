@@ -158,7 +158,7 @@ def _set_dates(records: Mapping[str, InjectionRecord], at: str) -> dict[str, Inj
 def _make_state(
     managed: ManagedPod, sidecar_set: ReadableSidecarSetView, images: Mapping[str, str], *, now: Instant
 ) -> dict[str, str]:
-    """Previous images of the changed containers. Written with every upgrade, even if no image differs."""
+    """Previous images of the changed containers. They are written with every upgrade, even if no image differs."""
     states = dict(managed.states or {})
     before = states.get(sidecar_set.name) or UpgradeState(
         revision=sidecar_set.hashes.full, updated_at=format_time(now)

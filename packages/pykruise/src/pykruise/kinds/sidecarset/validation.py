@@ -30,7 +30,7 @@ from pykruise.kube.pod_rules.field_errors import (
 from pykruise.kube.pod_rules.field_rules import check_size
 from pykruise.plans.stored_values import to_document
 from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
-from pykruise.pods.workload.options import UPDATED_PODS, Option, find_option_errors
+from pykruise.pods.workload.options import ROLL_ON_POD_METADATA, UPDATED_PODS, Option, find_option_errors
 from pykruise.pods.workload.validation import (
     find_amount_errors,
     find_label_selector_errors,
@@ -39,7 +39,7 @@ from pykruise.pods.workload.validation import (
     scatter_errors,
 )
 
-OPTIONS: Final[tuple[Option[Any], ...]] = (UPDATED_PODS,)
+OPTIONS: Final[tuple[Option[Any], ...]] = (UPDATED_PODS, ROLL_ON_POD_METADATA)
 """Annotations of a SidecarSet that are options."""
 
 STRATEGY: Final = "spec.updateStrategy"
@@ -119,7 +119,9 @@ def _has_same_options(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> 
 
 
 def _updated_pods_errors(doc: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
-    """Without an older revision for new pods, each new pod would be one updated pod more."""
+    """Yield the errors of options. updated-pods needs an older revision for new pods: otherwise each new pod would be
+    one more updated pod.
+    """
     annotations = annotations_of(doc)
     yield from find_option_errors(annotations, OPTIONS)
     choice = spec.revision_choice
@@ -169,7 +171,7 @@ def _revision_errors(choice: RevisionChoice, facts: SidecarSetFacts, *, sidecars
 
 
 def _choice_errors(choice: RevisionChoice | None) -> Iterator[Cause]:
-    """Errors of the choice that do not depend on the existing revisions."""
+    """Errors of injectionStrategy.revision that do not depend on the existing revisions."""
     if choice is None:
         return
     if choice.policy not in ("", "Always", "Partial"):

@@ -27,7 +27,7 @@ POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 
 class StatefulSetRevisionChoice:
     """Choice of the revision for each missing pod. Call it in ascending order: under unorderedUpdate each choice
-    counts for the next one.
+    affects the next one.
     """
 
     def __init__(self, ws: StatefulSetWorkingSet) -> None:

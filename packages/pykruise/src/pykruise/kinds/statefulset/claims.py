@@ -58,7 +58,7 @@ def lacks_volume(ws: StatefulSetWorkingSet, pod: PodView, ordinal: int) -> bool:
 
 
 def find_stale_claim(ws: StatefulSetWorkingSet, slot: Slot) -> ClaimView | None:
-    """Return a claim that is still to be deleted with the last pod of this slot; None: no such claim."""
+    """Return a claim that is deleted with the previous pod of this slot and still exists; None: no such claim."""
     if not _retention_policy(ws)[0]:
         return None
     for claim in ws.claims_of(slot.ordinal):

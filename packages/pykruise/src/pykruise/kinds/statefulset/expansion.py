@@ -91,7 +91,7 @@ class Growth:
         return all(template.is_ready_in(claim) for template, claim in self.list_claims(ordinal))
 
     def is_complete(self, ordinal: int) -> bool:
-        """Whether the claims of the pod, which match their templates, cannot change further while the pod runs."""
+        """Whether no claim of the pod can grow further while the pod runs. The claims already match their templates."""
         return all(
             template.is_ready_in(claim) or claim.resize_pending_since is not None
             for template, claim in self.list_claims(ordinal)

@@ -36,6 +36,7 @@ from pykruise.plans.kind import (
     list_workload_rights,
     make_two_versions,
 )
+from pykruise.plans.nodes_out_of_service import wake_for_node_states
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, add_judgement
@@ -66,8 +67,7 @@ _COLUMNS = (
 
 def _list_reads(settings: StatefulSetSettings) -> Sequence[Views[Any]]:
     return (
-        *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS),
-        *((NODE_VIEWS,) if settings.in_place.can_resize_pods else ()),
+        *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS, NODE_VIEWS),
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
         *((STORAGE_CLASS_VIEWS,) if settings.auto_resize_claims else ()),
         *list_config_reads(settings),
@@ -82,13 +82,14 @@ def _list_wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
         Wake(on=POD_VIEWS, keys=_enqueue_by_pod_name),
         Wake(on=CLAIM_VIEWS, keys=_enqueue_by_claim),
         wake_namesake(REVISION_VIEWS, STATEFUL_SET_VIEWS),
+        wake_for_node_states(STATEFUL_SET_VIEWS),
         *((Wake(on=STORAGE_CLASS_VIEWS, keys=_enqueue_by_class),) if settings.auto_resize_claims else ()),
         *list_config_wakes(STATEFUL_SET_VIEWS, settings),
     )
 
 
 def _enqueue_by_pod_name(change: Change[PodView], around: Around[StatefulSetSettings]) -> Iterable[Key]:
-    """The set that needs the name of a deleted pod, of any owner."""
+    """Enqueue the set that needs the name of a deleted pod, whatever owner the pod had."""
     if change.new is not None or change.old is None:
         return ()
     return _key_if_cached(Key(change.old.namespace, split_name(change.old.name)[0]), around)
@@ -101,8 +102,8 @@ CLAIM_S: Final = 5.0
 def _enqueue_by_claim(
     change: Change[ClaimView], around: Around[StatefulSetSettings]
 ) -> Iterator[Key | Later]:
-    """Enqueue a set for a change of a PVC: the set that expanded it. For another changed PVC, the sets whose status
-    counts it. For a deleted PVC, the sets whose pod may wait for its deletion.
+    """Enqueue the set that expanded a changed PVC. For a PVC that no set expanded, enqueue the sets whose status counts
+    it. For a deleted PVC, enqueue the sets whose pod may wait for its deletion.
     """
     old, new = change.old, change.new
     if new is not None and old is not None:

@@ -2,8 +2,8 @@
 
 Slot ──▶ explain_older_pod() ──▶ Reason ──▶ scale.py (explain), waiting.py (the condition)
 
-Pure. The template may be correct already, so the remedy is the deletion of the pod, which the newest revision then
-replaces, or the partition that would keep its successor at the older revision.
+Pure. The template may be correct already, so the remedy is to delete the pod: its successor has the newest revision. If
+the partition would keep the successor at the older revision, the partition must be lowered first.
 """
 
 from typing import Final

@@ -24,7 +24,7 @@ def list_candidates(ws: StatefulSetWorkingSet) -> Sequence[Slot]:
     if unordered is None:
         return descending[: ws.limits.quota]
     # A missing pod is created at the revision that the partition assigns. If that is the update revision, it uses
-    # part of the quota. Otherwise it is not a candidate, and updated or terminating pods use the quota.
+    # part of the quota. Otherwise it is not a candidate. Updated and terminating pods always use part of the quota.
     choice = StatefulSetRevisionChoice(ws)
     come_updated = {
         slot.name

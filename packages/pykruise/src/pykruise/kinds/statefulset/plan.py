@@ -63,7 +63,9 @@ from pykruise.runtime.plan import Chain, Note, Plan
 from pykruise.runtime.reasons import Reason
 
 TAKEN_AGAIN_S: Final = 15.0
-"""Seconds after which names that pods of other owners have are checked again: their events do not enqueue the set."""
+"""Seconds after which the set checks again whether pods of other owners occupy its pods' names. Events of these pods do
+not enqueue the set.
+"""
 
 _NOT_ITS_OWN: Final = "its labels or its name are no longer those of a pod of the set"
 

@@ -40,7 +40,8 @@ def plan_refresh(
 
     def decide(pod: PodView, progress: InPlaceProgress) -> ChangePod | Reason | None:
         is_kept = pod.name in wanted and _is_wanted_again(ws, pod, differences, updating)
-        # A pod that prepares for an update that no longer happens returns to service like a pod that was rolled back.
+        # A pod in PreparingUpdate whose update no longer happens returns to service like a pod that was
+        # rolled back.
         is_updated = ws.is_updated(pod) or pod.name not in updating
         return _decide(ws, pod, progress, is_updated=is_updated, is_kept=is_kept)
 

@@ -252,7 +252,9 @@ def _decide_surplus(ws: StatefulSetWorkingSet, pod: PodView) -> DeletePod | Chan
 def _surplus_writes(
     ws: StatefulSetWorkingSet, pod: PodView, decision: DeletePod | ChangePod | Reason | None
 ) -> Sequence[Decision]:
-    """Give the claims of the pod their owners, before its deletion if it is deleted."""
+    """Return the writes for a surplus pod: first the owners of its claims, then the deletion or change of the pod, if
+    any.
+    """
     steps = plan_owners(ws, pod, is_surplus=True)
     if decision is None or isinstance(decision, Reason):
         return [Chain(subject=pod.name, steps=steps)] if steps else ()
@@ -283,7 +285,7 @@ def _create_pod(
         value.skipped[slot.name] = _name_taken(slot.name, ws.snapshot.taken[slot.name])
         return
     if stale := find_stale_claim(ws, slot):
-        message = f"is not created before claim {stale.name} of its last pod is deleted"
+        message = f"is not created until PVC {stale.name} of its old pod is deleted"
         value.skipped[slot.name] = explain_leaving_claim(stale, message)
         return
     steps, waits = plan_claims(ws, slot)

@@ -24,6 +24,7 @@ from pykruise.kube.resources import STORAGE_CLASSES
 from pykruise.kube.values.selectors import Selector
 from pykruise.plans.config_content import BY_CONFIG, follow_config, index_by_config
 from pykruise.plans.declared_features import find_undeclaring_nodes
+from pykruise.plans.nodes_out_of_service import BY_NODE_OPTION, index_by_node_option, read_nodes_of_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import list_revisions_around, pull_jobs_of
@@ -31,6 +32,7 @@ from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.settings import OnGate
 from pykruise.pods.template.typed_parts import TEMPLATES
+from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import ClaimView, format_claim_name
 from pykruise.pods.workload.ordinals import NO_ORDINAL, list_wanted_ordinals, reserved_of, split_name
@@ -100,7 +102,11 @@ STATEFUL_SET_VIEWS: Final = Views[StatefulSetView](
         candidate_of=make_template_candidate,
         derived=lambda spec, _: {"selector": selector_of(spec.selector)},
     ),
-    indexes={BY_CONFIG: index_by_config, BY_NAMESPACE: lambda stateful_set: (stateful_set.namespace,)},
+    indexes={
+        BY_CONFIG: index_by_config,
+        BY_NODE_OPTION: index_by_node_option,
+        BY_NAMESPACE: lambda stateful_set: (stateful_set.namespace,),
+    },
 )
 
 
@@ -167,6 +173,8 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     """Storage classes by name. They are used only to expand claims."""
     pull_jobs: Sequence[PullJobView] | None = None
     """ImagePullJobs controlled by the set; None: images are not pulled in advance here."""
+    nodes: Mapping[str, NodeView] = {}
+    """Nodes of its pods by name, with the option ignore-unavailable-nodes."""
     undeclaring: frozenset[str] = frozenset()
     """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
     config_problem: str = ""
@@ -213,6 +221,7 @@ async def read_snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) 
         taken=dict(_find_taken(view, read, known={pod.uid for pod in (*pods, *adoptable)})),
         storage_classes={class_.name: class_ for class_ in classes},
         pull_jobs=pull_jobs_of(view, read),
+        nodes=read_nodes_of_pods(view.annotations, pods, read),
         undeclaring=find_undeclaring_nodes(
             view.spec.template if view.spec is not None else None, pods, read, settings=settings.in_place
         ),

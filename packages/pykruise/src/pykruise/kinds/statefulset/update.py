@@ -3,8 +3,9 @@
 StatefulSetWorkingSet + differences + Scale ──▶ plan_update() ──▶ PlanPhase
 
 Pure. Every slot whose pod is missing, not healthy, in an update, or not yet available counts against maxUnavailable,
-whatever its place in the order. Surplus pods never count. A candidate that is already unavailable costs nothing. The
-first candidate that exceeds the limit ends the pass, except that pods that already prepare continue.
+whatever its place in the order. Surplus pods never count, and with the option ignore-unavailable-nodes neither do pods
+on nodes out of service. A candidate that is already unavailable costs nothing. The first candidate that exceeds the
+limit ends the pass, but pods that already prepare for their update or deletion continue.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from pykruise.plans.in_place import (
     make_unknown_state_reason,
     take_turn,
 )
+from pykruise.plans.nodes_out_of_service import find_pods_left_out
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
     MOST_AT_ONCE,
@@ -74,7 +76,16 @@ class _Pass:
         self.growth = Growth(ws)
         self.handled = set(written)
         """Pods to which scaling writes, or that this pass deletes because they are specified for deletion."""
+        self.left_out = find_pods_left_out(
+            ws.snapshot.statefulset.annotations,
+            ws.slot_pods,
+            ws.snapshot.nodes,
+            is_available=lambda pod: ws.is_healthy(pod) and ws.is_available(pod),
+            is_updated=ws.is_updated,
+        )
+        """Pods on nodes out of service, which use up nothing."""
         self.unavailable = {slot.name for slot in ws.slots if _is_unavailable(ws, slot, self.growth)}
+        self.unavailable -= self.left_out.keys()
         self.decisions: list[Decision] = []
         self.skipped: dict[str, Reason] = {}
         self.failure: Reason | None = None
@@ -90,7 +101,9 @@ class _Pass:
 
     def may_lose(self, name: str) -> bool:
         """Whether this pod may be out of service."""
-        return name in self.unavailable or len(self.unavailable) < self.ws.limits.max_unavailable
+        if name in self.unavailable or name in self.left_out:
+            return True
+        return len(self.unavailable) < self.ws.limits.max_unavailable
 
     def act(self, pod: PodView, decision: Decision | Reason) -> None:
         """Record the write to the pod, or its reason for waiting. In both cases the pod does not serve."""
@@ -98,7 +111,8 @@ class _Pass:
             self.skipped[pod.name] = decision
         else:
             self.decisions.append(decision)
-        self.unavailable.add(pod.name)
+        if pod.name not in self.left_out:
+            self.unavailable.add(pod.name)
 
     def delete(self, pod: PodView, because: str) -> None:
         """Delete the pod, or move it to PreparingDelete."""
@@ -129,7 +143,7 @@ class _Pass:
         """Build the phase from this pass."""
         return PlanPhase(
             decided=(DecidedStage(purpose=Purpose.UPDATE_PODS, decisions=self.decisions),),
-            skipped=self.skipped,
+            skipped={**self.left_out, **self.skipped},
             notes=self.notes,
             failure=self.failure,
             look_at=min(self.times, default=None),
@@ -211,8 +225,8 @@ def _update_pods(current: _Pass, wanted: Sequence[Slot], differences: Difference
 
 
 def _continue_preparing(current: _Pass, slots: Sequence[Slot], differences: Differences) -> None:
-    """Continue pods that already prepare, whatever the order: the first pod in the order waits for the budget that
-    they use.
+    """Continue pods in PreparingUpdate or PreparingDelete, whatever the order: they use up the budget that the first
+    pod in the order waits for.
     """
     for slot in slots:
         if current.failure is None and slot.pod is not None and slot.pod.state in _PREPARING:

@@ -39,10 +39,12 @@ from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
 from pykruise.pods.template.config_content import find_follow_errors
 from pykruise.pods.view import keys
 from pykruise.pods.workload.options import (
+    IGNORE_UNAVAILABLE_NODES,
     NO_EVICTION_SURGE,
     NO_GANG,
     REPLACE_NEVER_READY,
     ROLL_ON_CONFIG,
+    UNAVAILABLE_NODES_SELECTOR,
     Option,
     find_option_errors,
 )
@@ -70,7 +72,14 @@ MUTABLE: Final = (
 )
 """Fields of the spec that an update may change."""
 
-OPTIONS: Final[tuple[Option[Any], ...]] = (REPLACE_NEVER_READY, NO_EVICTION_SURGE, ROLL_ON_CONFIG, NO_GANG)
+OPTIONS: Final[tuple[Option[Any], ...]] = (
+    REPLACE_NEVER_READY,
+    NO_EVICTION_SURGE,
+    ROLL_ON_CONFIG,
+    IGNORE_UNAVAILABLE_NODES,
+    UNAVAILABLE_NODES_SELECTOR,
+    NO_GANG,
+)
 """Annotations of a StatefulSet that are options, or that it cannot have."""
 
 KIND: Final = "statefulset"
@@ -91,7 +100,7 @@ def errors_of(
     managed: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
     """Find all field errors of a document whose spec was parsed as `spec`. `old` is the stored document on an update.
-    `managed` is the selector by which the pods are managed, where it is needed.
+    `managed` is the selector that manages the pods, if it was looked up.
 
     When the document's spec lacks a selector or template, `spec` contains a placeholder.
     """
@@ -99,6 +108,7 @@ def errors_of(
     errors = list(find_metadata_errors(doc.get("metadata") or {}))
     errors += find_option_errors((doc.get("metadata") or {}).get("annotations"), OPTIONS)
     errors += find_follow_errors(doc.get("metadata") or {}, given.get("template"))
+    errors += _node_option_errors((doc.get("metadata") or {}).get("annotations"), spec)
     errors += _name_errors(doc.get("metadata") or {}, errors)  # rule 1
     errors += _management_errors(spec)  # rules 2, 3 and 7
     errors += _reserved_errors(spec)  # rules 4 to 6
@@ -170,6 +180,15 @@ def _management_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     if spec.scale_strategy is not None and spec.scale_strategy.max_unavailable is not None:
         field = "spec.scaleStrategy.maxUnavailable"
         yield from _max_unavailable_errors(spec.scale_strategy.max_unavailable, field, spec)
+
+
+def _node_option_errors(annotations: Any, spec: StatefulSetSpec) -> Iterator[Cause]:
+    """Rule: only pods that are managed in parallel are updated while another pod is unavailable."""
+    annotation = IGNORE_UNAVAILABLE_NODES.annotation
+    text = annotations.get(annotation) if isinstance(annotations, Mapping) else None
+    if isinstance(text, str) and not spec.is_parallel:
+        field = IGNORE_UNAVAILABLE_NODES.field_in("metadata")
+        yield make_invalid_error(field, text, f"needs spec.podManagementPolicy {ManagementPolicy.PARALLEL}")
 
 
 def _max_unavailable_errors(value: IntOrPercent, field: str, spec: StatefulSetSpec) -> Iterator[Cause]:

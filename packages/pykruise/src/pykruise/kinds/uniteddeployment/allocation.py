@@ -127,7 +127,7 @@ def _divide_replicas(shares: Sequence[SubsetShare], replicas: int | None) -> dic
         )
     if not others:
         return specified
-    # Subsets that are larger now get the remaining pods, so the order of names moves no pod.
+    # The currently larger subsets get the remaining pods. So no pod moves only because of the order of names.
     others.sort(key=lambda share: (share.current or 0, share.name))
     count = len(others)
     each, odd = divmod(replicas - total, count)

@@ -3,9 +3,9 @@
 spec.template ──▶ candidate_of() ──▶ Candidate        stored ControllerRevision ──▶ convert_revision() ──▶ RevisionView
 
 Pure. A revision contains the whole template of the workload: a change of its strategy is a new revision too. As with
-all revisions (workload/revisions.py), two templates are equal when they have the same meaning. The bytes are those
-that a manager written in Go writes, in the release whose version of UnitedDeployments the cluster stores. The owner
-reference of a revision contains the version of its data.
+all revisions (workload/revisions.py), two templates are equal when they have the same meaning. The bytes are the same
+as those of OpenKruise, in the release that uses the stored version of UnitedDeployments. The owner reference of a
+revision contains the version of its data.
 
 Defaults that one release writes and another omits (those of a definition or a webhook) do not make a new revision.
 """
@@ -77,7 +77,7 @@ _CLAIMS: Final = "volumeClaimTemplates"
 
 
 def candidate_of(template: Mapping[str, Any], *, version: str = UNITED_DEPLOYMENTS.version) -> Candidate:
-    """Return the revision as which `spec.template` (of the hub version) would be stored, where the cluster stores
+    """Return the revision that would store `spec.template` (of the hub version) in a cluster that stores
     UnitedDeployments in `version`.
     """
     plain = {name: value for name, value in template.items() if name != "$patch"}

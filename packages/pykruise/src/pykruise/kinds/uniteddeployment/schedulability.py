@@ -188,7 +188,9 @@ def _judge_adaptive(case: _Case) -> SchedulabilityVerdict:
 
 
 def _count_late(case: _Case) -> tuple[int, Instant | None]:
-    """Count the pods that have waited too long for a node, and return when the next pod will have."""
+    """Count the pods that have waited too long for a node, and return the time at which the next pod will have waited
+    too long.
+    """
     if case.workload.ready >= case.workload.status_replicas:
         return 0, None
     now = case.now

@@ -163,7 +163,9 @@ def format_selector(united: ReadableUnitedView) -> str:
 
 
 def set_updated(conditions: Conditions, *, current: str, target: str, now: Instant) -> Conditions:
-    """Set the condition that reports whether all pods are at the target revision. A new target starts it again."""
+    """Set the condition that reports whether all pods are at the target revision. An update to a new target gets a new
+    time.
+    """
     status, reason, verb = "False", "UnitedDeploymentRevisionUpdating", "updating"
     if current == target:
         status, reason, verb = "True", "UnitedDeploymentRevisionUpdated", "updated"

@@ -71,7 +71,9 @@ class Subset(Typed, frozen=True, kw_only=True):
     patch: AnyObject | None = None
     """A strategic merge patch for the pod template of the subset."""
     replicas: IntOrString | None = None
-    """Number of pods in the subset, as a number or a percentage of replicas. Excludes minReplicas and maxReplicas."""
+    """Number of pods in the subset, as a number or a percentage of replicas. Must not be combined with minReplicas or
+    maxReplicas.
+    """
     tolerations: list[Toleration] | None = None
     """Tolerations that pods of the subset get. Immutable."""
 

@@ -81,8 +81,8 @@ def format_workload_name(united: str, subset: str, *, uid: str, attempt: int = 0
 
 
 def list_subset_revisions(doc: Mapping[str, Any]) -> Iterator[str]:
-    """Names of the revisions of the subsets' workloads, which are labels of their pods. Pods of a Deployment have
-    only a hash.
+    """Names of the revisions of the subsets' workloads. Pods have these names as labels, except pods of a Deployment:
+    their label is only a hash.
     """
     templates = get_path(doc, "spec", "template", default={})
     if DEPLOYMENT in templates:

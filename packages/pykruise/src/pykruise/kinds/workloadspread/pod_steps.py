@@ -1,7 +1,7 @@
 """WorkloadSpread's admission steps for pods: one places a new pod in its subset, the other releases its slot.
 
 pod ──▶ Assignment ──▶ the pod placed in its subset, or unchanged
-DELETE of a pod, CREATE of pods/eviction ──▶ the slot is recorded as free; nothing is ever rejected for policy
+DELETE of a pod, CREATE of pods/eviction ──▶ the slot is recorded as free; no rule rejects these requests
 
 Dry runs change nothing: not even the pod, because no slot is allocated for it.
 """
@@ -112,7 +112,7 @@ async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document |
         case "DELETE", "":
             return request.old_object
         case "CREATE", "eviction":
-            # The API server itself reports a deleted pod: a client that drains a node goes on after 404 alone.
+            # The API server itself reports a deleted pod: a client that drains a node needs its 404 to continue.
             return await spreading.reader.read_pod(request.namespace, request.name)
     return None
 

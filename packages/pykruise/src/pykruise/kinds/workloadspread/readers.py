@@ -113,7 +113,7 @@ class TargetReader(WorkloadReader):
         if number is None:
             wanted = get_path(await self.scale(view), "spec", "replicas")
             number = wanted if isinstance(wanted, int) else None
-        # If the number is unknown, the existing pods count.
+        # If the number is unknown, the number of existing pods is used.
         return (
             sum(status.replicas for status in view.status.subset_statuses or ()) if number is None else number
         )

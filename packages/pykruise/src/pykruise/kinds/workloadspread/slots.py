@@ -59,9 +59,9 @@ def is_schedulable(entry: SubsetStatus) -> bool:
 def find_unconfirmed_deletions(
     entries: Sequence[SubsetStatus], *, wanted: int, going: Collection[str]
 ) -> Iterable[tuple[Sequence[str], int]]:
-    """Yield per subset the pods whose deletion was admitted and that are not known to terminate, with the number of
-    pods that must terminate until `wanted` slots are free. Subsets where this does not matter are omitted, as are
-    subsets after enough slots that are certainly free.
+    """Yield for each subset the pods whose deletion was admitted and that are not known to terminate, with the number
+    of pods that must terminate until `wanted` slots are free. A subset is omitted if it has no free slot or does not
+    need such pods, or if the subsets before it have enough slots that are certainly free.
 
     `going`: pods that are known to terminate.
     """

@@ -26,9 +26,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.kube.values.selectors import SelectorError, parse_label_selector
+from pykruise.plans.node_reads import read_nodes
 from pykruise.plans.selected_pods import select_pods
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView
-from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.settings import FromFlag, FromManager
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.allowed_workloads import WhiteListError
@@ -102,11 +103,7 @@ async def read_snapshot(view: SpreadView, read: Read[SpreadSettings]) -> SpreadS
     if spread is None:
         return None
     pods = _list_pods(spread, facts, read)
-    nodes = {
-        name: node
-        for name in {pod.node_name for pod in pods if pod.uid in documents}
-        if (node := read.get(NODE_VIEWS, Key("", name))) is not None
-    }
+    nodes = read_nodes((pod.node_name for pod in pods if pod.uid in documents), read)
     replicas = facts.replicas
     return SpreadSnapshot(
         spread=spread,
@@ -280,8 +277,8 @@ async def _read_whole_pods(
 def _find_full_versions(
     spread: SpreadView, pods: Iterable[PodView], versioned: frozenset[str]
 ) -> frozenset[str]:
-    """Versions of which no subset has room, according to the stored status. Of their pods without the annotation,
-    only those older than the WorkloadSpread must be read.
+    """Versions whose subsets are all full according to the stored status. If a pod of such a version has no annotation,
+    it must be read only if it is older than the WorkloadSpread.
 
     A version is not included while the status counts pods without the annotation: these are adopted next.
     """

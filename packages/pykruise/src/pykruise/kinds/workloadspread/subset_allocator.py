@@ -151,8 +151,8 @@ class _SlotUpdates:
     async def _apply_batch(
         self, view: SpreadView, batch: Sequence[_SlotRequest], going: Collection[str]
     ) -> dict[str, Sequence[SubsetStatus]]:
-        """Return the changed lists by version. The requests have their results, provided that these lists can be
-        stored.
+        """Return the changed lists by version, and set the results of the requests. The results are valid only if these
+        lists can be stored.
         """
         lists: dict[str, Sequence[SubsetStatus]] = {}
         changed: dict[str, Sequence[SubsetStatus]] = {}

@@ -188,7 +188,7 @@ def _choose_fittest(pod: Document, node: NodeView, subsets: Iterable[Subset]) ->
 
 
 _Score = tuple[int, bool]
-"""The weight of preferences that the node meets, then whether the patch would change nothing."""
+"""Sort key: the weight of the preferences that the node meets, then whether the patch would change nothing."""
 
 
 def _score_fit(pod: Document, node: NodeView, subset: Subset) -> _Score | None:

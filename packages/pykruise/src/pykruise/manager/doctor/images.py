@@ -70,7 +70,7 @@ def find_image_findings(node_images: Sequence[Document], nodes: Sequence[Documen
 def _silent_tags(node_image: Document) -> Iterator[bool]:
     for image in (get_path(node_image, "status", "imageStatuses") or {}).values():
         for tag in image.get("tags") or ():
-            # An agent that gives up sets startTime. Without it, the controller has set Failed in the agent's place.
+            # An agent that gives up sets startTime. If startTime is missing, the controller has set Failed.
             yield tag.get("phase") == "Failed" and not tag.get("startTime")
 
 

@@ -80,7 +80,7 @@ class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_over(entry: TagSpec, status: TagStatus | None) -> bool:
-    """Whether the status reports the end of this very entry. A status of another version does not count."""
+    """Whether the status reports the end of exactly this entry. A status of another version is ignored."""
     return status is not None and status.version == entry.version and bool(status.completion_time)
 
 

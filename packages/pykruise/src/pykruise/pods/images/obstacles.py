@@ -91,7 +91,9 @@ def remedy_of_limit(field: str) -> str:
 
 
 def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | None:
-    """Return the field of a job and its value, when the pull ended because it took so long. None: another end."""
+    """Return the field of a job and its value, when the pull ended because it took so long. None: it ended for another
+    reason.
+    """
     policy, begun, ended = (
         entry.pull_policy,
         instant_of(status.start_time),

@@ -145,7 +145,7 @@ def _record_images(
             ).is_complete
         )
         # An earlier change may not have replaced this container yet. If the new change reverts the earlier one, the
-        # kubelet may keep the container. Only a settled container is certain to be replaced.
+        # kubelet may keep the container. Only a container without an open change is certain to be replaced.
         records[name] = ImageRecord(
             image_id=status.image_id, container_id=status.container_id if is_settled else ""
         )

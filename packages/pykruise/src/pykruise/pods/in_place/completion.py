@@ -133,7 +133,7 @@ def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> C
     if not open_ones:
         return _COMPLETE
     times = [verdict.look_at for verdict in open_ones if verdict.look_at is not None]
-    # Time alone may not be enough, but one look too many does no harm.
+    # Time alone may not be enough, but one unnecessary check does no harm.
     return msgspec.structs.replace(open_ones[0], look_at=min(times, default=None))
 
 

@@ -22,7 +22,7 @@ def fit_to_node(
     how: UpdateSpec | NotInPlace, node: str, *, undeclaring: Collection[str]
 ) -> UpdateSpec | NotInPlace:
     """Return the change that brings a pod on this node to its target. `undeclaring`: nodes that declare features, but
-    not this one.
+    not the one for resizing whole pods.
     """
     if isinstance(how, UpdateSpec) and WHOLE_POD in how.resources and node in undeclaring:
         return NotInPlace(UNDECLARED)

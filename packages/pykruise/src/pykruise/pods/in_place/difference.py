@@ -72,8 +72,8 @@ def find_difference(
     """Difference that brings a pod of `old` to `target`. It is the same for all pods of `old`.
 
     `revision` identifies the target on pods (a name; for a DaemonSet a hash). `old=None`: the pod's revision is no
-    longer stored. `ignore_claims`: the kind never recreates pods (InPlaceOnly), so changed volume claim templates do
-    not count.
+    longer stored. `ignore_claims`: the kind never recreates pods (InPlaceOnly), so changed volume claim templates are
+    ignored.
     """
     if old is None or target is None:
         return NotInPlace("the revision that the pod was built from is unknown now")

@@ -139,7 +139,7 @@ class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     subresource: Literal["", "status", "resize"] = ""
     checked: bool = False
     is_dry_run: bool = False
-    """Whether the API server only checks the patch, because it could reject it after the pod has left service."""
+    """Whether the patch is sent as a dry run, because a rejection after the pod has left service would be too late."""
 
 
 def list_running_containers(pod: UpdatablePod) -> list[ContainerFacts]:

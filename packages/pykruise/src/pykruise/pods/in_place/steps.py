@@ -80,7 +80,7 @@ NextStep = Continue | Waiting | Complete | Broken
 
 def takes_out_of_service(pod: UpdatablePod, spec: UpdateSpec, *, settings: InPlaceSettings) -> bool:
     """Whether `spec` takes the pod out of service: the pod has the readiness gate for it, and a container restarts.
-    Changes that the pod already has do not count.
+    Changes that the pod already has are ignored.
     """
     return keys.IN_PLACE_READY in pod.readiness_gates and is_restarting_containers(
         pod, spec, settings=settings
@@ -88,7 +88,7 @@ def takes_out_of_service(pod: UpdatablePod, spec: UpdateSpec, *, settings: InPla
 
 
 def is_restarting_containers(pod: UpdatablePod, spec: UpdateSpec, *, settings: InPlaceSettings) -> bool:
-    """Whether `spec` restarts a container of the pod. Changes that the pod already has do not count."""
+    """Whether `spec` restarts a container of the pod. Changes that the pod already has are ignored."""
     return _restarts_any(
         pod, drop_present_changes(pod, add_pending(spec, _find_pending_changes(pod)), settings)
     )
@@ -137,7 +137,7 @@ def _ask_for_resize(
     pod: UpdatablePod, wanted: UpdateSpec, settings: InPlaceSettings
 ) -> tuple[tuple[PodPatch, ...], UpdateSpec]:
     """Return the resize of all containers as the first write of an update that takes the pod out of service, and the
-    changes that are left. If it were rejected later, the pod would return to service and leave it again, endlessly.
+    changes that are left. If the resize were rejected later, the pod would leave service and return again and again.
 
     A resize that restarts nothing is carried out. The others are dry runs, and stay among the changes that are left.
     """

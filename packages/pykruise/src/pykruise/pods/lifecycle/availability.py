@@ -50,8 +50,8 @@ def find_next_available_time(
 ) -> Instant | None:
     """Earliest time at which one of the pods becomes available without an event; None: there is none.
 
-    A pod that became ready in the future shows that this clock or the node's is wrong. It may be set right at any
-    time, so the answer is then at most CLOCK_CHECK_S later.
+    A pod that became ready in the future shows that this clock or the node's is wrong. The clock may be corrected at
+    any time, so the result is then at most CLOCK_CHECK_S later.
     """
     if min_ready_seconds <= 0:
         return None

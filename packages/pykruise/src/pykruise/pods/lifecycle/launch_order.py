@@ -27,7 +27,7 @@ def format_barrier_key(priority: int) -> str:
 
 
 def priority_of_key(key: str) -> int:
-    """Launch priority of a ConfigMap key. A key that is not `p_<number>` has priority 0, so that it takes part."""
+    """Launch priority of a ConfigMap key. A key that is not `p_<number>` has priority 0, so that it is added too."""
     try:
         return int(key.removeprefix(_PREFIX))
     except ValueError:

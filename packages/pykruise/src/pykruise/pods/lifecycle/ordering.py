@@ -23,10 +23,10 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 _INT64_MAX: Final = 2**63 - 1
 
 MOST_WEIGHTS: Final = 256
-"""Number of weightPriority terms that count: each is matched against every pod."""
+"""Maximum number of weightPriority terms that are used: each is matched against every pod."""
 
 MOST_SCATTERED: Final = 256
-"""Number of effective scatter terms that count: each iterates over all pods."""
+"""Maximum number of effective scatter terms that are used: each iterates over all pods."""
 
 P = TypeVar("P")
 
@@ -106,8 +106,8 @@ def _sort_by_rank(
     *,
     available: Callable[[PodView], bool] = lambda _: True,
 ) -> list[PodView]:
-    """Sort pods by rank and spread. One comprehension builds the sort keys without calls of its own, because a large
-    set that shrinks sorts all its pods.
+    """Sort pods by rank and spread. One comprehension builds the sort keys without helper functions, because scaling
+    down a large set sorts all its pods.
     """
     spread_of = spread.get
     sort_keys: list[tuple[Any, ...]] = [
@@ -135,7 +135,7 @@ def _sort_by_rank(
 
 
 def update_order(pods: Iterable[PodView]) -> list[PodView]:
-    """Sort pods in the base order: pods whose loss costs least first. Cost and spread do not count."""
+    """Sort pods in the base order: pods whose loss costs least first. The deletion cost and the spread are ignored."""
     return sorted(pods, key=lambda pod: pod.rank)
 
 

@@ -94,7 +94,7 @@ def marks_of(outcomes: Iterable[tuple[Sequence[MarkerPolicy], str]]) -> Marks:
 
 
 class _Keys:
-    """Keys to set or to remove; setting wins."""
+    """Keys to set or to remove; a key in both groups is set."""
 
     def __init__(self) -> None:
         self.values: dict[str, str | None] = {}

@@ -134,8 +134,8 @@ def name_of_probe(marker: str, probe: str) -> str:
 def split_name(name: str) -> tuple[str, str]:
     """Split a probe's name on nodes into marker and probe; both are empty when the name has another form.
 
-    A probe that was stored without a name counts too: otherwise the marker would not recognize it and add it in each
-    reconcile.
+    A probe that was stored without a name is accepted too: otherwise the marker would not recognize it and add it in
+    each reconcile.
     """
     marker, mark, probe = name.partition("#")
     return (marker, probe) if marker and mark else ("", "")

@@ -53,7 +53,7 @@ class ConfigUse(msgspec.Struct, frozen=True, order=True):
 def list_config_uses(template: Mapping[str, Any]) -> Sequence[ConfigUse]:
     """Return the ConfigMaps and Secrets that volumes and environments of the template name, sorted.
 
-    Pull secrets are not among them: no container reads them. A part of a wrong type names nothing.
+    Pull secrets are not among them: no container reads them. A part of a wrong type is ignored.
     """
     spec = _read_object(template, "spec")
     uses: dict[tuple[str, str], list[ConfigUse]] = {}
@@ -189,7 +189,8 @@ def read_recorded(template: Mapping[str, Any]) -> dict[str, str]:
 
 def find_unrestartable(template: Mapping[str, Any], *, restarts: bool) -> Sequence[str]:
     """Return the containers that must start again when the content that they read at the start has changed, but do not
-    restart in place: no variable of them reads the annotation. `restarts`: whether containers restart for variables.
+    restart in place: no variable of them reads the annotation. `restarts`: whether a changed variable restarts its
+    container.
     """
     text = read_recorded(template).get(START_ANNOTATION, "")
     names: Collection[str] = text.partition(" ")[2].split(",")

@@ -23,7 +23,7 @@ Request = Mapping[str, Fraction]
 """Requested resources with their quantities; only quantities above zero."""
 
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
-"""Taint of a cordoned node. It counts as soon as the node is cordoned, even if the node does not have it yet."""
+"""Taint of a cordoned node. It takes effect as soon as the node is cordoned, even if the node does not have it yet."""
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -33,6 +33,16 @@ LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unr
 """Taints of nodes whose kubelet does not report."""
 
 _UNCORDON: Final = "uncordon the node"
+
+
+def has_lost_taint(taints: Iterable[Taint]) -> bool:
+    """Whether the taints show that the node's kubelet does not report."""
+    return any(taint.key in LOST for taint in taints)
+
+
+def has_cordon_taint(taints: Iterable[Taint]) -> bool:
+    """Whether the taints show that the node is cordoned."""
+    return any(taint.key == UNSCHEDULABLE.key for taint in taints)
 
 
 class NodeObstacle(msgspec.Struct, frozen=True):
@@ -78,7 +88,7 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def list_untolerated(self, node: NodeView) -> Sequence[Taint]:
-        """Taints of the node that keep the pod away. Mere preferences (PreferNoSchedule) do not count."""
+        """Taints of the node that keep the pod away. Preferences (PreferNoSchedule) are ignored."""
         return [
             taint
             for taint in node.taints

@@ -346,7 +346,7 @@ class PodProjector:
         return shared
 
     def _share_status(self, raw: RawStatus) -> ContainerStatusFacts:
-        """Share only parts of the status, because it contains its container's id."""
+        """Share only parts of the status, because a whole status contains the container's id, so no two are equal."""
         share = self._shared.share
         state = raw.state
         if state is not None and state.waiting is None and state.terminated is None and raw.resources is None:
@@ -456,7 +456,9 @@ def _parse_readiness(conditions: tuple[_Condition, ...]) -> tuple[bool, Instant 
 def _find_open_gates(
     gates: tuple[str, ...], conditions: tuple[ConditionView, ...], annotations: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """This project's gates without a clean True. The gate of a running in-place update is left to that update."""
+    """This project's gates that still need their condition: InPlaceUpdateReady must be True without reason and message,
+    and KruisePodReady must exist. The gate of a running in-place update is left to that update.
+    """
     in_place = kruise = None
     for condition in conditions:
         if condition.type == keys.IN_PLACE_READY:
@@ -510,13 +512,16 @@ def _find_wanted_node(affinity: msgspec.Raw) -> str:
 
 
 def _find_creation(spec: _Spec, status: _Status) -> CreatingView | None:
-    """State of a pod without created containers; None: a container was created, or the volumes need nothing."""
+    """State of a pod without created containers; None: a container was created, the volumes are mounted, or they need
+    nothing.
+    """
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     if any(status.state is None or not _is_not_created(status) for status in statuses):
         return None
-    scheduled = next(
-        (condition for condition in status.conditions or () if condition.type == "PodScheduled"), None
-    )
+    conditions = {condition.type: condition for condition in status.conditions or ()}
+    scheduled, prepared = conditions.get("PodScheduled"), conditions.get("PodReadyToStartContainers")
+    if prepared is not None and prepared.status == "True":
+        return None
     if scheduled is None or not scheduled.last_transition_time or not (mounts := mounts_of(spec.volumes)):
         return None
     return CreatingView(parse_time(scheduled.last_transition_time), mounts)

@@ -108,6 +108,9 @@ INJECTED_STATE_ANNOTATION: Final = "kruise.io/injected-persistent-pod-state"
 SIDECARSET_WORKING_ANNOTATION: Final = "kruise.io/sidecarset-working-hotupgrade-container"
 """Pod annotation: JSON, hot-upgraded sidecar → the one of its two containers that is working."""
 
+METADATA_RESTARTS_ANNOTATION: Final = "pykruise.io/metadata-restarts"
+"""Pod annotation: JSON, SidecarSet → containers that restart because their variables read a changed annotation."""
+
 SINGLE_POD_LABELS: Final = frozenset({SPECIFIED_DELETE_LABEL, STATE_LABEL, INSTANCE_ID_LABEL, REVISION_LABEL})
 SINGLE_POD_ANNOTATIONS: Final = frozenset(
     {
@@ -122,6 +125,7 @@ SINGLE_POD_ANNOTATIONS: Final = frozenset(
         EVICTION_REQUESTED_ANNOTATION,
         SUCCESSOR_OF_ANNOTATION,
         REPLACES_ANNOTATION,
+        METADATA_RESTARTS_ANNOTATION,
     }
 )
 """Annotations about a single pod, which a template must not give to all pods (pods/template/metadata.py)."""

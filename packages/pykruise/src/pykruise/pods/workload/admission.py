@@ -112,7 +112,9 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         *,
         warnings_of: Callable[[Document, S], Iterable[str]] = lambda _doc, _spec: (),
     ) -> Reviewer:
-        """The same for a kind whose `errors_of` reads the cluster. If it raises KubeError, the response is a 500."""
+        """Reviewer that rejects errors, for a kind whose `errors_of` reads the cluster. If it raises KubeError, the
+        response is a 500.
+        """
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
             asked = self._open_review(request)

@@ -2,7 +2,7 @@
 
 ConfigMap kruise-configuration ──▶ read_white_list() ──▶ WhiteList
 
-Pure. Kinds are compared by group and kind; versions do not count.
+Pure. Kinds are compared by group and kind; versions are ignored.
 """
 
 from typing import Any, Final

@@ -36,10 +36,10 @@ MOST_UNCONFIRMED: Final = 2000
 """Maximum number of pods on a budget's lists that its controller has not confirmed yet."""
 
 DISRUPTED_S: Final = 20.0
-"""Seconds within which an admitted deletion must start; otherwise the pod counts again."""
+"""Seconds within which an admitted deletion must start; otherwise the pod counts as available again."""
 
 UPDATED_S: Final = 10.0
-"""Seconds within which an admitted update must appear on the pod; otherwise the pod counts again."""
+"""Seconds within which an admitted update must appear on the pod; otherwise the pod counts as available again."""
 
 UNAVAILABLE_LABEL: Final = "unavailable-pod.kruise.io/"
 """Prefix of labels that make a pod count as not ready."""
@@ -175,7 +175,7 @@ _decode = msgspec.json.Decoder(_Budget).decode
 def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
     """Decode a budget's JSON text (v1beta1) into its view. Raises msgspec.DecodeError when the text is not a budget.
 
-    If a typed field is empty, its v1alpha1 annotation counts, because CRDs installed with OpenKruise do not convert.
+    If a typed field is empty, its v1alpha1 annotation is used, because CRDs installed with OpenKruise do not convert.
     """
     budget = _decode(raw)
     meta, annotations = budget.metadata, budget.metadata.annotations or {}
@@ -283,8 +283,8 @@ def is_exempt(annotations: Mapping[str, str]) -> bool:
 
 
 def is_recorded(budget: BudgetView, pod: PodView) -> bool:
-    """Whether the budget has already admitted the deletion or update of the pod. A record older than the pod belongs
-    to an earlier pod of the same name. A record without a readable time counts until the controller drops it.
+    """Whether the budget has already admitted the deletion or update of the pod. A record older than the pod belongs to
+    an earlier pod of the same name. A record without a readable time is valid until the controller drops it.
     """
     since = budget.disrupted.get(pod.name, budget.unavailable.get(pod.name))
     if since is None:
@@ -420,7 +420,7 @@ def is_counted_as_available(pod: PodView, *, now: Instant, settings: InPlaceSett
 
 
 def find_counting_time(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> Instant | None:
-    """Time at which a pod that does not count may count without an event; None: time alone does not change it."""
+    """Time at which a pod may begin to count as available without an event; None: time alone does not change that."""
     if not _is_ready(pod) or not _needs_check(pod):
         return None
     return judge_pod(pod, now=now, settings=settings).look_at

@@ -247,7 +247,7 @@ def add_claim_volumes(pod_spec: Mapping[str, Any], claims: Mapping[str, str]) ->
 def hash_templates(templates: Sequence[Mapping[str, Any]] | None) -> str:
     """Hash of the claim templates in a revision: decimal, or empty without templates.
 
-    Only names and specs count. A manager written in Go computes the same number.
+    Only names and specs are hashed. A manager written in Go computes the same number.
     """
     if not templates:
         return ""

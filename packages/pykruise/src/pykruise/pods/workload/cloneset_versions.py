@@ -54,7 +54,7 @@ def _spec_to_hub(doc: Document, spec: Document) -> None:
         scale["enablePVCReuse"] = scale.pop("disablePVCReuse", None) is not True
         if _excludes_preparing_delete(doc):
             scale["excludePreparingDelete"] = True
-    # v1alpha1 has fields for image pre-download, but only its annotations count.
+    # v1alpha1 has fields for image pre-download, but only its annotations have an effect.
     in_place = find_section(spec, "updateStrategy", "inPlaceUpdateStrategy")
     drop(in_place, *(field for _, field in _FIELDS))
     v1alpha1_strategy.nest(spec)

@@ -25,8 +25,9 @@ RENEWED_S: Final = 60.0
 
 
 def is_surging_first(cloneset: Document | None, *, owner_uid: str) -> bool:
-    """Whether the CloneSet, which is a pod's controller if it has this uid, creates a successor before it lets the pod
-    be evicted. An invalid value stops its controller, so its pods are evicted as without the option.
+    """Whether the CloneSet creates a successor before a pod with the controller `owner_uid` is evicted. False if the
+    CloneSet has another uid. An invalid value of the option stops the CloneSet, so pods are evicted as without the
+    option.
     """
     metadata = (cloneset or {}).get("metadata") or {}
     annotations = metadata.get("annotations") or {}

@@ -34,19 +34,22 @@ STALLING: Final = frozenset(
 def job_standing_of(status: Document, waiting: Reason | None) -> Standing:
     """Standing of an object whose work ends (`status.completionTime`): after its end it does not change.
 
-    A succeeded job is ready and a failed one is stalled. kstatus reads a built-in Job in the same way.
+    A succeeded job is ready. A failed one, and one that completed although pods failed, is stalled. kstatus reads a
+    built-in Job in the same way.
     """
     if not status.get("completionTime"):
         return standing_of(status, waiting)
-    if str(status.get("phase")).lower() != "failed":
+    has_failed = str(status.get("phase")).lower() == "failed"
+    if not has_failed and not status.get("failed"):
         return Standing(is_ready=True, reason=Code.JOB_OVER)
-    failures = [condition for condition in status.get("conditions") or () if _is_job_failure(condition)]
-    message = str(failures[-1].get("message") or "") if failures else ""
+    kind = "Failed" if has_failed else "Complete"
+    ends = [condition for condition in status.get("conditions") or () if _is_end(condition, kind)]
+    message = str(ends[-1].get("message") or "") if ends else ""
     return Standing(is_ready=False, is_stalled=True, reason=Code.JOB_FAILED, message=message)
 
 
-def _is_job_failure(condition: Mapping[str, Any]) -> bool:
-    return condition.get("status") == "True" and str(condition.get("type") or "").endswith("Failed")
+def _is_end(condition: Mapping[str, Any], kind: str) -> bool:
+    return condition.get("status") == "True" and str(condition.get("type") or "").endswith(kind)
 
 
 def standing_of(status: Document, waiting: Reason | None) -> Standing:

@@ -194,7 +194,7 @@ REPLACE_NEVER_READY: Final = Option(
 IGNORE_UNAVAILABLE_NODES: Final = Option(
     annotation="pykruise.io/ignore-unavailable-nodes", parse=_parse_amount
 )
-"""Maximum number of nodes out of service that a DaemonSet's update does not count, or a percentage of its nodes."""
+"""Maximum number of nodes out of service that an update does not count, or a percentage of the workload's nodes."""
 
 UNAVAILABLE_NODES_SELECTOR: Final = Option(
     annotation="pykruise.io/unavailable-nodes-selector", parse=_parse_selector
@@ -206,6 +206,9 @@ STRICT_MAX_UNAVAILABLE: Final = Option(annotation="pykruise.io/strict-max-unavai
 
 UPDATED_PODS: Final = Option(annotation="pykruise.io/updated-pods", parse=_parse_count)
 """Number of pods that get the newest sidecars of a SidecarSet; all others keep those of an older revision."""
+
+ROLL_ON_POD_METADATA: Final = Option(annotation="pykruise.io/roll-on-pod-metadata", parse=_parse_bool)
+"""Whether a SidecarSet also changes the annotations of running pods, as an upgrade."""
 
 SUCCESSOR_PLACEMENT: Final = Option(annotation="pykruise.io/successor-placement", parse=_parse_placement)
 """Whether a pod that replaces another one prefers or requires its node or its zone."""

@@ -29,7 +29,7 @@ class Reserved(msgspec.Struct, frozen=True):
 
     ranges: Ranges = Ranges()
     problems: tuple[str, ...] = ()
-    """`spec.reserveOrdinals[<index>]: <what is wrong>` of invalid entries; the other entries count."""
+    """`spec.reserveOrdinals[<index>]: <what is wrong>` of invalid entries; the other entries are used."""
 
 
 def range_of(text: str) -> tuple[int, int] | None:

@@ -6,7 +6,7 @@ stored ControllerRevisions ──▶ RevisionView ──┴▶ choose_update() �
                                               └▶ choose_current(), to_truncate()
 
 Pure; serves every kind. Two templates are equal when they *mean* the same: nulls, empty values and the notation of a
-quantity do not count, so objects that another manager stored never cause a rollout. The bytes, and so the hash in the
+quantity are ignored, so objects that another manager stored never cause a rollout. The bytes, and so the hash in the
 name, are the ones that a manager written in Go creates from the same template.
 """
 
@@ -35,7 +35,7 @@ class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: int
     number: int
-    """The `revision` field. A higher number was wanted later."""
+    """The `revision` field. The revision with the higher number was wanted later."""
     created_at: Instant | None = None
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}

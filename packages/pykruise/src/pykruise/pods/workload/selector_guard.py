@@ -66,8 +66,8 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_selector(selector: Mapping[str, Any]) -> str:
-    """Compact JSON that is equal for selectors with the same meaning: the order of keys, expressions and values does
-    not count, and absent equals empty.
+    """Compact JSON that is equal for selectors with the same meaning: the order of keys, expressions and values is
+    ignored, and absent equals empty.
     """
     labels = selector.get("matchLabels")
     expressions = [
@@ -99,9 +99,9 @@ def check_selector(
 ) -> Managed | Mismatch:
     """Decide whether the owner may act under its stored `spec.selector`.
 
-    `owned` are the revisions controlled by the owner (by uid). `pods` are the labels of its pods that do not
-    terminate. The selector was not used to find either. The newest record decides. Without a record (another manager
-    kept the owner) every owned revision must match; without revisions at least one of the pods must match.
+    `owned` are the revisions controlled by the owner (by uid). `pods` are the labels of its pods that do not terminate.
+    Neither was found with the selector. The newest record decides. Without a record (another manager created the
+    revisions) every owned revision must match; without revisions at least one of the pods must match.
     """
     text = encode_selector(selector)
     recorded = [revision for revision in owned if revision.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]

@@ -71,7 +71,9 @@ def find_selector_errors(spec: Mapping[str, Any], *, kind: str) -> Iterator[Caus
 
 
 def find_label_selector_errors(selector: Any, field: str, *, empty: str = "") -> Iterator[Cause]:
-    """Errors of a label selector. `empty`: the error of a selector that selects everything; without it, it is valid."""
+    """Errors of a label selector. `empty`: the error of a selector that selects everything; if `empty` is "", such a
+    selector is valid.
+    """
     try:
         result = parse_selector(selector)
     except SelectorError as error:

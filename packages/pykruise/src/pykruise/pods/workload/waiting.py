@@ -35,7 +35,7 @@ def find_pod_wait(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | None:
 
 
 def find_repeated_wait(obstacles: Iterable[tuple[PodView, Reason]]) -> Reason | None:
-    """The same for obstacles that an owner repeats from its pods, because they do not disappear automatically."""
+    """The first obstacle that an owner repeats from its pods, because it does not disappear automatically."""
     return find_pod_wait([pair for pair in obstacles if pair[1].code in REPEATED])
 
 

@@ -209,7 +209,7 @@ class Core:
 
 
 def trigger_of(entry: CatalogEntry, namespace: str, selection: Selection) -> tuple[str, str]:
-    """Return the trigger under which the hub registers a watcher: the most selective value that its selection fixes."""
+    """Return the trigger under which the hub registers a watcher: the most selective value that it selects by."""
     name = selection.find_required_value("metadata.name")
     if name is not None:
         return ("metadata.name", name)

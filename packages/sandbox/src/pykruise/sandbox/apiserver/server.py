@@ -1,7 +1,7 @@
 """The API server: a function from requests to responses over a storage, without sockets.
 
 method, path, query, headers, body ──▶ ApiServer.handle() ──▶ Response
-path, query, headers (a watch)     ──▶ ApiServer.stream() ──▶ LineStream, or the Response that refuses it
+path, query, headers (a watch)     ──▶ ApiServer.stream() ──▶ LineStream, or the Response that rejects it
 
     routes.py ──▶ Call ──▶ reads, writes, deletion, scale, subresources ──▶ Answer ──▶ Response
 
@@ -112,7 +112,7 @@ class ApiServer:
     replaces them altogether. `conversions` convert the objects of CRDs. `watch_buffer` is the number of events that a
     watcher may lag behind before it is cut off. Without `tracks_fields` there are no managedFields. With `rbac`,
     users may do what their roles allow; without it, all users may do everything. With `service_accounts`, new pods
-    get an account and a volume with its token. With `checks_accounts`, a pod is refused while the service account
+    get an account and a volume with its token. With `checks_accounts`, a pod is rejected while the service account
     that it names (other than `default`) does not exist. `kubernetes` is the minor that decides fields, defaults and
     rules; `gates` are feature gates that are on although they are off by default.
     """
@@ -257,7 +257,7 @@ class ApiServer:
     ) -> LineStream | Response:
         """Open a watch, or a log to follow. Read its lines (without line ends) and close it with `aclose`.
 
-        A refused request returns its Response. Never raises, except for cancellation.
+        For a rejected request, the result is its Response. Never raises, except for cancellation.
         """
         query, headers = query or {}, headers or {}
         try:
@@ -506,7 +506,7 @@ def _warning_header(warnings: Sequence[str]) -> str:
 
 
 def _discovery_type(doc: Document) -> str:
-    """Media type of a discovery document. Aggregated discovery has its own."""
+    """Media type of a discovery document. Aggregated discovery has its own media type."""
     if str(doc.get("kind", "")).startswith("APIGroupDiscovery"):
         version = str(doc.get("apiVersion", "")).rpartition("/")[2] or "v2"
         return f"{JSON};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"

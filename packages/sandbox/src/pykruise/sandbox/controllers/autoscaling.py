@@ -195,8 +195,8 @@ AUTOSCALER_VIEWS: Final = make_document_views(AUTOSCALERS)
 
 
 def _changed(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
-    """Keys for a changed autoscaler. A change of its own status does not enqueue it, because new pods first change
-    the average.
+    """Keys for a changed autoscaler. A change of its own status does not enqueue it: the average must first include
+    the new pods.
     """
     old, new = change.old, change.new
     if old is None or new is None or (old.spec, old.annotations) != (new.spec, new.annotations):

@@ -124,7 +124,7 @@ def plan_cron_job(snapshot: CronJobSnapshot) -> Plan:
     if "active" in status:
         uids = {job.uid for job in gone}
         status["active"] = [item for item in status["active"] if item.get("uid") not in uids]
-    # Ended Jobs are reported once, with the status that no longer lists them.
+    # The events of ended Jobs are sent once, with the status that no longer lists these Jobs.
     because = "Jobs have ended"
     noted = write_status(CRON_JOBS, cron, status, because=because, notes=ended) if ended else None
     stages = (
@@ -214,7 +214,7 @@ def find_latest_due(cron: DocumentView, schedule: Schedule, *, now: Instant) -> 
     if second is None or second > now:
         return first, 1
     missed = int((now - first) // (second - first)) + 1
-    # Start near the end of the interval, because the many times in between do not count.
+    # Start near the end of the interval, because only the latest time is needed.
     due, moment = first, schedule.next(max(since, first + (missed - 2) * (second - first)))
     while moment is not None and moment <= now:
         due, moment = moment, schedule.next(moment)

@@ -165,10 +165,9 @@ def _is_available(owner: DocumentView, pod: SandboxPodView, now: Instant) -> boo
 def _select_surplus(
     owner: DocumentView, running: Sequence[SandboxPodView], *, update: str, now: Instant
 ) -> list[SandboxPodView]:
-    """Select the pods of a node to delete while the set surges. One new and one old pod stay until one of them is
-    replaced.
+    """Select the pods of a node to delete during an update with maxSurge. One new and one old pod are kept.
 
-    The old pod is deleted when it is not ready, or when the new one is available.
+    With a new pod on the node, the old pod is deleted when it is not ready, or when the new pod is available.
     """
     new = [pod for pod in running if pod.labels.get(REVISION_LABEL) == update]
     old = [pod for pod in running if pod.labels.get(REVISION_LABEL) != update]
@@ -188,8 +187,8 @@ def _next_surge_step(
     update: str,
     now: Instant,
 ) -> DaemonSetControllerStep:
-    """Create second pods within the surge limit. A new pod does not count while the old pod on its node is
-    unavailable.
+    """Create second pods within the surge limit. If the old pod on a node is unavailable, its new pod is created
+    regardless of the limit.
     """
     desired = sum(is_running_on(owner, node, staying=False) for node in nodes)
     room = _surge_limit(owner, of=desired)
@@ -336,7 +335,7 @@ async def read_snapshot(owner: DocumentView, read: Read[Any]) -> DaemonSetContro
 
 
 def plan_daemon_set(snapshot: DaemonSetControllerSnapshot) -> Plan:
-    """Adopt and release, then create and delete pods after their revision, then write the status."""
+    """Adopt and release pods. Then store their revision, delete and create pods, and write the status."""
     owner, pods, history = snapshot.owner, snapshot.pods, snapshot.history
     ownership = ownership_of(owner, selector_of(owner), pods, snapshot.orphans)
     stages = plan_ownership(owner, DAEMON_SETS, PODS, ownership)

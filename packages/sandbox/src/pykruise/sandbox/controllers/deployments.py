@@ -59,7 +59,7 @@ _NO_DEADLINE: Final = 2**31 - 1
 def compute_deployment_status(
     deployment: DocumentView, sets: Sets, *, now: Instant, failure: str = ""
 ) -> tuple[Document, Instant | None]:
-    """Return the status, and the rollout's deadline (None: there is none, or it does not count now).
+    """Return the status, and the rollout's deadline (None: there is none, or it does not apply now).
 
     `failure`: why the new replica set could not be created.
     """
@@ -114,7 +114,7 @@ def _update_progress(
     now: Instant,
     failure: str,
 ) -> Instant | None:
-    """Update the condition Progressing. Return the deadline while it counts."""
+    """Update the condition Progressing. Return the deadline; None: it does not apply now."""
     limit_s = deployment.spec.get("progressDeadlineSeconds")
     if limit_s is None or limit_s >= _NO_DEADLINE:
         conditions[:] = [condition for condition in conditions if condition["type"] != "Progressing"]
@@ -238,7 +238,7 @@ def _has_pods(pods: Iterable[SandboxPodView]) -> bool:
 
 
 def plan_deployment(snapshot: DeploymentSnapshot) -> Plan:
-    """Adopt and release, then execute one step of the rollout, then write the status."""
+    """Adopt and release replica sets, then execute one step of the rollout, then write the status."""
     deployment = snapshot.deployment
     ownership = ownership_of(deployment, selector_of(deployment), snapshot.owned, snapshot.orphans)
     if not ownership.is_settled:

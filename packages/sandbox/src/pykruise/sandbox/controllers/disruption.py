@@ -136,7 +136,7 @@ async def _scale_of(read: Read[Any], namespace: str, owner: OwnerRef) -> int:
     try:
         scale = decode(await read.live.get(resource, namespace, owner.name, subresource="scale"))
     except ApiError:
-        return 0  # a kind without a scale counts 0 pods, as in Kubernetes
+        return 0  # the owner wants 0 pods if its kind has no scale, as in Kubernetes
     return int(get_path(scale, "spec", "replicas", default=0))
 
 

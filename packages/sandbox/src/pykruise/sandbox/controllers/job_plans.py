@@ -251,7 +251,7 @@ def _backoff_left(pods: Sequence[SandboxPodView], now: Instant) -> float:
 
 
 def _index_backoff_left(failed: SandboxPodView | None, now: Instant) -> float:
-    """The same for one index; its last failed pod has the number of its failures."""
+    """Seconds until the last failed pod of an index is replaced. This pod has the number of the index's failures."""
     return _wait_after(find_last_end(failed), sum(failed.index_failures) + 1) - now if failed else 0.0
 
 

@@ -180,7 +180,8 @@ def _fails_its_index(job: DocumentView, pod: SandboxPodView, limit: int) -> bool
 def find_held_back(
     job: DocumentView, pods: Sequence[SandboxPodView], active: Sequence[SandboxPodView], over: frozenset[int]
 ) -> Mapping[int, SandboxPodView]:
-    """Last failed pod of each index that must be retried; its number of failures is not stored elsewhere yet.
+    """Last failed pod of each index that must be retried. It is kept until it is replaced, because the number of
+    failures that its replacement carries is computed from it.
 
     `over`: indexes that have succeeded or failed.
     """
@@ -202,7 +203,7 @@ def _is_later(pod: SandboxPodView, other: SandboxPodView) -> bool:
 
 
 def count_failures_after(job: DocumentView, replaced: SandboxPodView | None) -> tuple[int, int]:
-    """Number of failures of a new pod's index: those that count, and ignored ones."""
+    """Numbers of failures of a new pod's index: counted ones and ignored ones."""
     if replaced is None:
         return 0, 0
     counted, ignored = replaced.index_failures

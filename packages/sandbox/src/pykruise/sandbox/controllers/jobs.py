@@ -92,7 +92,7 @@ async def read_snapshot(job: DocumentView, read: Read[Any]) -> JobSnapshot | Non
 
 
 def plan_job(snapshot: JobSnapshot) -> Plan:
-    """Adopt and release. Then record ended pods before they can disappear, then delete and create pods."""
+    """Adopt and release pods. Then record ended pods before they can disappear. Then delete and create pods."""
     job, pods, now = snapshot.job, snapshot.pods, snapshot.now
     if is_finished(job):
         return _expire(job, now)

@@ -35,7 +35,7 @@ from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 from pykruise.sandbox.scheduling.filters import tolerates
 
 GRACE_S: Final = 50.0
-"""Seconds without a renewal of its Lease after which a node counts as dead. Same rule as
+"""Seconds without a renewal of its Lease after which a node is treated as dead. Same rule as
 `--node-monitor-grace-period`.
 """
 _QUARANTINE_S: Final = 40.0
@@ -52,7 +52,7 @@ LEASE_VIEWS: Final = make_document_views(LEASES)
 class Renewals:
     """Time at which the last renewal of each node's Lease was observed.
 
-    The time in the Lease does not count: clocks differ, and after a restart of this cluster all Leases are old.
+    The time in the Lease is not used: clocks differ, and after a restart of this cluster all Leases are old.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class NodeLifecycleWatched(msgspec.Struct, frozen=True, kw_only=True):
 
     node: SandboxNodeView
     left_s: float | None
-    """Seconds until the node counts as dead; None: it has no Lease."""
+    """Seconds until the node is treated as dead; None: it has no Lease."""
     conditions: Sequence[Document]
     """The stored conditions of a node that must be marked."""
     pods: Sequence[SandboxPodView]
@@ -242,7 +242,7 @@ async def read_inhabited(node: SandboxNodeView, read: Read[Any]) -> Inhabited | 
 
 
 def plan_evictions(seen: Inhabited) -> Plan:
-    """Delete pods that may not stay, and requeue when the next toleration expires."""
+    """Delete pods that must not stay, and requeue when the next toleration expires."""
     chains: list[Chain] = []
     next_s: list[float] = []
     for pod in seen.pods:

@@ -55,8 +55,8 @@ def is_selected(owner: DocumentView, labels: Mapping[str, str]) -> bool:
 
 
 def pods_of(resource: Resource) -> tuple[Wake, ...]:
-    """Wakes for pods: they enqueue the objects of `resource` that own them; orphans enqueue those that may adopt
-    them.
+    """Wakes for pods: a pod enqueues the object of `resource` that owns it; an orphan enqueues the objects that may
+    adopt it.
     """
     return (
         wake_owner(POD_VIEWS, resource),

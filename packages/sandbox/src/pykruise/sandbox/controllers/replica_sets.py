@@ -52,8 +52,8 @@ def select_victims(
 ) -> list[SandboxPodView]:
     """Select the `count` pods to delete first. `related`: pods of all replica sets of the same owner.
 
-    Same rule as `ActivePodsWithRanks`: first pods that are unassigned, pending, not ready, of low deletion cost,
-    crowded on a node, newly ready (to a power of ten), often restarted, new.
+    Same rule as `ActivePodsWithRanks`: first pods that are unassigned, pending, not ready, of low deletion cost, on
+    nodes with many related pods, ready for a short time, often restarted, new. Times are compared by power of ten.
     """
     crowd = Counter(pod.node_name for pod in related if pod.is_active)
 
@@ -173,7 +173,7 @@ def _replicas_of(owner: DocumentView) -> int:
 
 
 def plan_replica_set(snapshot: ReplicaSetSnapshot) -> Plan:
-    """Adopt and release, then create or delete pods, then write the status."""
+    """Adopt and release pods, then create or delete pods, then write the status."""
     owner = snapshot.owner
     ownership = ownership_of(owner, selector_of(owner), snapshot.pods, snapshot.orphans)
     if not ownership.is_settled:

@@ -1,8 +1,7 @@
 """Revisions of StatefulSets and DaemonSets: their templates, stored as ControllerRevisions.
 
 owner + its ControllerRevisions ──▶ history_of() ──▶ History ──▶ choose_revision()
-    ──▶ the revision of the present template,
-                                                                             and the writes that it needs
+    ──▶ the revision of the present template, and the writes that store it
 ControllerRevision ──▶ template_of() ──▶ its template
 
 Pure, except for history_of(), which reads caches. Same rule as Kubernetes' controller history: `data` is the patch

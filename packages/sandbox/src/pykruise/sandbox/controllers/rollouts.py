@@ -101,7 +101,7 @@ def decide_next_step(
 
 
 def resolve_surge_and_unavailable(deployment: DocumentView) -> tuple[int, int]:
-    """`maxSurge` and `maxUnavailable` as numbers of pods. Never both 0, because then no pod could be replaced."""
+    """`maxSurge` and `maxUnavailable` as numbers of pods. At least one is not 0, so that pods can be replaced."""
     rolling = deployment.spec["strategy"].get("rollingUpdate")
     if rolling is None:
         return 0, 0
@@ -169,7 +169,7 @@ def _size_new_set(deployment: DocumentView, sets: Sets) -> int:
 
 
 def _scale_down_old(deployment: DocumentView, sets: Sets) -> tuple[tuple[DocumentView, int], ...]:
-    """Reduce old replica sets: first by unhealthy pods, then as far as availability allows."""
+    """Reduce old replica sets: first by their unhealthy pods, then by as many pods as availability allows."""
     assert sets.new is not None
     sizes = {item.uid: replicas_of(item) for item in sets.old}
     if not any(sizes.values()):
@@ -272,9 +272,7 @@ def _scale_proportionally(deployment: DocumentView, active: Sequence[DocumentVie
 
 
 def _needs_write(deployment: DocumentView, document: DocumentView, sizes: dict[str, int]) -> bool:
-    """Whether the set must be written: also a set of unchanged size has the wanted size of the deployment in an
-    annotation.
-    """
+    """Whether the set's size changes, or its annotation does not have the wanted size of the deployment."""
     return sizes[document.uid] != replicas_of(document) or document.annotations.get(DESIRED) != str(
         replicas_of(deployment)
     )

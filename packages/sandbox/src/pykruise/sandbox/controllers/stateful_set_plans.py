@@ -3,8 +3,9 @@
 StatefulSet + pods by ordinal + names of the current and the updated revision ──▶ decide_next_step() ──▶ Step
                                                                               └──▶ compute_stateful_set_status()
 
-Pure. Same rules as Kubernetes' stateful set control: each pod after its predecessor is ready, or all at the same time
-(`podManagementPolicy: Parallel`). Updates replace one pod at a time, from the highest ordinal down to the partition.
+Pure. Same rules as Kubernetes' stateful set control: a pod is written after its predecessor is ready, or all pods are
+written at the same time (`podManagementPolicy: Parallel`). Updates replace one pod at a time, from the highest ordinal
+down to the partition.
 """
 
 from collections.abc import Mapping, Sequence
@@ -79,7 +80,7 @@ def decide_next_step(
 
 
 def _blocked_until(owner: DocumentView, pod: SandboxPodView, now: Instant) -> Instant | None:
-    """None when the next pod may follow this one; else the time when it may (0: after the next change)."""
+    """Return None if the next pod may follow this one, else the time from which it may (0: after the next change)."""
     if pod.is_deleting:
         return 0.0
     due = find_available_time(pod, min_ready_s=owner.count("spec", "minReadySeconds"))

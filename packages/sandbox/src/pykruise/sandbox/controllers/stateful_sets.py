@@ -70,7 +70,7 @@ async def read_snapshot(owner: DocumentView, read: Read[Any]) -> StatefulSetCont
     """Read a snapshot from caches, without requests."""
     history = revisions.history_of(owner, read)
     if owner.is_deleting and not history.revisions:
-        return None  # the pods stay as orphans, and a new revision would not be their revision
+        return None  # the pods stay as orphans, and they do not have the revision that would be created
     pods = read.list_owned(POD_VIEWS, owner.uid)
     orphans = read.list_orphans(POD_VIEWS, owner.namespace)
     return StatefulSetControllerSnapshot(
@@ -101,7 +101,7 @@ def _read_claims(
 
 
 def plan_stateful_set(snapshot: StatefulSetControllerSnapshot) -> Plan:
-    """Adopt and release, then write a step of pods after their revision, then the status."""
+    """Adopt and release pods. Then store their revision, delete and create pods, and write the status."""
     owner, history = snapshot.owner, snapshot.history
     ownership = ownership_of(owner, selector_of(owner), snapshot.pods, snapshot.orphans)
     stages = plan_ownership(owner, STATEFUL_SETS, PODS, ownership)

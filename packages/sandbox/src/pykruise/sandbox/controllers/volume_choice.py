@@ -2,7 +2,7 @@
 
 pod, claims, volumes, classes ──▶ volumes_of() ──▶ PodVolumes | Hopeless(message)
 PodVolumes ──▶ check()   ──▶ reasons against a node (a scheduler's filter)
-           ──▶ plan_binding() ──▶ for the chosen node: claims with the volume of each, or None when it must be created
+           ──▶ plan_binding() ──▶ for the chosen node: each claim with its volume (None: it must be created)
 
 No I/O and no clock. Same rules as Kubernetes' scheduler plugin VolumeBinding and its persistent volume controller;
 the messages are those of 1.32. A claim of a class with volumeBindingMode WaitForFirstConsumer is bound when a pod

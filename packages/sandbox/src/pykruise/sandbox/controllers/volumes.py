@@ -187,7 +187,7 @@ def plan_claim(snapshot: ClaimSnapshot) -> Plan:
         )
     volumes = snapshot.volumes
     if is_waiting_for_pod(claim, snapshot.storage_class):
-        # Only volumes that the scheduler has chosen for the claim, or that were created for it.
+        # Consider only volumes that the scheduler has chosen for the claim, or that were created for it.
         volumes = [volume for volume in volumes if volume.spec.get("claimRef")]
     volume = find_best_volume(claim, list(volumes))
     return _provision(snapshot) if volume is None else _bind(claim, volume)
@@ -248,7 +248,7 @@ def _no_class(claim: DocumentView) -> Iterator[Note]:
 
 
 def _waiting_note(users: Sequence[SandboxPodView]) -> Note:
-    """Event with the reason why a claim waits that is bound when a pod gets its node."""
+    """Event with the reason why a claim of a class with WaitForFirstConsumer waits."""
     pending = sorted(pod.name for pod in users if not pod.node_name and not pod.is_over)
     if not pending:
         text = "waiting for first consumer to be created before binding"

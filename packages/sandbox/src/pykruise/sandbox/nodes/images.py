@@ -27,7 +27,7 @@ _REFERENCE = re.compile(
 class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
     """The images of a registry that has every image except those that are listed as broken.
 
-    Names are in the form that pods use: `nginx` is `docker.io/library/nginx:latest` on both sides.
+    Names may be short, as in pods: `nginx` means `docker.io/library/nginx:latest`.
     """
 
     same_as: Mapping[str, str] = {}

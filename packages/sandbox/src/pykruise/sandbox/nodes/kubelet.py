@@ -362,8 +362,8 @@ class Kubelets:
         return self._seconds_until(look_at)
 
     async def _find_start_problems(self, pod: SandboxPodView, state: SimulatedPodState) -> dict[str, str]:
-        """Problems because of which containers cannot be created, by container: missing objects, and root users that
-        are not allowed. Same rule as the kubelet's environment, volumes and security context.
+        """The reasons why containers cannot be created, by container: missing objects, and root users that are not
+        allowed. Same rule as the kubelet's environment, volumes and security context.
         """
         awaited = list_awaited_references(state, pod)
         objects: dict[tuple[str, str], Document | None] = {}

@@ -1,6 +1,6 @@
 """Pods on nodes, updated pod by pod.
 
-pods, nodes ──place(), set_node()──▶ Ledger ──▶ NodeLoad of each node, counts of labels and of aversions by node
+pods, nodes ──place(), set_node()──▶ Ledger ──▶ NodeLoad of each node, counts of pods by selector and anti-affinity term
 
 No I/O, no clock, no randomness. scheduling/filters.py reads it to decide which node a pod gets.
 """
@@ -214,7 +214,7 @@ def group_of(term: Mapping[str, Any], pod: SandboxPodView) -> LedgerGroup:
     selector = selector_of(term, pod)
     if (names := term.get("namespaceSelector")) is not None and not names:
         return LedgerGroup(None, selector)
-    # Namespaces that are selected by labels are not looked up; without names, only the pod's own namespace counts.
+    # Namespaces that are selected by labels are not looked up; without names, only the pod's own namespace is used.
     return LedgerGroup(tuple(sorted(term.get("namespaces") or (pod.namespace,))), selector)
 
 

@@ -36,7 +36,7 @@ from pykruise.sandbox.pod_view import PodContainer, SandboxPodView, SecurityCont
 _HALF_DELETED_S = 1.0  # longest time that a pod without remaining grace period may still exist
 _DEFERRED_S = 10.0  # interval of attempts for a deferred change of resources
 UNMOUNTED = ""
-"""Key instead of a container's name: the obstacle that prevents the pod's volumes from being mounted."""
+"""Key, in a mapping by container, of the obstacle that prevents the pod's volumes from being mounted."""
 
 _MISSING_S = 1.0  # interval of attempts for a container with an incomplete environment
 _SETTLED_S = 600.0  # a container that has run this long restarts its backoff
@@ -262,13 +262,14 @@ def is_restarted(run: ContainerRun, role: Role, pod: SandboxPodView) -> bool:
 
 
 def is_final(run: ContainerRun, role: Role, pod: SandboxPodView) -> bool:
-    """Whether a container has ended and will not start again. A container that was stopped to be replaced will."""
+    """Whether a container has ended and will not start again. A container that was stopped to be replaced starts
+    again."""
     was_replaced = run.crashes == 0 and role is not Role.INIT
     return run.state is RunState.EXITED and not was_replaced and not is_restarted(run, role, pod)
 
 
 def compute_backoff_s(failures: int, settings: KubeletSettings) -> float:
-    """Wait after this many consecutive failures (from 1)."""
+    """Return the seconds to wait after this number of consecutive failures (from 1)."""
     return min(settings.backoff_cap_s, settings.backoff_s * 2.0 ** min(failures - 1, 30))
 
 

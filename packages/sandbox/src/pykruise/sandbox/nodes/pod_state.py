@@ -44,7 +44,7 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     start_jitter: float = 1.0
     """Maximum fraction of `start_s` by which the start takes longer."""
     pull_s: float = 0.0
-    """Time to pull a container's image before that, if the node does not have it."""
+    """Time to pull a container's image before the start, if the node does not have it."""
     ready_s: float = 0.0
     """Time from running to ready, in addition to the readiness probe's initial delay."""
     init_s: float = 0.0
@@ -65,8 +65,7 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """First wait after a failed pull or a second crash; doubles each time."""
     backoff_cap_s: float = 300.0
     report_pending_after_s: float = 2.0
-    """Pods whose containers take longer than this to start are first reported as Pending; other pods save that write.
-    """
+    """Pods whose containers take longer than this to start are first reported as Pending; other pods are not."""
     report_stopped: bool = False
     """Whether the end of the containers is written to a deleted pod before it is removed."""
     observed_generation: bool = False
@@ -151,7 +150,7 @@ class SimulatedPodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     resizing_since: Instant | None = None
     """Time since which a change of resources is in progress."""
     resize_refused: Refused | None = None
-    """Refusal of a waiting change of resources."""
+    """Why a change of resources waits; None: no change waits for the node."""
 
 
 class NodeWorld(msgspec.Struct, frozen=True, kw_only=True):

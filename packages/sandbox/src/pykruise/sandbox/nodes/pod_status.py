@@ -167,7 +167,7 @@ def is_worth_reporting(
 ) -> bool:
     """Whether to write the status now: always, except for a short time before the first start.
 
-    A real kubelet writes then, too, but the next write a second later has the same information.
+    A real kubelet also writes in this short time, but its next write a second later has the same information.
     """
     if pod.status.start_time is not None:
         return True
@@ -421,8 +421,8 @@ def _with_transition_time(
     *,
     accepted_at: Instant,
 ) -> PodCondition:
-    """The condition with the time of its last change of status. A kubelet has all conditions when it accepts the pod,
-    also when it writes them later.
+    """The condition with the time of its last change of status. A new condition that is False has the time at which the
+    kubelet accepted the pod, even if it is written later.
     """
     known = pod.status.find_condition(condition.type)
     if known is None:

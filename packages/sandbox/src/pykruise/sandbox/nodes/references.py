@@ -4,7 +4,7 @@ containers: env valueFrom, envFrom ──▶ Reference ─┐
 volumes: configMap, secret, projected ──▶ Reference ─┴▶ lack_of(reference, object) ──▶ the kubelet's message
 
 Pure. Same rules as the kubelet's environment (makeEnvironmentVariables) and volume plugins. Nothing waits for a
-reference that is `optional`. Kubernetes itself publishes the ConfigMap with the API server's certificate.
+reference that is `optional`. The ConfigMap kube-root-ca.crt is never missing: Kubernetes publishes it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

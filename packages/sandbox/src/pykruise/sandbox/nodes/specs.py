@@ -117,7 +117,7 @@ _DECLARED: Final = (
     "InPlacePodVerticalScalingInitContainers",
     "RestartAllContainersOnContainerExits",
 )
-"""Features that a kubelet declares if its minor has them; API servers refuse features that a node does not declare."""
+"""Features that a kubelet declares if its minor has them; API servers reject features that a node does not declare."""
 
 
 def _declared_features(spec: NodeSpec) -> Document:

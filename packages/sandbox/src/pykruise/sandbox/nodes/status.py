@@ -2,7 +2,7 @@
 
 NodeRecord ──▶ NodeStatusWriter.sync(): register, renew the Lease, heartbeat ──▶ when to look again
 
-Same rules as the kubelet. The Lease is written before the heartbeat: a healthy node with an old Lease counts as dead.
+Same rules as the kubelet. The Lease is written before the heartbeat: a node with an old Lease is treated as dead.
 """
 
 from collections.abc import Callable, Iterable

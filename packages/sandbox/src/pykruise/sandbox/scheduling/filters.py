@@ -79,12 +79,12 @@ def choose(
     volumes: Callable[[SandboxNodeView], Sequence[str]] | None = None,
     nominated: str = "",
 ) -> ChosenNode | NoPlace:
-    """Choose the node for a pod. Of the nodes that pass the filters, it is the most preferred one, then the emptiest
+    """Choose the node for a pod: among the nodes that pass the filters, the most preferred one, then the emptiest
     one.
 
     Pods of one owner are spread evenly over nodes, then over zones; `rng` decides between equal nodes. `volumes`:
-    reasons of the pod's volumes against a node. `nominated`: the node on which other pods were evicted, chosen when
-    it passes.
+    reasons of the pod's volumes against a node. `nominated`: the node on which other pods were evicted. It is chosen
+    if it passes the filters.
     """
     candidates = ledger.list_candidates()
     if not candidates:
@@ -153,7 +153,7 @@ _BY_OTHERS: Final = (
     "node(s) didn't match pod anti-affinity rules",
     "node(s) didn't satisfy existing pods anti-affinity rules",
 )
-"""Beginnings of the problems that other pods cause."""
+"""Prefixes of the problems that other pods cause."""
 
 
 def explain(nodes: int, reasons: Mapping[str, int]) -> str:
@@ -163,7 +163,7 @@ def explain(nodes: int, reasons: Mapping[str, int]) -> str:
 
 
 Rank = tuple[float, float, float, float]
-"""Lower is better: negative preference, pods of the same owner on the node and in its zone, how full the node is."""
+"""A lower rank is better: negative preference, owner's pods on the node and in its zone, how full the node is."""
 
 
 def _choose_best(
@@ -447,7 +447,7 @@ class _SpreadRule:
 def _eligible_nodes(
     constraint: Mapping[str, Any], pod: SandboxPodView, ledger: NodeLedger
 ) -> list[SandboxNodeView]:
-    """Nodes whose domains count: by default those that match the pod's node affinity, regardless of their taints."""
+    """Nodes whose domains are used: by default those that match the pod's node affinity, regardless of their taints."""
     views = [view for _, view in ledger.list_candidates()]
     if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and (matches := _node_matcher(pod)):
         views = [view for view in views if matches(view)]

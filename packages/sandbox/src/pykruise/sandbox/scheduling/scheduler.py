@@ -3,10 +3,10 @@
 pods, nodes (caches) ──▶ Ledger;  pending pod ──▶ queue ──▶ choose() ──▶ POST pods/<name>/binding
                                                                 └──▶ condition PodScheduled=False, event
 
-A choice counts in the ledger before it is written, so that the next pod sees it; a failed write is undone. Pods
-without a node are tried again after a change of a node or a pod that could make room, or of a claim that they wait
-for. A pod whose claims wait for their first pod is bound after its claims; meanwhile its place is kept. If evicting
-pods of lower priority can make room, they are deleted, and the pod is nominated for their node.
+A choice is in the ledger before it is written, so that the next pod sees it. If the write fails, the choice is
+removed. Pods without a node are tried again after a change of a node or a pod that could make room, or of a claim that
+they wait for. A pod whose claims wait for their first pod is bound after its claims; meanwhile its place is kept. If
+the eviction of pods of lower priority can make room, they are deleted, and the pod is nominated for their node.
 """
 
 import asyncio
@@ -49,9 +49,9 @@ from pykruise.sandbox.scheduling.preemption import HELPLESS, NEVER, Budget, NoRo
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
-_RETRY_S = 300.0  # retries without any change that could help: the real scheduler's interval
+_RETRY_S = 300.0  # interval of retries if nothing changes that could help; same as the real scheduler's
 _WAKE_S = 0.1  # changes within this number of seconds enqueue the waiting pods once ...
-_WAKE_PER_POD_S = 0.001  # ... and a longer queue is enqueued later
+_WAKE_PER_POD_S = 0.001  # ... and this number of seconds later for each waiting pod
 _BIND_VOLUMES_S: Final = 600.0  # longest time that a pod keeps its place while its volumes are bound
 
 _NodeCheck = Callable[[SandboxNodeView], Sequence[str]]
@@ -149,7 +149,7 @@ class Scheduler:
         nodes.subscribe(self._on_node)
 
     def respect(self, around: SchedulerSurroundings) -> None:
-        """Respect claims with their volumes, and disruption budgets. Without this call pods do not wait for volumes."""
+        """Respect the volumes of claims, and disruption budgets. Without this call, pods do not wait for volumes."""
         self._around = around
         self._world = VolumeChoiceWorld(around.claims, around.volumes, around.classes)
         mirrors: dict[Any, Cache[Any]] = {
@@ -369,8 +369,8 @@ class Scheduler:
 
     @contextmanager
     def _with_nominated_placed(self, pod: SandboxPodView) -> Iterator[None]:
-        """Place the nominated pods of at least the same priority, which wait for evictions on their nodes, in the
-        ledger meanwhile.
+        """Place nominated pods of at least the same priority in the ledger during this context. They wait for evictions
+        on their nodes.
         """
         others = [
             other

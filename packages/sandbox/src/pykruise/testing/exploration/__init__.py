@@ -1,11 +1,11 @@
-"""Exhaustive exploration of small worlds of any operator on `pykruise.runtime`: every order of writes, events,
-reconciles.
+"""Exhaustive exploration of small worlds of any operator on `pykruise.runtime`: every order of writes, events
+and reconciles.
 
 Simulation (as in pykruise.testing.simulation) + actions + faults ──▶ explore() ──▶ Exploration: its size, and a
 failure
 
     explore()     tries everything that can happen in a small world, up to a bound
-    check_all()   does the same as a test
+    check_all()   does the same, and raises AssertionError for a failure
     replay()      plays the path to a failure again
 """
 

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 QUIET_S: Final = 40.0
-"""Longer than any delay after which another step can follow."""
+"""Seconds; longer than any delay after which another step can follow."""
 KUBELET_SETTINGS: Final = {"start_s": 0.0, "start_jitter": 0.0, "ready_s": 0.0, "stop_s": 0.0}
 """Kubelets take no time, but each of their steps must be chosen."""
 MOMENT: Final = "a moment passes"

@@ -33,7 +33,7 @@ class Graph:
     def stuck(self) -> set[int]:
         """Return the states without a path to rest: deadlocks, and cycles without an exit.
 
-        States that were not followed, and states in which a rule was broken, count as states with a path to rest.
+        States that were not followed, and states in which a rule was broken, are treated as states with a path to rest.
         """
         good = {*self.rests, *self.left, *(step.after for step in self.broken)}
         todo = deque(good)

@@ -5,8 +5,8 @@ a world ──▶ search() ──▶ the world in a child ──state──▶ k
              journal of all steps ──▶ Graph (graph.py)
 
 A process is copied in a few milliseconds, whatever its content; no path must be played again from the start. States
-that were seen are in memory that all processes share. A replay goes through `follow_labels()`: labels of
-choices, one after another, without copies.
+that were seen are in memory that all processes share. `follow_labels()` plays a path
+again: it takes the choices with these labels, without copies.
 """
 
 import asyncio
@@ -168,8 +168,8 @@ class _Explorer:
             beginning = self._lead[len(self._path)]
             choices = [choice for choice in choices if choice.label.startswith(beginning)][:1] or choices
         if self._seed:
-            # Not the state's digest: each release that adds a field changes the digest, and with it the order of
-            # choices.
+            # The state's digest is not the seed: each release that adds a field changes the digest, and with it the
+            # order of choices.
             random.Random("\n".join((str(self._seed), *self._path))).shuffle(choices)
         for choice in choices[:-1]:
             if self._seen.is_enough:
@@ -238,9 +238,8 @@ def search(
     """Try everything that can happen in a world, and return each step. `until_broken`: stop at the first broken rule.
 
     `seed`: determines the order in which choices are tried, which matters only if the bound is reached; 0: the given
-    order.
-    `deepest`: maximum number of steps of a path; 0: unlimited. `lead`: prefixes of the labels of the first choices.
-    `most_states`, `processes`: bounds.
+    order. `deepest`: maximum number of steps of a path; 0: unlimited. `lead`: prefixes of the labels of the first
+    choices. `most_states`, `processes`: bounds.
     """
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "steps"

@@ -3,7 +3,7 @@
 manager ──▶ GatedWire ──a write, perhaps with a fault; its answer; the next event of a watch──▶ API server
 kubelets ──▶ GatedNodes ──each report of a pod, each removal──▶ API server
 
-Reads, events (the resource) and watch events of other resources pass immediately.
+Reads, writes of Events, and watch events of other resources do not wait.
 """
 
 import asyncio

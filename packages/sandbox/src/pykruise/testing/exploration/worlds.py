@@ -8,7 +8,7 @@ of the path to them. So rules should read stored objects: a rule that reads `sto
 one path to each state.
 
 An operator may keep memory that the runtime knows (caches, queues, plans). Other variables are not part of a state,
-so states that differ only in them count as equal.
+so states that differ only in them are treated as equal.
 """
 
 import asyncio
@@ -185,7 +185,7 @@ def replay(world: SmallWorld, path: Sequence[str]) -> Violation | None:
 
 
 def check_all(world: SmallWorld, *, most_states: int = 20_000, processes: int = 0) -> Exploration:
-    """Explore as a test, and return the sizes. Raises AssertionError with the path to a broken rule, and for a world
+    """Explore in a test, and return the sizes. Raises AssertionError with the path to a broken rule, and for a world
     that has more states than `most_states`. `processes`: as in `explore`.
     """
     __tracebackhide__ = True

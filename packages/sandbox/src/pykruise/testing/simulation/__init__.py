@@ -4,7 +4,7 @@ Simulation(work, manifests, actions, always, at_rest) ──▶ check(seeds=1000
 
     simulate()   plays one script: the same script has the same outcome each time
     hunt()       plays seeds until a rule is broken, and shrinks the script
-    check()      does it as a test, and keeps failing scripts in a folder
+    check()      hunts in a test, and keeps failing scripts in a folder
 """
 
 from pykruise.testing.simulation.hunting import (

@@ -3,7 +3,7 @@
 manager's reconcile begins ──▶ RECONCILE (what its caches knew) ─┐ carried by contextvars with every request
 request ──▶ API server ──▶ RecordingStorage.commit() ────────────┴──▶ Commit ──▶ rules of the kind
 
-Rules judge commits, not caches: only commits count, whatever a manager's cache contains. A commit also records which
+Rules judge commits only, whatever a manager's cache contains. A commit also records which
 changes the writer's caches had seen when its reconcile began, because a rule can only require what the writer knew.
 Later changes may have been known to the writer or not.
 """
@@ -72,7 +72,7 @@ V = TypeVar("V", bound=Versioned)
 
 
 def list_versions_since(versions: Sequence[V], known: float) -> Sequence[V]:
-    """The versions of an object that may be the current one to a writer that has seen all changes up to `known`."""
+    """The versions of an object that a writer may know as the current one if it has seen all changes up to `known`."""
     return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 
 

@@ -108,7 +108,9 @@ def _shrink_with_outcome(
     most_runs: int,
     most_s: float,
 ) -> tuple[SimulationScript, SimulationOutcome]:
-    """Return the shortest script and its outcome that broke the rule: in real time, another run may break no rule."""
+    """Return the shortest script, and the outcome in which it broke the rule: in real time, a new run may break no
+    rule.
+    """
     shown = outcome
 
     def play_and_keep(simulation: Simulation, smaller: SimulationScript) -> SimulationOutcome:

@@ -81,7 +81,7 @@ class NetworkFaults:
         self._cleared.set()
 
     def hold(self, seconds: float) -> None:
-        """Note that a request is delayed for this number of seconds, also after `clear()`."""
+        """Record that a request is delayed for this number of seconds, also after `clear()`."""
         self.last_arrival = max(self.last_arrival, self._now() + seconds)
 
     async def hang(self, seconds: float) -> None:
@@ -122,7 +122,8 @@ NO_ANSWER_S = 30.0
 class Wire:
     """Transport of one operator, or of webhooks. `dead`: the operator was killed, so it sends and receives nothing.
 
-    `decides`: whether a request belongs to the reconcile that sends it; webhooks belong to reconciles of others.
+    `decides`: whether a request belongs to the reconcile that sends it. A webhook's requests do not: another client's
+    reconcile calls the webhook.
     """
 
     def __init__(
@@ -144,7 +145,7 @@ class Wire:
         self._under_way: set[asyncio.Task[Any]] = set()
         self.dead = False
         self.held: dict[str, int] = {}
-        """Version of a held event by path: a later event is delivered before it."""
+        """Versions of events that are held back, by path: a later event is delivered first."""
         self.writes = 0
 
     async def request(self, request: Request, /) -> Response:

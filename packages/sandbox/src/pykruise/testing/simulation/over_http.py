@@ -166,7 +166,7 @@ class _DisturbedSandbox(HttpSandbox):
         )
 
     def begin(self) -> None:
-        """Let the script's faults begin: their times count from now."""
+        """Let the script's faults begin: their times are relative to now."""
 
         async def start() -> None:
             loop = asyncio.get_running_loop()

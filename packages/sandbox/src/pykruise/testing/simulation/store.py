@@ -18,7 +18,7 @@ from pykruise.testing.simulation.history import SENDER, RecordingStorage
 __all__ = ["ObservedStorage", "Rule", "Rules", "SimulatedStore", "Write"]
 
 SILENT = frozenset(("events", "events.events.k8s.io", "leases.coordination.k8s.io", "nodes"))
-"""Shelves whose writes no rule judges. A cluster in which only these change counts as at rest."""
+"""Shelves whose writes no rule judges. A cluster in which only these objects change is at rest."""
 
 _MOST_DECODED = 10_000
 

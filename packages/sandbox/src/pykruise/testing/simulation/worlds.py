@@ -161,7 +161,7 @@ def simulate(simulation: Simulation, script: SimulationScript) -> SimulationOutc
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Without logs, and without Python's garbage collector, which would end generators at a random time."""
+    """Turn off logs, and Python's garbage collector, which would end generators at a random time."""
     was_on, level = gc.isenabled(), logging.root.manager.disable
     gc.disable()
     logging.disable(logging.CRITICAL)
@@ -343,7 +343,7 @@ class _World:
             quiet_s = self._clock() - self._storage.last_change_at
             if quiet_s >= QUIET_S:
                 problems = list(judge(self._simulation.at_rest, self._store, self._now()))
-                # A retry may be much later, so a rule has time until the end.
+                # A later retry may still satisfy the rule, so the result is decided only at the end.
                 if not problems:
                     return
             if self._now() >= end:

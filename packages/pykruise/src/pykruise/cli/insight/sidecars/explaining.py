@@ -13,17 +13,9 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.insight.causes import WaitCause, cause_of
-from pykruise.cli.insight.explaining import (
-    Explanation,
-    Wait,
-    find_unobserved_changes,
-    next_of,
-    phase_of,
-    put_causes_first,
-    rank_waits,
-    verdict_of,
-    wait_of,
-)
+from pykruise.cli.insight.explaining import find_unobserved_changes, next_of, phase_of, verdict_of
+from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
+from pykruise.cli.insight.harmless_remedies import put_causes_first
 from pykruise.cli.insight.sidecars.differences import list_forcing_fields, revision_of
 from pykruise.cli.insight.sidecars.look import SidecarSight
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
@@ -199,7 +191,7 @@ def _changed_fields(pod: ManagedPod, sight: SidecarSight) -> str:
 
 
 def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
-    """Yield why a pod with the present sidecars does not count as ready and therefore holds up others."""
+    """Yield why a pod with the present sidecars does not count as ready and therefore delays upgrades of other pods."""
     if _is_serving(pod):
         return
     cause = cause_of(sight.pods[pod.label], pod.pod, now=sight.snapshot.now, correction=OF_THE_WORKLOAD)
@@ -211,6 +203,12 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
     if busy is not None:
         words = f"hot upgrade: {busy.working} takes over, {busy.other} is not idle yet"
         yield Wait(code=Code.HOT_UPGRADE, words=words, pods=(pod.label,))
+    elif pod.restarting:
+        names = ", ".join(sorted(pod.restarting))
+        words = (
+            f"variables of {names} read an annotation that was changed; the agent has not restarted them yet"
+        )
+        yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
     else:
         words = "its sidecars have new images, and do not run them yet"
         yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))

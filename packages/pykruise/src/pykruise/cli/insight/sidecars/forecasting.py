@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.cli.insight.admission_check import ask_admission
 from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, group_by_reason
 from pykruise.cli.insight.sidecars.explaining import explain_missing, explain_skipped
@@ -30,6 +31,8 @@ from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create
+from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
 
 MOST_ROUNDS = 500
@@ -44,13 +47,14 @@ async def forecast_sidecars(
     if verdict.wanted is None:
         return Outlook(**verdict.about)
     sight = await sight_of(client, verdict.wanted, now=now, settings=settings)
-    batches, stays, is_cut = _forecast_rollout(sight)
+    plan = plan_sidecarset(sight.snapshot)
+    batches, stays, is_cut = _forecast_rollout(sight, plan)
     return Outlook(
         **verdict.about,
         batches=batches,
         stays=stays,
         new_pods=tuple(_new_pods(sight)),
-        notes=tuple(_find_notes(sight, batches, is_cut=is_cut)),
+        notes=tuple(_find_notes(sight, batches, is_cut=is_cut, restarting=_list_restarting(plan))),
     )
 
 
@@ -58,12 +62,13 @@ async def forecast_sidecars(
 
 
 def _forecast_rollout(
-    sight: SidecarSight,
+    sight: SidecarSight, plan: Plan
 ) -> tuple[tuple[OutlookBatch, ...], dict[str, tuple[str, ...]], bool]:
-    """Return the batches, the reasons of the remaining pods, and whether there would be further batches."""
+    """Return the batches, the reasons of the remaining pods, and whether there would be further batches. `plan`: the
+    plan for the snapshot.
+    """
     snapshot = sight.snapshot
     batches: list[OutlookBatch] = []
-    plan = plan_sidecarset(snapshot)
     while len(batches) < MOST_ROUNDS:
         doing = {
             chain.subject: "end the hot upgrade"
@@ -94,7 +99,9 @@ def _after_operation(pod: ManagedPod, do: str | None) -> ManagedPod:
         return pod
     pairs = tuple(msgspec.structs.replace(pair, other_image=pair.sidecar.empty_image) for pair in pod.pairs)
     is_updated = pod.is_updated or do == "upgrade in place"
-    return msgspec.structs.replace(pod, is_updated=is_updated, is_consistent=True, is_ready=True, pairs=pairs)
+    return msgspec.structs.replace(
+        pod, is_updated=is_updated, is_consistent=True, is_ready=True, restarting={}, pairs=pairs
+    )
 
 
 def _unchanged_pods(sight: SidecarSight, skipped: Mapping[str, Reason]) -> Iterator[tuple[str, str]]:
@@ -161,7 +168,21 @@ def _describe_sidecar(sidecar: Sidecar, what: str) -> str:
 # ── further notes ────────────────────────────────────────────────────────────
 
 
-def _find_notes(sight: SidecarSight, batches: Sequence[OutlookBatch], *, is_cut: bool) -> Iterator[str]:
+def _list_restarting(plan: Plan) -> Sequence[str]:
+    """Return the containers of the plan's pods that restart because their variables read changed annotations."""
+    return sorted(
+        {
+            container["name"]
+            for step in plan.steps
+            if isinstance(step.action, Create) and step.action.resource == REQUESTS
+            for container in step.action.body["spec"]["containers"]
+        }
+    )
+
+
+def _find_notes(
+    sight: SidecarSight, batches: Sequence[OutlookBatch], *, is_cut: bool, restarting: Sequence[str]
+) -> Iterator[str]:
     if is_cut:
         yield f"only the first {MOST_ROUNDS} batches are shown; the others are the same"
     busy = [pod.label for pod in sight.managed if pod.is_updated and not (pod.is_consistent and pod.is_ready)]
@@ -174,6 +195,8 @@ def _find_notes(sight: SidecarSight, batches: Sequence[OutlookBatch], *, is_cut:
         yield f"{have} against maxUnavailable"
     if any(container.is_hot for container in (sight.view.contents.containers if sight.view.contents else ())):
         yield "hot sidecars: one more write ends each upgrade, when the new container serves"
+    if restarting:
+        yield f"variables of {', '.join(restarting)} read changed annotations: these containers restart in place"
     if batches:
         yield (
             "assumed: every upgraded pod becomes ready, and no other SidecarSet or "

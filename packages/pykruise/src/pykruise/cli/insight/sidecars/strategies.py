@@ -5,7 +5,7 @@ Wait ──its SidecarSet──▶ add_strategy() ──▶ Wait
 
 import msgspec
 
-from pykruise.cli.insight.explaining import Wait
+from pykruise.cli.insight.explanations import Wait
 from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.client.client import Client

@@ -192,7 +192,7 @@ def has_quiet_status(given: Play) -> bool:
 
 
 def resources_of(given: Play, kind: Kind) -> tuple[Resource, ...]:
-    """Return the resources of the kinds that take part."""
+    """Return the resources of the kinds that the simulation contains."""
     return (
         kind.resource,
         *((CLONE_SETS, ADVANCED_STATEFUL_SETS) if given.united is not None else ()),
@@ -247,7 +247,7 @@ async def populate(client: Client, given: Play) -> None:
 
 
 def manager_of(cluster: Cluster, given: Play, kind: Kind, *, clock: Clock) -> Manager:
-    """Return the real manager for the kinds that take part."""
+    """Return the real manager for the kinds that the simulation contains."""
     resources = resources_of(given, kind)
     of_pods = _kinds_for_templates(given)
     transport = _Marked(cluster.make_transport(MANAGER_USER))
@@ -266,7 +266,7 @@ def manager_of(cluster: Cluster, given: Play, kind: Kind, *, clock: Clock) -> Ma
 
 
 def _kinds_for_templates(given: Play) -> Collection[str]:
-    """Return names of the kinds whose controllers take part because pod templates need them."""
+    """Return names of the kinds whose controllers run because pod templates need them."""
     templates = [get_path(workload, "spec", "template", default={}) for workload in _workloads(given)]
     return {
         kind.name

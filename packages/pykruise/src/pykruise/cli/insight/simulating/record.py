@@ -39,8 +39,8 @@ def mark_actions() -> Iterator[None]:
 
 
 class PlayRecord:
-    """Record of one simulation. `sidecars`: name of the SidecarSet whose revisions count instead of the workload's.
-    `is_job`: finished pods count too.
+    """Record of one simulation. `sidecars`: name of the SidecarSet whose revisions are counted instead of the
+    workload's. `is_job`: finished pods are counted too.
 
     `on_change` is called with every changed pod, before and after the change.
     """

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from pykruise.cli.insight.admission_check import STRICT, errors_of
 from pykruise.cli.insight.cluster_reading import Sight, look
-from pykruise.cli.insight.explaining import Explanation, explain
+from pykruise.cli.insight.explaining import explain
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.followed_config import CONFIG_RESOURCES, is_config
 from pykruise.cli.insight.known_kinds import find_kind_of_document, find_workload_insight
 from pykruise.cli.insight.sidecars.explaining import explain_sidecars
@@ -315,7 +316,7 @@ def _find_changes(live: Document, document: Document) -> Document:
 
 
 def _read_record(sight: Sight) -> Mapping[str, str]:
-    """Return the record of the content in the template that the last plan used."""
+    """Return the annotations about followed ConfigMaps and Secrets in the template of the last plan."""
     if GATE not in sight.kind.own_gates or sight.kind.control is None:
         return {}
     view = sight.kind.control.object_of(sight.snapshot)
@@ -330,7 +331,7 @@ def _by_name(kept: Mapping[tuple[str, str, str], int]) -> dict[str, int]:
 
 
 def _choose_end(explanations: Sequence[Explanation]) -> Explanation:
-    """Return the first explanation that is not done, otherwise the first. Start times are removed, because they
+    """Return the first explanation of unfinished work, otherwise the first one. Start times are removed, because they
     belong to the simulation and not to the rollout.
     """
     explanation = next((item for item in explanations if item.verdict != "done"), explanations[0])

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.explanations import Explanation
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.clock import Instant

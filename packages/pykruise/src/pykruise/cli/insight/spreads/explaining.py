@@ -14,16 +14,8 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.insight.causes import cause_of
-from pykruise.cli.insight.explaining import (
-    Explanation,
-    Wait,
-    find_unobserved_changes,
-    next_of,
-    phase_of,
-    rank_waits,
-    verdict_of,
-    wait_of,
-)
+from pykruise.cli.insight.explaining import find_unobserved_changes, next_of, phase_of, verdict_of
+from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term
 from pykruise.cli.insight.spreads.look import SpreadSight
 from pykruise.cli.insight.webhooks import list_fresh_warnings, make_unreviewed_wait
@@ -160,7 +152,7 @@ def _waits_of_patches(sight: SpreadSight) -> Iterator[Wait]:
 
 
 def _waits_of_pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
-    """Yield pods that do not run because of a patch, and pods without a node, with the cause and the next step."""
+    """Yield pods that a patch prevents from running, and pods without a node, with the cause and the next step."""
     subsets = sight.view.subsets
     broken = {pod.name for pod, _ in find_patch_obstacles(sight.snapshot, groups)}
     for number, subset in enumerate(subsets):

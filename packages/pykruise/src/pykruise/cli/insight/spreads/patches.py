@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.cluster_reading import nodes_of
-from pykruise.cli.insight.explaining import Wait
+from pykruise.cli.insight.explanations import Wait
 from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term
 from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS

@@ -14,18 +14,9 @@ import msgspec
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.children import read_refused_creations
 from pykruise.cli.insight.cluster_reading import Sight, find_lost_nodes, look
-from pykruise.cli.insight.explaining import (
-    Explanation,
-    Wait,
-    add_way_back,
-    drop_repeats,
-    explain,
-    next_of,
-    phase_of,
-    rank_waits,
-    verdict_of,
-    wait_of,
-)
+from pykruise.cli.insight.explaining import explain, next_of, phase_of, verdict_of
+from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
+from pykruise.cli.insight.harmless_remedies import add_way_back
 from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.kinds import find_kind
@@ -259,7 +250,7 @@ async def _explain_workload(
 
 
 async def _read_refusals(client: Client, workload: SubsetWorkload) -> Sequence[Wait]:
-    """Return why the API server refuses the pods of a workload; empty when the user may not read events."""
+    """Return why the API server rejects the pods of a workload; empty when the user may not read events."""
     try:
         return await read_refused_creations(client, workload.uid, workload.namespace)
     except ApiError:

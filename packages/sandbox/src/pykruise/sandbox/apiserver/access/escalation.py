@@ -55,7 +55,7 @@ def _check_binding(authorizer: Authorizer, call: Call, doc: Document) -> None:
         return
     rules = authorizer.find_role_rules(kind, call.namespace, wanted)
     if rules is None:
-        # As apiserver: the name is the role's, the kind is the binding's.
+        # As in apiserver, the message has the kind of the binding and the name of the role.
         raise make_not_found(call.entry.resource, wanted)
     _check_held(authorizer, call, name, rules)
 

@@ -1,6 +1,6 @@
 """Impersonation: a request acts as another user through its `Impersonate-…` headers.
 
-    User + headers ──▶ impersonate_user() ──▶ the User whose rights count, or a Refusal
+    User + headers ──▶ impersonate_user() ──▶ the User whose permissions apply, or a Refusal
 
 Same rule as apiserver's impersonation filter.
 """

@@ -2,7 +2,7 @@
 
     a spec as sent ──▶ check_policy(), check_policy_binding() ──▶ Causes
 
-Pure. An expression that cannot be evaluated here is refused when the policy is written, and the message names the
+Pure. An expression that cannot be evaluated here is rejected when the policy is written, and the message names the
 missing feature. A stored policy is therefore never ignored.
 """
 

@@ -135,7 +135,7 @@ class NodeStrategy(BuiltinStrategy):
 
 
 def _check_node(node: Doc) -> Causes:
-    # Same path as in apiserver: it reports metadata where it checks the spec.
+    # Same path as in apiserver, although the taints are in the spec.
     yield from _check_taints((node.get("spec") or {}).get("taints") or (), "metadata.taints")
     for field in ("capacity", "allocatable"):
         for resource, amount in ((node.get("status") or {}).get(field) or {}).items():

@@ -87,7 +87,7 @@ def _fill_container(container: Document) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    """Always for the tag `latest`, also where the tag is only implied. A digest implies no tag."""
+    """Return Always for the tag `latest`, even if it is only implied, else IfNotPresent. A digest implies no tag."""
     name, _, digest = image.rpartition("/")[2].partition("@")
     tag = name.partition(":")[2] or ("" if digest else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"
@@ -229,8 +229,8 @@ def _tolerates(toleration: Mapping[str, Any], key: str) -> bool:
 
 
 def compute_qos_class(spec: Mapping[str, Any]) -> str:
-    """Guaranteed, Burstable or BestEffort. Kubernetes' rule: cpu and memory of the pod itself decide where the pod
-    has any, else those of all containers.
+    """Return Guaranteed, Burstable or BestEffort. Same rule as Kubernetes: if the pod itself has requests or limits,
+    they decide; otherwise those of all containers decide.
     """
     requests: dict[str, Any] = {}
     limits: dict[str, Any] = {}

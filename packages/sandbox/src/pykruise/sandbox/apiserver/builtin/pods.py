@@ -126,7 +126,7 @@ class PodStrategy(BuiltinStrategy):
         return pod
 
     def check_ephemeral_containers(self, new: Document, old: Document) -> list[Cause]:
-        """Field errors of added ephemeral containers. Existing ones may neither be removed nor changed."""
+        """Field errors of added ephemeral containers. Existing ones must not be removed or changed."""
         causes = list(_check_pod(new, self.release))
         after = {each.get("name"): each for each in new["spec"].get("ephemeralContainers") or ()}
         for container in old["spec"].get("ephemeralContainers") or ():

@@ -60,7 +60,7 @@ class _WorkloadStrategy(BuiltinStrategy):
         return doc
 
     def build_empty_status(self) -> Document:
-        """Return the status of a new object, as the server writes a status that was never set."""
+        """Return the status that the server writes for a new object."""
         return {}
 
     def fill(self, spec: Document) -> None:
@@ -88,7 +88,7 @@ class DeploymentStrategy(_WorkloadStrategy):
         return new
 
     def is_spec_changed(self, new: Document, old: Document) -> bool | None:
-        # Annotations count as well, because they are copied to the replica sets.
+        # A change of annotations is a change of the spec, too, because they are copied to the replica sets.
         before, after = ((doc.get("metadata") or {}).get("annotations") or None for doc in (old, new))
         return not is_same(new.get("spec"), old.get("spec")) or not is_same(before, after)
 

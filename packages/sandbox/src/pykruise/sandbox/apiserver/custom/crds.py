@@ -173,7 +173,7 @@ def _build_entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: st
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
     subresources = version.get("subresources") or {}
     scale = _scale_paths(subresources.get("scale"))
-    # All versions share one list of values, so a field by which one version selects has a place in all of them.
+    # All versions share one list of values. It has the selectable fields of every version.
     selectable = tuple(
         dict.fromkeys(
             field["jsonPath"].lstrip(".")
@@ -216,7 +216,7 @@ def _build_entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: st
 
 
 def _recommend_version(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
-    """The version that the warning of a deprecated one recommends: the best newer version that is served."""
+    """The version that a deprecation warning recommends: the best newer version that is served."""
     others = [each["name"] for each in spec["versions"] if each.get("served") and not each.get("deprecated")]
     best = max(others, key=compute_version_priority, default="")
     if not best or compute_version_priority(best) < compute_version_priority(version["name"]):

@@ -1,12 +1,12 @@
-"""CEL expressions: compiled once, and refused when they use something that is not supported here.
+"""CEL expressions: compiled once, and rejected when they use something that is not supported here.
 
 text + names of variables ──▶ compile_expression() ──▶ Expression ──▶ evaluate(variables) ──▶ a value
 
-The `common-expression-language` package provides the language. expression_functions.py adds Kubernetes' functions,
-except those for URLs, IP addresses and semantic versions, optional field selection (`a.?b`), `cel.bind` and
-two-variable comprehensions. An expression that uses one of these is refused when it is written, and the message names
-it. There is no type checker: a field that does not exist, or a comparison of different types, is reported when the
-expression is evaluated.
+The `common-expression-language` package provides the language. expression_functions.py adds Kubernetes' functions.
+There are no functions for URLs, IP addresses and semantic versions, no optional field selection (`a.?b`), no `cel.bind`
+and no two-variable comprehensions. An expression that uses one of these is rejected when it is written, and the message
+names it. There is no type checker: a field that does not exist, or a comparison of different types, is reported when
+the expression is evaluated.
 """
 
 import re
@@ -90,7 +90,8 @@ def compile_expression(text: str, variables: frozenset[str]) -> Expression:
 
 
 def evaluate_conditions(conditions: Iterable[Expression], variables: Mapping[str, Any]) -> bool:
-    """Whether all match conditions are true. A false condition decides, even when another has no value.
+    """Whether all match conditions are true. With one false condition, the result is false, even if another
+    condition cannot be evaluated.
 
     Raises EvaluationError. Same rule as Kubernetes' matchConditions.
     """

@@ -1,6 +1,6 @@
 """Custom resources by their schema: defaulting, pruning and validation as a Kubernetes API server does them.
 
-    openAPIV3Schema of a CRD version ──▶ StructuralSchema.from_crd_schema()   (once; refuses an invalid schema)
+    openAPIV3Schema of a CRD version ──▶ StructuralSchema.from_crd_schema()   (once; rejects an invalid schema)
                                                 │ compiles the schema to closures
     a document ──▶ prune() ──▶ default() ──▶ validate() ──▶ causes of a 422, with the server's messages
 
@@ -32,7 +32,7 @@ from pykruise.sandbox.apiserver.schemas.validations import compile_rules, find_r
 
 
 class NotStructuralError(ValueError):
-    """A schema that a CRD may not have. `causes` lists every error with its field path."""
+    """A schema that is not allowed in a CRD. `causes` lists every error with its field path."""
 
     def __init__(self, value: Sequence[Cause]) -> None:
         super().__init__("; ".join(f"{cause.field}: {cause.message}" for cause in value))
@@ -80,7 +80,7 @@ class StructuralSchema:
         return schema
 
     def default(self, obj: Document) -> Document:
-        """Fill in defaults where a value is absent, or is null without being nullable. Changes `obj`."""
+        """Fill in defaults where a value is absent, or is null but not nullable. Changes `obj`."""
         if self._fill:
             self._fill(obj)
         return obj
@@ -103,7 +103,7 @@ class StructuralSchema:
 
         With `old`, errors in parts that an update does not change are not reported, so that a schema can be tightened
         without blocking objects that were stored before (the server calls this ratcheting). Repeated items
-        of sets and maps are reported unless the old object had some.
+        of sets and maps are reported unless the old object already had repeated items.
         """
         wrong: Found = []
         self._check(obj, None, wrong)

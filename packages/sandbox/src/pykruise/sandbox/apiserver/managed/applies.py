@@ -132,8 +132,8 @@ async def apply_document(
     """Apply a document to the live object (`empty` for a new object).
 
     A field that `who` applied before and no longer applies is removed, unless another manager owns it. A change of an
-    `allowed` field is not a conflict. `kept` must have a set for every manager when managers in other versions are in
-    it. Raises ConflictsError when other managers own changed fields and `force` is off, InvalidFieldsError when
+    `allowed` field is not a conflict. If managers in other versions are in `kept`, every manager in it must have a
+    set. Raises ConflictsError when other managers own changed fields and `force` is off, InvalidFieldsError when
     `config` does not have the kind's shape, UnconvertibleError when the object cannot be converted to a manager's
     version.
     """
@@ -161,7 +161,7 @@ async def apply_document(
     mine.fields, mine.api_version = said, own
     merged: Document = merge(live, config, shape)
     if last is not EMPTY:
-        # A field without an owner (the name) stays when the rest of its map is removed.
+        # A field without an owner, such as the name, stays when the other fields of its map are removed.
         merged = await _prune(merged, last, last_version, state.entries, versions, own=own)
     mine.fields = subtract_sets(drop_places(said, _UNOWNED_LEAVES), METADATA_ITSELF)
     changes = await list_changes_by_version(views, merged, versions, own=own)
@@ -218,7 +218,7 @@ async def _prune(
     *,
     own: str,
 ) -> Document:
-    """Remove from the merged document the fields that were applied last (in that version) and have no owner. The
+    """Remove from the merged document the fields in `last` (of the version `last_version`) that have no owner. The
     result has the version `own`.
     """
     if versions.is_missing(last_version):
@@ -243,8 +243,8 @@ async def _prune(
 async def _restore_owned(
     whole: Document, pruned: Document, entries: Iterable[ManagedEntry], versions: Versions, *, first: str
 ) -> Document:
-    """Restore in the pruned document the fields of the whole one that managers own. Fields in the version `first` are
-    restored first, because a conversion may need them.
+    """Put the fields that managers own back into the pruned document. `whole` still has these fields. Fields in the
+    version `first` are put back first, because a conversion may need them.
     """
     owned: dict[str, FieldSet] = {}
     for entry in entries:

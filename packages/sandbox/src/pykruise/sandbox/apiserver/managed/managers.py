@@ -93,8 +93,8 @@ def record_update(
     them.
 
     `ignored`: places that the endpoint does not write. `not_creators`: places that no creator writes. `elsewhere`:
-    the change in the other versions in which managers own fields (then every manager in `kept` has a set); None:
-    these managers lose all fields. An object whose fields have no owners gets none.
+    the change by version, for the other versions in which managers own fields; None: the managers in this version lose
+    all fields. With `elsewhere`, every manager in `kept` has a set. If `kept` is empty, fields get no owners.
     """
     if not kept:
         return kept
@@ -190,7 +190,7 @@ def make_explicit(kept: bytes, doc: Document, shape: Shape, *, empty: Document, 
 
 
 def list_versions(kept: bytes) -> dict[str, bool]:
-    """The versions in which managers own fields, and whether a manager there still has no set."""
+    """The versions in which managers own fields; for each, whether one of its managers has no set yet."""
     versions: dict[str, bool] = {}
     if kept:
         for entry in _READ_PARTS.decode(kept).entries:

@@ -45,7 +45,7 @@ _MOST_REMEMBERED: Final = 512
 _LONGEST_REMEMBERED: Final = 16 * 1024
 
 Outline = tuple[tuple[str, bytes | tuple[str, ...]], ...]
-"""Members with the part that determines their places: the names in a map of scalars, the value of others."""
+"""Members, each with what determines its places: the keys of a map of scalars, otherwise the value."""
 
 
 def _ownable_part(doc: Document, ignored: FieldSet) -> Document:

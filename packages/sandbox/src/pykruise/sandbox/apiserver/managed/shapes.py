@@ -78,7 +78,7 @@ class Shape:
         *,
         part: str = "",
     ) -> dict[str, Any]:
-        """Return `find()`, called once for equal values, because the pods of a workload are similar.
+        """Return the result of `find()`. It is cached by value, because the pods of a workload are similar.
 
         `part` separates the caches of different rules: for the same part, `find` must always follow the same rule.
         """
@@ -119,7 +119,7 @@ FREE: Final = Shape("free")
 
 @cache
 def build_definition_shape(definition: str, *, atomic: bool = False) -> Shape:
-    """Return the shape of a built-in definition; a definition without facts is free."""
+    """Return the shape of a built-in definition; a definition without known fields is free."""
     if fields_of(definition) is None:
         return FREE
     return Shape("object", atomic=atomic, fields=lambda: _fields_of(definition))
@@ -160,7 +160,7 @@ _KEY_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "io.k8s.api.core.v1.ServicePort": {"protocol": "TCP"},
     "io.k8s.api.core.v1.EndpointPort": {"protocol": "TCP"},
 }
-"""Keys of items that may be omitted, with their defaults."""
+"""Keys that an item may omit, with their defaults."""
 
 
 @cache

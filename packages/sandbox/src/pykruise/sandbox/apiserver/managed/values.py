@@ -172,7 +172,7 @@ def _everything_listed(value: list[Any], shape: Shape) -> FieldSet:
     item = shape.find_item() or FREE
     result = {".": _LEAF}
     for step, each in _with_steps(value, shape):
-        # Items with the same step count as one place.
+        # Items with the same step are one place.
         result[step] = _LEAF if step in result else _all_places(each, item)
     return result
 
@@ -239,7 +239,7 @@ def _by_step(items: Sequence[Any], shape: Shape) -> dict[str, list[Any]]:
 
 
 def _compare_items(old: list[Any], new: list[Any], item: Shape) -> FieldChanges:
-    """Compare the items with one step; if there are several such items, they count as one place."""
+    """Compare the items with one step; if there are several such items, they are one place."""
     if len(old) <= 1 and len(new) <= 1:
         return _compare(old[0] if old else ABSENT, new[0] if new else ABSENT, item)
     if old == new:

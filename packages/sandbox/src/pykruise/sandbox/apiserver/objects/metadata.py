@@ -276,7 +276,7 @@ _CHECKED: Final[tuple[tuple[str, Callable[[Any], list[Cause]]], ...]] = (
 
 
 def _without_dash(base: str) -> str:
-    """Remove the trailing dash of a base name, which the suffix follows."""
+    """Replace the end of a base name that ends in a dash, because a suffix follows it. Same rule as apimachinery."""
     return f"{base[:-2]}a" if len(base) > 1 and base.endswith("-") else base
 
 

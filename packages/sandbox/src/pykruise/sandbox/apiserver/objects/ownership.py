@@ -5,7 +5,7 @@ Call + documents ──▶ FieldOwnership.record_creation(), record_change(), re
 Stored           ──▶ FieldOwnership.show() ──▶ its bytes with managedFields
 
 managed/ has the rules. This module connects them with the request (writer, endpoint) and with the stored bytes.
-Clients in this process that do not request managedFields cause no work for them.
+For a client in this process that does not request managedFields, they are not computed.
 """
 
 from collections import OrderedDict
@@ -344,7 +344,7 @@ class FieldOwnership:
         return data
 
     def _is_open_elsewhere(self, entry: CatalogEntry, kept: bytes) -> bool:
-        """Whether the creator's set is not computed yet and belongs to another version, the storage version."""
+        """Whether the creator's set is not computed yet, and the creator wrote in another version than the entry's."""
         if len(self._catalog.versions_of(entry.shelf)) <= 1:
             return False
         return self._open_version(kept) not in ("", entry.api_version)

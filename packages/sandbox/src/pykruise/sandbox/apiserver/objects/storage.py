@@ -249,7 +249,7 @@ class MemoryStorage:
 
 
 def _order_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
-    """The order of paths before the changes that `past` undoes."""
+    """The sorted paths of the earlier revision whose states are in `past`."""
     if not past:
         return shelf.order
     created = [path for path, stored in past.items() if stored is None and path in shelf.objects]
@@ -275,5 +275,5 @@ def _changes_after(shelf: _Shelf, revision: int) -> Iterator[StorageChange]:
 
 
 def _history_size(change: StorageChange) -> int:
-    """Bytes that may be in memory only for the history: the state before the change."""
+    """Bytes that only the history may keep in memory: the state before the change."""
     return len(change.old.raw) if change.old else 0

@@ -28,7 +28,7 @@ class Strategy(Protocol):
         ...
 
     def prepare_create(self, doc: Document) -> Document:
-        """Reset the fields that a creator may not set, usually the status."""
+        """Reset the fields that a creator must not set, usually the status."""
         ...
 
     def default(self, doc: Document) -> Document:

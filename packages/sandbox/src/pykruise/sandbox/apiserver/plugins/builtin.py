@@ -136,7 +136,7 @@ def _priority_class(core: Core, name: str) -> Document | None:
 
 
 def _default_class(core: Core) -> Document | None:
-    """The class of pods that name none. If several classes are marked as the default, the one with the lowest value."""
+    """The default class, for pods that name no class. If several classes are marked, the one with the lowest value."""
     page = core.storage.scan(_CLASSES)
     result = [doc for doc in map(decode, (each.raw for each in page.items)) if doc.get("globalDefault")]
     return min(result, key=lambda doc: int(doc.get("value") or 0), default=None)

@@ -3,8 +3,8 @@
 writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403), or the write continues and is charged to its quotas
 plugins.py ──▶ admit_pod(core, call, pod) ──▶ the pod with its namespace's default requests and limits
 
-Same messages as Kubernetes' admission plugins ResourceQuota and LimitRanger. A quota is enforced as far as its status
-says. In a cluster, quota_books.py maintains that status; otherwise the client that writes it does.
+Same messages as Kubernetes' admission plugins ResourceQuota and LimitRanger. A quota's status has the
+enforced limits and the present usage. In a cluster, quota_books.py maintains the status; otherwise a client writes it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Namespaces with ResourceQuotas and LimitRanges. For a write in another namespace, only a dict is read.
+"""Namespaces with ResourceQuotas and LimitRanges. A write in a namespace without them reads only a dict.
 
 commits of both kinds ──▶ Limits ──▶ limits.py, quota_books.py
 """

@@ -24,7 +24,7 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 _VOLUME: Final = "kube-api-access-"
 _PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _TOKEN_S: Final = 3607
-"""An hour, and seven seconds by which Kubernetes recognizes these tokens."""
+"""An hour and seven seconds. Kubernetes recognizes these tokens by the seven seconds."""
 _ATTEMPTS: Final = 10
 
 
@@ -91,7 +91,7 @@ def _mounts_token(account: Document, spec: Document) -> bool:
 
 
 def _mount_token(core: Core, spec: dict[str, Any]) -> None:
-    """Add a mount to each container with nothing at its path, and the volume when a container needs it."""
+    """Mount the token in each container that has no mount at its path. Add the volume if the pod has none."""
     volumes = spec.get("volumes") or []
     known = next((volume["name"] for volume in volumes if volume["name"].startswith(_VOLUME)), "")
     lacking = [

@@ -35,8 +35,8 @@ _UNCHECKED: Final = frozenset({"binding", "eviction", "log", "status"})
 
 
 def policy_of(labels: Mapping[str, str]) -> PodSecurityPolicy:
-    """Return the policy. An unreadable level counts as restricted, an unreadable version as the latest, as in
-    Kubernetes.
+    """Return the policy. As in Kubernetes, an unreadable level is replaced by restricted, and an unreadable
+    version by the latest one.
     """
     level, version = labels.get(_LABEL, LEVELS[0]), labels.get(f"{_LABEL}-version", LATEST)
     return PodSecurityPolicy(

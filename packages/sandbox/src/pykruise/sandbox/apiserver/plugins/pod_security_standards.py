@@ -2,7 +2,7 @@
 
 pod, PodSecurityPolicy ──▶ explain_violations() ──▶ one message, or empty
 
-Pure. Same rules as k8s.io/pod-security-admission from v1.25 on; an older version of a standard counts as v1.25.
+Pure. Same rules as k8s.io/pod-security-admission from v1.25 on; an older version of a standard is treated as v1.25.
 """
 
 import re
@@ -112,7 +112,7 @@ def _names_where(facts: _PodFacts, is_bad: Callable[[_Context], bool]) -> list[s
 
 
 def _setters(facts: _PodFacts, is_bad: Callable[[_Context], bool]) -> str:
-    """Setters of a bad value, such as `pod and container "a"`; empty: there is none."""
+    """The places that set a bad value, such as `pod and container "a"`; empty: there is none."""
     names = _names_where(facts, is_bad)
     return " and ".join(
         [*(["pod"] if is_bad(facts.context) else ()), *([_containers(names)] if names else ())]
@@ -161,7 +161,7 @@ _PROFILES: Final = ("RuntimeDefault", "Localhost")
 
 
 def _find_bad_profiles(facts: _PodFacts, field: str) -> tuple[str, list[str]]:
-    """Setters and values of profiles that the standard does not allow. `field`: seccompProfile or appArmorProfile."""
+    """The places that set a forbidden profile, and their values. `field`: seccompProfile or appArmorProfile."""
 
     def is_bad(context: _Context) -> bool:
         profile = context.get(field)
@@ -189,7 +189,7 @@ def _check_app_armor(facts: _PodFacts) -> _Violation | None:
 
 
 def _added_capabilities(facts: _PodFacts, allowed: Collection[str]) -> str:
-    """Violation by capabilities that containers add and the standard does not allow; empty: none."""
+    """Describe the added capabilities that the standard does not allow; empty: there are none."""
 
     def added(context: _Context) -> set[str]:
         return set((context.get("capabilities") or {}).get("add") or ()).difference(allowed)
@@ -232,7 +232,7 @@ def _check_host_ports(facts: _PodFacts) -> _Violation | None:
 
 
 def _check_hosts(facts: _PodFacts) -> _Violation | None:
-    """Hosts of probes and hooks, since v1.34."""
+    """Check that probes and hooks name no host, which is forbidden since v1.34."""
     if facts.minor < 34:
         return None
     hosts = {each["name"]: set(_list_hosts(each)) for each in facts.containers}

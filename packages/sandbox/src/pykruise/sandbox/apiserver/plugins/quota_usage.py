@@ -125,7 +125,7 @@ def sum_pod_requests(spec: Document) -> Amounts:
 
 
 def sum_pod_limits(spec: Document) -> Amounts:
-    """Limits of the pod, computed like its requests. The overhead counts only for resources with a limit."""
+    """Limits of the pod, computed like its requests. The overhead is added only for resources with a limit."""
     limits = _of_pod(spec, "limits", overhead={})
     for name, amount in parse_amounts(spec.get("overhead")).items():
         if name in limits:

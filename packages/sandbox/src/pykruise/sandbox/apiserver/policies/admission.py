@@ -2,9 +2,9 @@
 
 writes.py ──▶ PolicyAdmission.validate() ──▶ verdicts.py, for each policy and binding ──▶ `rest`
 
-Owns the configuration, and updates it in the step of each commit of a policy or binding. A policy without a binding
-has no effect. Same rules as apiserver's `policy/validating` dispatcher, but audit annotations are not recorded, and
-policies run in the order of their names.
+This module owns the configuration, and updates it in the same step as each commit of a policy or binding. A policy
+without a binding has no effect. Same rules as apiserver's `policy/validating` dispatcher, but audit annotations are
+not recorded, and policies run in the order of their names.
 """
 
 from typing import Any, Final
@@ -150,7 +150,7 @@ class PolicyAdmission:
                     warnings.append(f"Validation failed for {text}: {denial.message}")
 
     def _match(self, matching: Matching, request: AdmissionRequest) -> SeenByAdmission | None:
-        """Return the form in which the policy sees the write; None when it does not match."""
+        """Return the form in which the policy sees the write; None when the policy does not match."""
         looks = matching.namespace_selector is not None
         labels = self._seeing.read_namespace_labels(request) if looks else None
         if not matching.selects(labels, request.object, request.old_object):

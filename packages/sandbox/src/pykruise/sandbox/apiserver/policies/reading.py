@@ -3,7 +3,7 @@
 stored policies ──▶ parse_policy() ──▶ Policy      stored bindings ──▶ parse_binding() ──▶ PolicyBinding
 
 Pure. Policies were checked when they were written (builtin/admission_policies.py), so their expressions compile. A
-policy that was not written here, but comes from a copy of a cluster, may be broken, and then refuses the writes that
+policy that was not written here, but comes from a copy of a cluster, may be broken, and then rejects the writes that
 it matches.
 """
 
@@ -148,7 +148,7 @@ def _parse_policy(doc: Mapping[str, Any], spec: Mapping[str, Any]) -> AdmissionP
 
 
 def names_of(spec: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of the variables of a policy's match conditions, and of those of all its other expressions."""
+    """Names of the variables that a policy's match conditions may use, and that all its other expressions may use."""
     params = {"params"} if spec.get("paramKind") else set()
     own = {"variables"} if spec.get("variables") else set()
     return frozenset(CONDITION_VARIABLES | params), frozenset(POLICY_VARIABLES | params | own)

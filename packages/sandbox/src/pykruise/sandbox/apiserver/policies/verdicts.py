@@ -2,8 +2,8 @@
 
 Policy + the variables of a write ──▶ judge() ──▶ Denial, …   (none: it is allowed)
 
-Pure. Same rules as apiserver's `policy/validating` validator: the failurePolicy decides about an expression without a
-value. A variable is evaluated only when an expression uses it, and its error is an error of that expression.
+Pure. Same rules as apiserver's `policy/validating` validator: if an expression cannot be evaluated, the failurePolicy
+decides. A variable is evaluated only when an expression uses it, and its error is an error of that expression.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from pykruise.sandbox.apiserver.policies.reading import AdmissionPolicy, Validat
 
 
 class Denial(msgspec.Struct, frozen=True):
-    """A validation that is not true, or that has no value."""
+    """A validation that is not true, or that cannot be evaluated."""
 
     message: str
     reason: str = "Invalid"
@@ -64,8 +64,8 @@ _LONGEST = 5 * 1024
 
 
 def _find_failed_annotations(policy: AdmissionPolicy, world: "_World") -> Iterator[Denial]:
-    """Yield a denial for each audit annotation without a value. Annotations are not recorded, but deny as in
-    Kubernetes.
+    """Yield a denial for each audit annotation that cannot be evaluated, as Kubernetes does. Annotations are not
+    recorded.
     """
     for annotation in policy.annotations:
         try:

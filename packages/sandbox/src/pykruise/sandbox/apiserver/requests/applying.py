@@ -146,7 +146,7 @@ async def _apply_to(
 def _client_side_fields(call: Call, live: Document, shape: Shape) -> FieldSet:
     """Fields that kubectl applied client-side before it changed to server-side apply. They cause no conflict.
 
-    Only fields with the applied value count: another manager has changed the other ones.
+    They are the fields that still have the applied value: another manager has changed all others.
     """
     if call.query.get("fieldManager") != _KUBECTL:
         return EMPTY

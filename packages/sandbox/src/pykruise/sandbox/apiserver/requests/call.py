@@ -48,7 +48,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallAnswer(msgspec.Struct, frozen=True):
-    """Answer with an object, Status or list, as JSON bytes."""
+    """The response to a call: an object, a Status or a list, as JSON bytes."""
 
     status: int
     body: bytes

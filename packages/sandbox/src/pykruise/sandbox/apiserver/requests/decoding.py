@@ -35,7 +35,8 @@ def decode_body(call: Call) -> Document:
 def decode_patch(call: Call, doc: Document, untouched: Document) -> Document:
     """Decode a patched object to its canonical shape. Raises Refusal (422).
 
-    `untouched` are members that the patch cannot have changed. They have their shape already, and are added again.
+    `untouched` are members that the patch cannot have changed. They are canonical already, so they are only added to
+    the result.
     """
     entry = call.entry
     if not entry.is_custom and (doc.get("apiVersion"), doc.get("kind")) != (

@@ -304,7 +304,7 @@ def _mark_object(entry: CatalogEntry, doc: Document, options: DeletionOptions, n
             elif options.grace_s is None or options.grace_s >= current:
                 return "pending"
             else:
-                # The grace period can only get shorter, and counts from the beginning of the deletion.
+                # The grace period can only get shorter. It begins when the deletion begins.
                 begun = parse_time(meta["deletionTimestamp"]) - current
                 grace = max(options.grace_s, 0)
                 meta["deletionTimestamp"] = format_time(begun + grace)

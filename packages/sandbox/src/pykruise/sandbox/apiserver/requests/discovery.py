@@ -162,7 +162,7 @@ def _resource_discovery(entry: CatalogEntry) -> Document:
     resource = entry.resource
     doc: Document = {
         "resource": resource.plural,
-        # A built-in kind of the resource's own group has no group here, as on a real server.
+        # As on a real server, the group is omitted for a built-in kind of the resource's own group.
         "responseKind": _response_kind(
             resource.group if entry.is_custom else "", resource.version, resource.kind, entry
         ),

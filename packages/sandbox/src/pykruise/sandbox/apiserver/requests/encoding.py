@@ -3,7 +3,7 @@
 Stored.raw (canonical JSON) ──▶ splice version, revision, list frame ──▶ bytes of an answer
 
 Stored objects begin with their apiVersion and kind. All other members are sorted, and each has exactly one encoding,
-which makes a few splices safe. When a splice is not certain, the document is decoded.
+which makes a few splices safe. When a splice may be wrong, the document is decoded.
 """
 
 from collections.abc import Iterable

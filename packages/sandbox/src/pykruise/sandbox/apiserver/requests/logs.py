@@ -4,8 +4,8 @@ GET pods/<name>/log              ──▶ read_log()   ──▶ text
 GET pods/<name>/log?follow=true  ──▶ follow_log() ──▶ LogStream, fed by the changes of the pod
 
 A container writes a line when it starts and one when it ends. With the annotation `sandbox.pykruise.io/log-every`
-(seconds) on its pod, it also writes one at each interval. A log is followed until that run of the container ends, or
-until the pod is deleted. `container`, `previous`, `sinceSeconds`, `sinceTime`, `tailLines`, `limitBytes` and
+(seconds) on its pod, it also writes one at each interval. A followed log ends when this run of the container ends, or
+when the pod is deleted. `container`, `previous`, `sinceSeconds`, `sinceTime`, `tailLines`, `limitBytes` and
 `timestamps` are supported.
 """
 
@@ -93,7 +93,7 @@ async def read_log(core: Core, call: Call) -> CallAnswer:
 
 
 async def follow_log(core: Core, call: Call) -> "LogStream | CallAnswer":
-    """Stream the log and its future lines. 204 while the pod is not assigned to a node.
+    """Stream the log and its future lines. Answer 204 while the pod is not assigned to a node.
 
     Raises Refusal: 400, 404, 422.
     """
@@ -130,7 +130,7 @@ class _Reader:
                 yield (f"{when} {text}" if self.wanted.stamps else f"{text} at {when}").encode()
 
     def cut(self, line: bytes) -> bytes:
-        """The part of the line within `limitBytes`; the line end counts."""
+        """The part of the line within `limitBytes`, which includes the line end."""
         if self._left is None:
             return line
         line, self._left = line[: self._left], self._left - len(line) - 1
@@ -209,7 +209,7 @@ class LogStream:
 
 
 def _changes(core: Core, call: Call) -> WatchStream:
-    """Watch the pod from now on. An event is its type, a space, and the pod."""
+    """Watch the pod from now on. A line has the type of the event, a space, and the pod."""
     entry = call.entry
     positions = {field: position for position, field in enumerate(entry.selectable)}
     return WatchStream(

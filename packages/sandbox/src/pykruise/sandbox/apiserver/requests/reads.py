@@ -275,7 +275,7 @@ def watch(core: Core, call: Call) -> WatchStream:
 
 
 def _without_columns(line: bytes) -> bytes:
-    """Remove the columns of a later table: kubectl prints a header for each table with columns."""
+    """Remove the columns from each table after the first: kubectl prints a header for each table with columns."""
     event = orjson.loads(line)
     if event["object"].get("kind") == "Table":
         event["object"]["columnDefinitions"] = None

@@ -16,7 +16,7 @@ from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Meaning of a path. `watch`: the path is of the old form with `/watch/`.
 
-    The subresource may not exist.
+    Whether the subresource exists is not checked.
     """
 
     entry: CatalogEntry

@@ -54,8 +54,8 @@ ALL = Selection()
 
 
 def selection_of(entry: CatalogEntry, query: Mapping[str, str], *, name: str = "") -> Selection:
-    """Parse a request's `labelSelector` and `fieldSelector`. `name` adds the name of the object that a watch of one
-    object names.
+    """Parse a request's `labelSelector` and `fieldSelector`. With `name`, for a watch of one object, only this
+    object matches.
 
     Raises Refusal (400) for invalid selectors and for fields that the resource does not support.
     """

@@ -182,7 +182,7 @@ def make_unsupported_media_type(accepted: Sequence[str]) -> Refusal:
 
 
 def make_wrong_content_type() -> Refusal:
-    """415: a built-in resource does not accept this type of patch. Its router refuses it before any other check."""
+    """415: a built-in resource does not accept this type of patch. Its router rejects it before any other check."""
     return _refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails())
 
 

@@ -1,7 +1,7 @@
 """Operations on an object besides reading and writing it: binding a pod, evicting it, finalizing a namespace.
 
 server.py ──▶ bind(), evict(), finalize() ──▶ ordinary writes and deletions ──▶ Answer
-          ──▶ connect() ──▶ refused: there are no processes
+          ──▶ connect() ──▶ rejected: there are no processes
 """
 
 from typing import Any, Final

@@ -58,8 +58,8 @@ class HubStats(msgspec.Struct, frozen=True):
 
 
 class Hub:
-    """All watches. A watcher is registered under the most selective value that its selection fixes, so that a change
-    reaches only those watchers that it may concern, however many there are.
+    """All watches. A watcher is registered under the most selective value that its selection requires, so that a change
+    reaches only the watchers whose selection may include the object.
     """
 
     def __init__(self, *, buffer_events: int = 10_000) -> None:
@@ -170,8 +170,8 @@ class WatchStream:
         self._buffer: deque[tuple[str, Publication]] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        """Set at the first wait, and kept for the next waits, because the next bookmark or the end is never due
-        earlier.
+        """It is set at the first wait, and kept for the next waits, because neither the next bookmark nor the end can
+        become due earlier.
         """
         self._ended = False
         self._overrun = False

@@ -45,7 +45,8 @@ _NAME_ATTEMPTS: Final = 8
 _CONFLICT_ATTEMPTS: Final = 5
 
 Change = Callable[[Document, Stored], Document | Awaitable[Document]]
-"""Builds the wanted object from a fresh document of the present one, which it may change, and from the stored object.
+"""Builds the wanted object from a fresh document of the present object and from the stored object. It may change the
+document.
 
 Called again when the object has changed in the meantime.
 """
@@ -124,7 +125,7 @@ async def create_document(
 
 
 def _copy_shallow(doc: Document) -> Document:
-    """Copy the document as deep as a kind's rules set members automatically."""
+    """Copy the document, its metadata and its spec, because the rules of kinds set members there."""
     asked = dict(doc)
     for member in ("metadata", "spec"):
         if isinstance(part := doc.get(member), dict):
@@ -159,7 +160,7 @@ def _set_namespace(call: Call, meta: dict[str, Any]) -> None:
 
 
 def _generate_free_name(core: Core, call: Call, meta: dict[str, Any]) -> None:
-    """Generate a name that is free. After eight tries the last name stays, and creation reports that it exists."""
+    """Generate a name that is free. After eight tries the last name is kept, and the creation fails."""
     for _ in range(_NAME_ATTEMPTS):
         meta["name"] = metadata.generate_name(meta["generateName"], core.rng)
         if core.get(call.entry, call.namespace, meta["name"]) is None:
@@ -332,7 +333,7 @@ async def update(
     check_name(call, meta)
     new = strategy.default_changed(new, old)
     track = tracks or core.ownership.record_change
-    # A resize accepts so few fields that owners are tracked only after the others have been restored.
+    # A resize accepts only a few fields. Owners are tracked after all other fields have been restored.
     late = call.subresource == "resize"
     managed = b"" if late else await track(call, stored, old, new, core.clock())
     new = plugins.admit(core, call, new, old)
@@ -360,7 +361,7 @@ async def update(
 
 
 class _Rules(NamedTuple):
-    """Rules of an endpoint: accepted fields, checks, and whether it counts generations."""
+    """Rules of an endpoint: accepted fields, checks, and whether its writes can increase the generation."""
 
     prepare: Callable[[Document, Document], Document]
     validate: Callable[[Document, Document], list[Cause]]

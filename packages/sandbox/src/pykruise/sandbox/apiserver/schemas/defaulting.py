@@ -1,4 +1,4 @@
-"""Defaults of a schema, filled into a document where a value is absent, or is null without being nullable.
+"""Defaults of a schema, filled into a document where a value is absent, or is null but not nullable.
 
 a schema node ──▶ compile_fill() ──▶ Fill: changes a value in place; None when the node has no defaults
 """

@@ -82,7 +82,7 @@ def _check_embedded(value: Any, path: Path, result: Found) -> None:
 
 
 def _compile_walk(node: Schema, rule: Callable[[Schema], Check | None]) -> Check | None:
-    """Apply the check that `rule` returns at each node; None when it returns none in the whole schema."""
+    """Compile a check that applies the check of `rule` at each node; None if no node of the schema has one."""
     own = rule(node)
     items = node.get("items")
     check_item = _compile_walk(items, rule) if isinstance(items, Mapping) else None

@@ -29,7 +29,7 @@ def is_unchanged(path: Path, new: Any, old: Any, node: Schema | None) -> bool:
 
 
 def _equal(new: Any, old: Any, node: Schema | None) -> bool:
-    """Whether two values are equal; in lists of type map the order does not count."""
+    """Whether two values are equal; in lists of type map the order is ignored."""
     if isinstance(new, dict) and isinstance(old, dict):
         return new.keys() == old.keys() and all(
             _equal(item, old[key], _child_schema(node, key)) for key, item in new.items()

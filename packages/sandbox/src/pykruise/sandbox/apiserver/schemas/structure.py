@@ -192,7 +192,7 @@ def _junctors_of(node: Schema) -> Iterator[tuple[str, Sequence[Schema]]]:
 
 
 def _nested_offences(node: Schema, path: str) -> Iterator[Cause]:
-    """Yield the structural keywords below a junctor, where only values may be restricted."""
+    """Yield the structural keywords below allOf, anyOf, oneOf or not, where only values may be restricted."""
     for word, detail in _FORBIDDEN_BELOW_JUNCTORS:
         if node.get(word):
             yield causes.make_forbidden_error(f"{path}.{word}", detail)

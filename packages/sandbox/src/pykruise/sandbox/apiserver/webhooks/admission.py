@@ -3,7 +3,7 @@
 writes.py ──▶ WebhookAdmission.mutate()   ──▶ AdmissionChain, then the webhooks sequentially, some twice
           ──▶ WebhookAdmission.validate() ──▶ AdmissionChain, then all webhooks concurrently
 
-Owns the configurations, and updates them in the step of each commit of one.
+This module owns the webhook configurations, and updates them in the same step as each commit of a configuration.
 
 Same rules as apiserver's `webhook/mutating` and `webhook/validating` dispatchers. A webhook sees the object in a
 version that its rules name (matchPolicy), and its patch is converted back. There are two differences: the objects
@@ -188,7 +188,7 @@ class WebhookAdmission:
     # --- matching ----------------------------------------
 
     async def _match(self, webhook: Webhook, request: AdmissionRequest) -> "SeenByAdmission | None":
-        """Return the form in which the webhook sees the write; None when it does not match. Raises Refusal."""
+        """Return the form in which the webhook sees the write; None when the webhook does not match. Raises Refusal."""
         seen = self._match_rules(webhook, request)
         if seen is None or not self._selectors_match(webhook, request):
             return None

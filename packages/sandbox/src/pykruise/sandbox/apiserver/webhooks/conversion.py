@@ -26,7 +26,7 @@ _TIMEOUT_S: Final = 30.0
 
 
 class WebhookConversions:
-    """Uses the conversions of `first`, and a webhook for a CRD without one there that names a webhook."""
+    """Uses the conversions of `first`. A CRD without one there is converted by the webhook that it names."""
 
     def __init__(self, first: Conversions | None, caller: Caller, rng: random.Random) -> None:
         self._first = first
@@ -118,8 +118,8 @@ class WebhookConverter:
 
 
 def _is_empty(doc: Document) -> bool:
-    """Whether there is nothing to convert, so that an API server does not call the webhook (it does for an object
-    that an apply has emptied).
+    """Whether there is nothing to convert, so that an API server does not call the webhook. (For an object that an
+    apply has emptied, it calls the webhook.)
     """
     return doc.keys() == {"apiVersion", "kind"}
 

@@ -1,0 +1,99 @@
+"""Values of an explanation: its waits, merged and ordered with the cause first.
+
+causes, reasons ──▶ Wait ──▶ rank_waits() ──▶ Explanation
+
+Pure, for every kind. explaining.py and the modules of kinds build them; explanation_text.py prints them.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from pykruise.cli.insight.causes import WaitCause
+from pykruise.kube.clock import format_time
+from pykruise.plans.progress import Phase
+from pykruise.pods.reasons import rank_of
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """One reason, for all pods that share it. Without pods, the reason is about the whole workload."""
+
+    code: str
+    words: str
+    pods: tuple[str, ...] = ()
+    """Names of the pods, or of other objects that the words are about: nodes, images, namespaces."""
+    since: str = ""
+    tried: str = ""
+    """Time of the last attempt of a rejected write; empty: unknown."""
+    again: str = ""
+    """Estimated time of the next attempt; empty: unknown."""
+    remedy: str = ""
+    origin: str = ""
+    """Object that defines the failing container instead of the pods' owner: `SidecarSet mesh`; empty: the owner."""
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that `pykruise explain` shows."""
+
+    kind: str
+    namespace: str
+    name: str
+    verdict: str
+    """State of the work: done, moving, waiting, paused, refused, failed or terminating."""
+    headline: str
+    phase: Phase = Phase.PROGRESSING
+    """Phase as the dashboard, Argo CD and the metrics show it too (plans/progress.py)."""
+    condition: str = ""
+    """The object's condition Waiting: reason and message."""
+    done: tuple[str, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    """Waits; the cause is the first."""
+    next: tuple[str, ...] = ()
+    rollback_to: int = 0
+    """Number of the revision that a rollback restores: the newest one with serving pods; 0: there is no such
+    revision.
+    """
+
+    @property
+    def cause(self) -> str:
+        """Code of the first wait; empty: the object waits for nothing."""
+        return self.waits[0].code if self.waits else ""
+
+
+def wait_of(cause: WaitCause, pod: str) -> Wait:
+    """Return the wait of a pod for a cause."""
+    since = format_time(cause.since) if cause.since is not None else ""
+    return Wait(
+        code=cause.code,
+        words=cause.words,
+        pods=(pod,),
+        since=since,
+        remedy=cause.remedy,
+        origin=cause.origin,
+    )
+
+
+def rank_waits(waits: Iterable[Wait]) -> tuple[Wait, ...]:
+    """Merge waits with the same reason and put the cause first."""
+    return tuple(sorted(_merge(waits), key=lambda wait: rank_of(wait.code)))
+
+
+def drop_repeats(waits: Sequence[Wait]) -> tuple[Wait, ...]:
+    """Return the waits without those about the whole object that its pods or nodes explain in more detail."""
+    said = {wait.code for wait in waits if wait.pods}
+    return tuple(wait for wait in waits if wait.pods or wait.code not in said)
+
+
+def _merge(waits: Iterable[Wait]) -> list[Wait]:
+    """Merge waits with the same reason; `since` is the earliest time."""
+    groups: dict[tuple[str, str], list[Wait]] = {}
+    for wait in waits:
+        groups.setdefault((wait.code, wait.words), []).append(wait)
+    return [
+        msgspec.structs.replace(
+            group[0],
+            pods=tuple(pod for wait in group for pod in wait.pods),
+            since=min((wait.since for wait in group if wait.since), default=""),
+        )
+        for group in groups.values()
+    ]
