@@ -54,13 +54,17 @@ class GroupRules(CloneSetRules):
         return {least for name, least in self._least.items() if _is_owned(self._owners[name], uid)}
 
     def _is_unused(self, commit: Commit, name: str) -> Iterator[Violation]:
-        """A manager deletes no group of a pod that it knows."""
+        """A manager deletes no group of a pod of the owner that it knows. A pod that left the owner counts no more:
+        Kubernetes deletes a PodGroup only after its last pod.
+        """
         if commit.reconcile is None:
             return
         used = [
             pod.name
             for pod in self.pods.latest()
-            if self._group_of.get(pod.uid) == name and self._is_known(commit.reconcile, pod.uid)
+            if self._group_of.get(pod.uid) == name
+            and _is_owned(commit.old, pod.owner)
+            and self._is_known(commit.reconcile, pod.uid)
         ]
         if used:
             yield self._broken(commit, "group", f"group {name} is deleted, but {used} are in it")
