@@ -246,6 +246,8 @@ _CLONE_SET: Final = _differences_of(
         "the same; with the annotation `pykruise.io/ignore-unavailable-nodes` that number of nodes out of service does "
         "not count against `maxUnavailable`",
         "a dead node does not stop the rollout on all others",
+    ),
+    (
         "each pod is scheduled alone",
         "the same; with the gate `PodGroups` and the annotation `pykruise.io/gang-min-count` the pods are a PodGroup "
         "of Kubernetes' scheduler, and are updated together",

@@ -164,7 +164,7 @@ async def test_an_update_in_place_keeps_the_group(stage: Stage) -> None:
     assert set((await least_of(stage)).values()) == {4}
 
 
-async def test_a_lost_pod_comes_back_in_its_group(stage: Stage) -> None:
+async def test_a_lost_pod_is_created_again_in_its_group(stage: Stage) -> None:
     """cloneset case 122"""
     before = await start(stage, gang(replicas=3))
     pod = (await stage.pods())[0]

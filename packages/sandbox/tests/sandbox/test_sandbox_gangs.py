@@ -61,7 +61,7 @@ async def test_no_pod_of_a_gang_is_bound_before_enough_of_them_fit() -> None:
         assert sum(await nodes_of(place, *"abc")) == 2
 
 
-async def test_a_pod_that_comes_later_is_bound_beside_those_with_a_node() -> None:
+async def test_a_later_pod_is_bound_beside_those_with_a_node() -> None:
     async with small_cluster(ClusterSettings(nodes=1, feature_gates=GATES)) as place:
         await place.create(POD_GROUPS, group(2))
         for name in "abc":

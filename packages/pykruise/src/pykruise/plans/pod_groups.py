@@ -44,7 +44,7 @@ GROUP_GATES: Final[Mapping[str, Gate]] = {
     GROUP_GATE: Gate(
         False,
         "alpha",
-        f"pods of workloads with the annotation {GANG_MIN_COUNT.annotation} are groups of Kubernetes' scheduler",
+        f"the pods of a workload with the annotation {GANG_MIN_COUNT.annotation} start together",
     )
 }
 """Gates of the kinds whose pods may be groups; OpenKruise does not have them."""
@@ -154,7 +154,7 @@ def _name_field(problem: str) -> str:
 
 
 def keep_groups(
-    found: FoundGroups,
+    stored_groups: FoundGroups,
     *,
     owner: WorkloadView,
     resource: Resource,
@@ -164,11 +164,17 @@ def keep_groups(
 ) -> tuple[Stage, ...]:
     """Return the stage that creates the Workload and the needed PodGroups, and gives all of them this minCount."""
     base = format_workload_name(resource, owner.name)
-    workload = found.workload.name if found.workload else find_free_name(base, found.taken_workloads)
+    workload = (
+        stored_groups.workload.name
+        if stored_groups.workload
+        else find_free_name(base, stored_groups.taken_workloads)
+    )
     document = build_workload(owner, resource, workload, min_count=min_count, priority_class=priority_class)
-    chains = [*_keep_workload(found.workload, document, min_count=min_count, priority_class=priority_class)]
+    chains = [
+        *_keep_workload(stored_groups.workload, document, min_count=min_count, priority_class=priority_class)
+    ]
     for name in sorted(needed):
-        group = found.groups.get(name)
+        group = stored_groups.groups.get(name)
         if group is None:
             document = build_pod_group(
                 owner, resource, name, workload=workload, min_count=min_count, priority_class=priority_class
@@ -204,20 +210,20 @@ def _keep_workload(
         yield _chain(stored.name, Step(action=action, because=_explain_change(stored, min_count)))
 
 
-def drop_groups(found: FoundGroups, *, used: Collection[str], is_wanted: bool) -> Iterator[Chain]:
+def drop_groups(stored_groups: FoundGroups, *, used: Collection[str], is_wanted: bool) -> Iterator[Chain]:
     """Yield the deletions of PodGroups that no pod has, and of the Workload without the option. `used`: PodGroups of
     pods that exist or are being created.
     """
-    unused = [group for name, group in sorted(found.groups.items()) if name not in used]
+    unused = [group for name, group in sorted(stored_groups.groups.items()) if name not in used]
     for group in unused:
         action = delete_object(POD_GROUPS, group)
         yield _chain(group.name, Step(action=action, because="none of the pods has this group"))
-    workload = found.workload
+    workload = stored_groups.workload
     if (
         not is_wanted
         and workload is not None
         and not workload.is_deleting
-        and len(unused) == len(found.groups)
+        and len(unused) == len(stored_groups.groups)
     ):
         action = delete_object(WORKLOADS, workload)
         yield _chain(workload.name, Step(action=action, because="no pod has a group"))
