@@ -1,13 +1,13 @@
 """Workload and PodGroups of a workload, with the option gang-min-count.
 
 view of a workload + Read ──▶ read_groups() ──▶ FoundGroups: its groups, or the reason why it cannot have groups
-FoundGroups + the groups of its pods ──▶ keep_groups() ──▶ stage of writes before the pods are created
-                                     ──▶ drop_groups() ──▶ deletions of groups without pods
+FoundGroups + PodGang + its pods ──▶ keep_groups() ──▶ stage of writes before the pods are created
+                                 ──▶ drop_groups() ──▶ deletions of groups without pods
 
 The functions that plan are pure. Without the gate nothing is watched, and no object is written without the option.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -19,22 +19,26 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
 from pykruise.kube.rbac import READ, Right, make_right
 from pykruise.kube.resources import POD_GROUPS, WORKLOADS, Resource
+from pykruise.plans.phases import CreatePod, PlanPhase
 from pykruise.plans.pod_writes import stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.settings import Gate
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.options import GANG_MIN_COUNT
 from pykruise.pods.workload.pod_groups import (
     TEMPLATE_NAME,
     GroupView,
+    PodGang,
     build_pod_group,
     build_workload,
     find_free_name,
     format_workload_name,
     project_group,
+    read_priority_class,
 )
 from pykruise.pods.workload.views import WorkloadView
 from pykruise.runtime.actions import Create, delete_object, patch_object
-from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, Views
 
@@ -153,16 +157,45 @@ def _name_field(problem: str) -> str:
 # Writes
 
 
+def list_used_names(pods: Iterable[PodView], phase: PlanPhase) -> frozenset[str]:
+    """Return the names of the groups of these pods and of those that the phase creates."""
+    created = (
+        decision.document["spec"].get("schedulingGroup")
+        for stage in phase.decided
+        for decision in stage.decisions
+        if isinstance(decision, CreatePod)
+    )
+    return frozenset(
+        [*(pod.pod_group for pod in pods), *(group["podGroupName"] for group in created if group)]
+    )
+
+
+def look_again(plan: Plan, stored_groups: FoundGroups) -> Plan:
+    """Return the plan that looks the API up again while it is not served."""
+    return msgspec.structs.replace(plan, requeue_after_s=LOOK_AGAIN_S) if stored_groups.problem else plan
+
+
+def list_taken_names(stored_groups: FoundGroups, pods: Iterable[PodView]) -> Collection[str]:
+    """Return the names that a new PodGroup cannot have: those of other PodGroups, and those of pods that exist."""
+    return stored_groups.taken | {pod.pod_group for pod in pods}
+
+
 def keep_groups(
     stored_groups: FoundGroups,
     *,
     owner: WorkloadView,
     resource: Resource,
-    min_count: int,
-    needed: Collection[str],
-    priority_class: str,
+    used: Collection[str],
+    gang: PodGang | None,
+    template: Mapping[str, Any],
 ) -> tuple[Stage, ...]:
-    """Return the stage that creates the Workload and the needed PodGroups, and gives all of them this minCount."""
+    """Return the stage that creates the Workload and the PodGroups that pods have, and gives all of them the minCount
+    of the gang; none without a gang. `used`: see list_used_names(). `template`: pod template of new pods.
+    """
+    if gang is None:
+        return ()
+    needed = set(used) - {""}
+    min_count, priority_class = gang.min_count, read_priority_class(template)
     base = format_workload_name(resource, owner.name)
     workload = (
         stored_groups.workload.name

@@ -41,8 +41,8 @@ from pykruise.kube.values.selectors import Selector, SelectorError, SelectorOper
 from pykruise.plans.config_content import make_config_notes
 from pykruise.plans.failed_resizes import drop_other_causes
 from pykruise.plans.ownership import adopt_used, plan_revisions, release_pods
-from pykruise.plans.phases import CreatePod, DecidedStage, PlanPhase, skip
-from pykruise.plans.pod_groups import LOOK_AGAIN_S, drop_groups, keep_groups
+from pykruise.plans.phases import DecidedStage, PlanPhase, skip
+from pykruise.plans.pod_groups import drop_groups, keep_groups, list_used_names, look_again
 from pykruise.plans.pod_writes import stage_of, write_phases
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import make_warning_notes
@@ -64,13 +64,12 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.names import shorten_hash
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import hash_templates
-from pykruise.pods.workload.pod_groups import read_priority_class
 from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, choose_current
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING, drop_conditions
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.execute import Failure
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.plan import Chain, Note, Plan, Step
 from pykruise.runtime.reasons import Reason
 
 _NEVER_ADOPTED: Final = Reason(Code.ORPHAN, "matches spec.selector, but has no owner; it is never adopted")
@@ -82,7 +81,7 @@ UPDATE_STAGES: Final = frozenset({Purpose.REFRESH_PODS, Purpose.SPEND_BUDGETS, P
 def plan_cloneset(snapshot: CloneSetSnapshot) -> Plan:
     """Plan all writes that this CloneSet needs now, its status, and the time of the next reconcile."""
     plan = plan_workload(_FRAME, snapshot)
-    return msgspec.structs.replace(plan, requeue_after_s=LOOK_AGAIN_S) if snapshot.groups.problem else plan
+    return look_again(plan, snapshot.groups)
 
 
 def compute_status_after(snapshot: CloneSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
@@ -156,7 +155,14 @@ def _join_phases(
             *write_phases(clean_up, release),
             *of_revisions,
             *plan_pre_download(ws),
-            *_keep_groups(ws, scale),
+            *keep_groups(
+                ws.snapshot.groups,
+                owner=ws.snapshot.cloneset,
+                resource=CLONE_SETS,
+                used=list_used_names(ws.all_pods, scale),
+                gang=ws.gang,
+                template=ws.update.template,
+            ),
             # The update of one pod completes before the next one starts.
             # Evicted pods come last: a PodUnavailableBudget that rejects their deletion must not hold an update back.
             *write_phases(refresh, scale, update, evictions),
@@ -234,37 +240,12 @@ def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
 # Tidying up
 
 
-def _list_new_groups(scale: PlanPhase) -> Iterator[str]:
-    """Names of the groups of the pods that are created."""
-    for stage in scale.decided:
-        for decision in stage.decisions:
-            if isinstance(decision, CreatePod) and (
-                group := decision.document["spec"].get("schedulingGroup")
-            ):
-                yield group["podGroupName"]
-
-
-def _keep_groups(ws: CloneSetWorkingSet, scale: PlanPhase) -> tuple[Stage, ...]:
-    """Writes to the groups of the pods, before pods are created in them."""
-    if ws.gang is None:
-        return ()
-    needed = {*_list_new_groups(scale), *(pod.pod_group for pod in ws.all_pods)} - {""}
-    return keep_groups(
-        ws.snapshot.groups,
-        owner=ws.snapshot.cloneset,
-        resource=CLONE_SETS,
-        min_count=ws.gang.min_count,
-        needed=needed,
-        priority_class=read_priority_class(ws.update.template),
-    )
-
-
 def _tidy(ws: CloneSetWorkingSet, scale: PlanPhase, *, status_is_stored: bool) -> Iterator[Chain]:
     """Delete unused groups, and truncate the history and podsToDelete. podsToDelete is written only when the status
     is already stored: writing the status changes the resourceVersion that this patch requires.
     """
     if ws.snapshot.groups.is_any:
-        used = {*_list_new_groups(scale), *(pod.pod_group for pod in ws.snapshot.pods)}
+        used = list_used_names(ws.snapshot.pods, scale)
         yield from drop_groups(ws.snapshot.groups, used=used, is_wanted=ws.gang is not None)
     live = {ws.update.hash, ws.current.hash, *{pod.revision for pod in ws.all_pods}}
     uid = ws.snapshot.cloneset.uid

@@ -73,7 +73,7 @@ def _skip_occupying(ws: CloneSetWorkingSet, numbers: Numbers) -> dict[str, Reaso
 
 def _skip_kept_group(ws: CloneSetWorkingSet, numbers: Numbers) -> dict[str, Reason]:
     """Pods of an older group that stay until the new group is complete."""
-    is_kept = ws.gang is not None and ws.gang.is_incomplete and numbers.remove > 0
+    is_kept = ws.is_group_incomplete and numbers.remove > 0
     return skip(ws.old, REPLACED_LATER) if is_kept else {}
 
 
@@ -241,7 +241,7 @@ def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
         return []
     old_count = min(numbers.remove, numbers.remove_old)
     new_count = numbers.remove - old_count
-    if ws.gang is not None and ws.gang.is_incomplete:
+    if ws.is_group_incomplete:
         old_count = 0
     old: list[PodView] = []
     new: list[PodView] = []

@@ -16,7 +16,6 @@ import msgspec
 from pykruise.kinds.cloneset.differences import differences_to
 from pykruise.kinds.cloneset.in_place import begin
 from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
-from pykruise.kinds.cloneset.pod_group import TOGETHER, UPDATED_LATER
 from pykruise.kinds.cloneset.recreation import recreate
 from pykruise.kinds.cloneset.status import resize_refused_since
 from pykruise.kinds.cloneset.update_order import sort_candidates
@@ -38,6 +37,7 @@ from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import Operation, ask, budget_name_of
+from pykruise.pods.workload.pod_groups import BEFORE_OTHERS, explain_hold
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.reasons import Reason
 
@@ -48,9 +48,6 @@ _UPDATABLE: Final = frozenset({"", *LifecycleState} - {LifecycleState.PREPARING_
 ASK_AGAIN_S: Final = 1.0
 """Seconds until the next try after a PodUnavailableBudget rejected an update."""
 
-
-BEFORE_OTHERS: Final = "another pod of its group cannot be updated in place"
-"""Reason why a pod of a group is recreated although it could be updated in place."""
 
 SURPLUS_OF_SURGE: Final = Reason(
     Code.TURN, "is deleted once a pod of the newest revision is available in its place (maxSurge)"
@@ -190,12 +187,7 @@ def _hold_group(
     refusal: Reason | None,
 ) -> UpdateSelection:
     """Update none of the pods, because not all pods of the group may be updated now."""
-    others = refusal or next(iter(refused.values()), None)
-    reason = (
-        UPDATED_LATER
-        if others is None
-        else Reason(others.code, f"{TOGETHER}; {others.message}", others.remedy)
-    )
+    reason = explain_hold(refusal or next(iter(refused.values()), None))
     return UpdateSelection(
         target=target,
         differences=differences,

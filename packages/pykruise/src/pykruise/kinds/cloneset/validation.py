@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds.cloneset.defaults import add_defaults
-from pykruise.kinds.cloneset.pod_group import find_gang_errors
+from pykruise.kinds.cloneset.pod_group import find_option_conflicts
 from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetSpec, RollingUpdate
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
@@ -98,7 +98,7 @@ def errors_of(
     errors = list(find_metadata_errors(metadata))
     errors += find_option_errors(metadata.get("annotations"), OPTIONS)
     errors += find_follow_errors(metadata, given.get("template"))
-    errors += find_gang_errors(metadata, given.get("template"), spec)
+    errors += find_option_conflicts(metadata, given.get("template"), spec)
     errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 2
     if spec.replicas > LARGEST_SET and spec.replicas != ((old or {}).get("spec") or {}).get("replicas"):
         errors.append(make_invalid_error("spec.replicas", spec.replicas, describe_excess(spec.replicas)))

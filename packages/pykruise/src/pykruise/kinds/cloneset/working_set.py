@@ -15,7 +15,7 @@ from pykruise.kinds.cloneset.claims import ClaimPlan, plan_claims
 from pykruise.kinds.cloneset.differences import differences_to
 from pykruise.kinds.cloneset.evictions import CloneSetEvictions, find_evictions
 from pykruise.kinds.cloneset.limits import MARKS, CloneSetLimits, Mark, Numbers, numbers_of, tally_of
-from pykruise.kinds.cloneset.pod_group import CloneSetGang, find_gang
+from pykruise.kinds.cloneset.pod_group import find_gang, is_new_group_incomplete
 from pykruise.kinds.cloneset.snapshot import CloneSetSettings, CloneSetSnapshot, ReadableCloneSet
 from pykruise.kinds.cloneset.surge import is_surging
 from pykruise.kinds.cloneset.types import CloneSetSpec
@@ -27,6 +27,7 @@ from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view.names import RevisionHash
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.options import GANG_MIN_COUNT, POD_REPLACEMENT_POLICY, PodReplacementPolicy
+from pykruise.pods.workload.pod_groups import PodGang
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.reasons import Reason
 
@@ -63,8 +64,10 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     update_numbers: Numbers
     """Numbers of the update phase, in which only pods with exactly the update revision count as new."""
     claims: ClaimPlan
-    gang: CloneSetGang | None
+    gang: PodGang | None
     """Groups of new pods, with the option gang-min-count."""
+    is_group_incomplete: bool
+    """Whether old pods stay because the pods of the new group are not all available."""
     occupying: Sequence[PodView] | None
     """Terminating pods whose successors wait until they have ended; None: no pod waits for terminating pods."""
     old: Sequence[PodView]
@@ -157,6 +160,16 @@ def build_working_set(
     if scale_marks is not marks:
         scale_numbers = numbers(Counter(scale_marks))
 
+    gang = find_gang(
+        snapshot,
+        limits,
+        update=update,
+        current=current,
+        pods=pods,
+        marks=marks,
+        differences=differences,
+        surges=surges,
+    )
     evicted = evictions.choose_for_successors(surplus=scale_numbers.remove, terminating=len(occupying or ()))
 
     return CloneSetWorkingSet(
@@ -184,16 +197,8 @@ def build_working_set(
             matching=all_pods,
             mismatched=mismatched,
         ),
-        gang=find_gang(
-            snapshot,
-            limits,
-            update=update,
-            current=current,
-            pods=pods,
-            marks=marks,
-            differences=differences,
-            surges=surges,
-        ),
+        gang=gang,
+        is_group_incomplete=gang is not None and is_new_group_incomplete(limits, marks, surges=surges),
         occupying=occupying,
         old=having(lambda mark: not mark.is_new),
         unavailable=unavailable,

@@ -1,7 +1,8 @@
 """Groups of pods that Kubernetes' scheduler starts together: the objects Workload and PodGroup.
 
 minCount of the option + replicas ──▶ compute_min_count() ──▶ number of pods that start together
-pods + names in use ──▶ choose_group() ──▶ name of the group of a new pod
+pods + names in use ──▶ choose_gang() ──▶ PodGang: minCount, and the groups of new pods
+spec ──▶ find_gang_errors() ──▶ field errors of specs with which a group could not be started or updated
 stored Workloads and PodGroups ──▶ GroupView;  owner + group ──▶ build_workload(), build_pod_group() ──▶ documents
 
 Pure; serves every kind with the option gang-min-count. The scheduler applies minCount only to pods without a node, and
@@ -10,7 +11,7 @@ group of the pods that stay with it, or a new group.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from typing import Any, Final
 
@@ -21,9 +22,12 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
 from pykruise.kube.resources import POD_GROUPS, WORKLOADS, Resource
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.options import GANG_MIN_COUNT
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.views import WorkloadView
+from pykruise.runtime.reasons import Reason
 
 TEMPLATE_NAME: Final = "pods"
 """Name of the only template in a Workload."""
@@ -33,6 +37,17 @@ _EXCLUSIVE: Final = {
     "evictionResponders": "Kubernetes accepts no pod with it in a group",
 }
 """Fields of a pod spec that pods in a group cannot have, and why."""
+
+
+TOGETHER: Final = "the pods of a group are updated together"
+
+UPDATED_LATER: Final = Reason(
+    Code.POD_GROUP, f"{TOGETHER}, and the partition or the limits of the strategy allow only some of them"
+)
+"""Reason for pods that could be updated now, but not together with all pods of their group."""
+
+BEFORE_OTHERS: Final = "another pod of its group cannot be updated in place"
+"""Reason why a pod of a group is recreated although it could be updated in place."""
 
 
 class GroupView(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +138,55 @@ def choose_group(beside: Iterable[PodView], *, workload: str, revision: str, tak
     return find_free_name(f"{workload}-{revision}", taken)
 
 
+class PodGang(msgspec.Struct, frozen=True, kw_only=True):
+    """Groups of the new pods, and the minCount of all groups."""
+
+    min_count: int
+    update: str
+    """Group of new pods of the update revision; empty: they have none."""
+    current: str
+    """Group of new pods of the current revision."""
+    creates_current: bool
+    """Whether missing pods have the current revision, because the update of their group has to wait."""
+
+    def group_of(self, revision: RevisionView, *, update: RevisionView) -> str:
+        """Return the group of a new pod of this revision."""
+        return self.update if revision.hash == update.hash else self.current
+
+
+def choose_gang(
+    value: IntOrPercent,
+    replicas: int,
+    *,
+    workload: str,
+    new: Sequence[PodView],
+    old: Sequence[PodView],
+    in_place: bool,
+    recreates: bool,
+    update: RevisionView,
+    current: RevisionView,
+    taken: Collection[str],
+) -> PodGang:
+    """Return the gang of a workload. `new`, `old`: its pods with and without the update revision. `in_place`: whether
+    all old pods are updated in place, and so keep their group. `recreates`: whether all may be recreated now.
+    """
+    return PodGang(
+        min_count=compute_min_count(value, replicas),
+        update=choose_group(
+            new or (old if in_place else ()), workload=workload, revision=update.hash, taken=taken
+        ),
+        current=choose_group(old or new, workload=workload, revision=current.hash, taken=taken),
+        creates_current=bool(old) and not in_place and not recreates,
+    )
+
+
+def explain_hold(cause: Reason | None) -> Reason:
+    """Return the reason why no pod of a group is updated. `cause`: obstacle of one of them; None: a limit."""
+    if cause is None:
+        return UPDATED_LATER
+    return Reason(cause.code, f"{TOGETHER}; {cause.message}", cause.remedy)
+
+
 def find_free_name(base: str, taken: Collection[str]) -> str:
     """Return the name, or the name with the first number that makes it free: `base`, `base-2`, `base-3`."""
     names = chain((base,), (f"{base}-{number}" for number in count(2)))
@@ -194,9 +258,44 @@ def read_priority_class(template: Mapping[str, Any]) -> str:
 # Admission
 
 
-def find_template_errors(metadata: Mapping[str, Any], template: Any) -> Iterator[Cause]:
+def find_gang_errors(
+    value: IntOrPercent,
+    replicas: int,
+    template: Any,
+    *,
+    is_on_delete: bool,
+    partition: IntOrPercent | None,
+    scale_limit: IntOrPercent | None,
+) -> Iterator[Cause]:
+    """Yield the errors of a spec with the option that all kinds with replicas have in common."""
+    yield from find_template_errors(template)
+    if isinstance(value, int) and 0 < replicas < value:
+        yield make_invalid_error(
+            GANG_MIN_COUNT.field, str(value), f"must be at most spec.replicas ({replicas})"
+        )
+    if is_on_delete:
+        problem = f"must be RollingUpdate with {GANG_MIN_COUNT.field}: a single deleted pod would start a group alone"
+        yield make_invalid_error("spec.updateStrategy.type", "OnDelete", problem)
+    elif partition is not None and 0 < resolve_amount(partition, replicas) < replicas:
+        problem = f"must be 0 or 100% with {GANG_MIN_COUNT.field}: {TOGETHER}"
+        yield make_invalid_error("spec.updateStrategy.rollingUpdate.partition", partition, problem)
+    least = compute_min_count(value, replicas)
+    if scale_limit is not None and replicas > 0 and resolve_amount(scale_limit, replicas) < least:
+        problem = f"must be at least the minCount of the group ({least}): fewer pods could not start"
+        yield make_invalid_error("spec.scaleStrategy.maxUnavailable", scale_limit, problem)
+
+
+def resolve_amount(amount: IntOrPercent, replicas: int, *, rounding: Rounding = Rounding.UP) -> int:
+    """Resolve an amount; an amount that cannot be read, which has an error of its own, counts as all pods."""
+    try:
+        return resolve(amount, of=replicas, rounding=rounding)
+    except ValueError:
+        return replicas
+
+
+def find_template_errors(template: Any) -> Iterator[Cause]:
     """Yield an error for each field of the template that pods in a group cannot have."""
-    if read_min_count(metadata) is None or not isinstance(template, Mapping):
+    if not isinstance(template, Mapping):
         return
     spec = template.get("spec")
     for field, why in _EXCLUSIVE.items():
