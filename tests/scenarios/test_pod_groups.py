@@ -1,4 +1,4 @@
-"""The pods of a CloneSet as a group of the scheduler (pykruise.io/gang-min-count), on both clusters."""
+"""The pods of a workload as a group of the scheduler (pykruise.io/gang-min-count), on both clusters."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import POD_GROUPS, PODS, WORKLOADS
 from pykruise.kube.schemas.crds import build_webhook_conversion
@@ -18,6 +19,7 @@ from pykruise.sandbox.cluster import ClusterSettings
 from support.control_plane import running_plane
 from support.real_webhooks import webhooks_in_thread
 from support.scenario import AdmissionSwitch, Object, Stage, cloneset, rolling
+from support.statefulsets import Sets, statefulset
 from support.webhooks import GATES, webhook_settings
 from testbed.build import default_version
 from testbed.control_plane import API_SERVER, ControlPlane
@@ -237,3 +239,95 @@ async def test_on_a_cluster_without_the_api_no_pod_is_created(stage: Stage) -> N
     await stage.merge("web", {"metadata": {"annotations": {GANG_MIN_COUNT.annotation: None}}})
     # then
     await stage.settled(replicas=3)
+
+
+# Advanced StatefulSets
+
+
+@pytest.fixture
+def sets(stage: Stage) -> Sets:
+    return Sets(stage)
+
+
+async def _start_set(
+    sets: Sets, *, replicas: int = 3, strategy: Object | None = None, cpu: str = "", **spec: Any
+) -> None:
+    """Create a StatefulSet whose pods are a group."""
+    await sets.stage.start_manager(settings=GROUPING)
+    document = statefulset(
+        parallel=True, replicas=replicas, updateStrategy=strategy or rolling(maxUnavailable="100%"), **spec
+    )
+    document["metadata"]["annotations"] = {GANG_MIN_COUNT.annotation: "all"}
+    if cpu:
+        document["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    await sets.stage.create(document, resource=ADVANCED_STATEFUL_SETS)
+
+
+async def test_no_pod_of_a_set_gets_a_node_before_all_of_them_fit(stage: Stage, sets: Sets) -> None:
+    """statefulset case 96"""
+    # given four nodes with room for one pod each
+    await _start_set(sets, replicas=5, cpu="20")
+
+    async def are_created() -> bool:
+        return len(await stage.pods()) == 5
+
+    await stage.until(are_created)
+    await asyncio.sleep(min(stage.long_s, 30))
+    assert [pod.node_name for pod in await stage.pods()] == [""] * 5
+    # when
+    await sets.scale(4)
+    # then
+    await sets.settled(replicas=4)
+    assert set((await least_of(stage)).values()) == {4}
+    # when
+    pod = (await sets.pods())[1]
+    await stage.delete(pod.name, resource=PODS)
+
+    async def is_replaced() -> bool:
+        return pod.uid not in await uids_of(stage)
+
+    await stage.until(is_replaced)
+    # then
+    await sets.settled(replicas=4)
+    assert len(await groups_of(stage)) == 1
+
+
+@pytest.mark.parametrize("policy", ["ReCreate", "InPlaceIfPossible"])
+async def test_a_changed_template_updates_the_whole_group_of_a_set(
+    stage: Stage, sets: Sets, policy: str
+) -> None:
+    """statefulset case 97"""
+    # given
+    await _start_set(sets, strategy=rolling(maxUnavailable="100%", podUpdatePolicy=policy))
+    await sets.settled(replicas=3)
+    before, uids = await groups_of(stage), await uids_of(stage)
+    # when
+    await sets.set_image("nginx:2")
+
+    async def are_updated() -> bool:
+        return set((await sets.images()).values()) == {"nginx:2"}
+
+    await stage.until(are_updated)
+    await sets.settled(replicas=3)
+    # then
+    after = await groups_of(stage)
+    assert len(after) == 1
+    assert (after == before, await uids_of(stage) == uids) == ((policy != "ReCreate"),) * 2
+
+    async def are_groups_dropped() -> bool:
+        return set(await least_of(stage)) == {"statefulset-web", *after}
+
+    await stage.until(are_groups_dropped)
+    # when
+    await sets.delete()
+
+    async def are_gone() -> bool:
+        return not await least_of(stage)
+
+    await stage.until(are_gone)
+
+
+async def test_a_group_of_a_set_in_order_is_refused(sets: Sets) -> None:
+    """statefulset case 99"""
+    with pytest.raises(InvalidError, match=r"spec\.podManagementPolicy"):
+        await _start_set(sets, podManagementPolicy="OrderedReady", strategy=rolling())

@@ -346,6 +346,14 @@ class StatefulSetBuilder:
     def hooked(self, *ordinals: int | str) -> Self:
         return self.labelled(HOOK, *ordinals)
 
+    def grouped(self, group: str, *ordinals: int | str) -> Self:
+        """These are in this PodGroup."""
+
+        def change(pod: Document) -> None:
+            pod["spec"]["schedulingGroup"] = {"podGroupName": group}
+
+        return self._each(ordinals, change)
+
     def marked(self, *ordinals: int | str, value: str = "true") -> Self:
         """Specified for deletion."""
         return self.labelled({keys.SPECIFIED_DELETE_LABEL: value}, *ordinals)

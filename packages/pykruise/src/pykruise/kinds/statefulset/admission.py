@@ -17,6 +17,7 @@ from pykruise.kinds.statefulset.validation import errors_of
 from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
+from pykruise.plans.pod_groups import find_gate_errors
 from pykruise.plans.review import ClassLookup, RevisionLookup, managed_selector_of
 from pykruise.pods.template.typed_parts import TEMPLATES
 from pykruise.pods.workload.admission import SpecReviews
@@ -41,11 +42,12 @@ def build_validating_review(
     resizes_claims: bool = False,
     classes: ClassLookup | None = None,
     revisions: RevisionLookup | None = None,
+    has_groups: bool = True,
 ) -> Reviewer:
     """The validating review.
 
     `resizes_claims`: gate StatefulSetAutoResizePVCGate; `classes` then lists the storage classes. `revisions` finds
-    the selector by which the pods are managed.
+    the selector by which the pods are managed. `has_groups`: whether the gate of the option gang-min-count is on.
     """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: StatefulSetSpec) -> list[Cause]:
@@ -53,6 +55,8 @@ def build_validating_review(
         causes = errors_of(doc, spec, old=request.old_object, managed=managed)
         if resizes_claims and request.old_object is not None:
             causes += await find_claim_errors(spec, request.old_object, classes)
+        if not has_groups:
+            causes += find_gate_errors(doc, old=request.old_object)
         return causes
 
     return _REVIEWS.build_judging_review(errors)

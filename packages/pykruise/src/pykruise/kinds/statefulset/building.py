@@ -19,6 +19,7 @@ from pykruise.pods.lifecycle.states import LifecycleState, build_state_metadata,
 from pykruise.pods.template.metadata import read_pod_metadata
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.pod_groups import add_group
 from pykruise.pods.workload.revisions import RevisionView
 
 POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
@@ -27,11 +28,12 @@ POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 
 class StatefulSetRevisionChoice:
     """Choice of the revision for each missing pod. Call it in ascending order: under unorderedUpdate each choice
-    affects the next one.
+    affects the next one. `creates_current`: the update of the pods' group has to wait.
     """
 
-    def __init__(self, ws: StatefulSetWorkingSet) -> None:
+    def __init__(self, ws: StatefulSetWorkingSet, *, creates_current: bool = False) -> None:
         self._ws = ws
+        self._creates_current = creates_current
         self._old = sum(not ws.counts_as_updated(pod) for pod in ws.slot_pods) if ws.spec.is_unordered else 0
 
     def choose_revision(self, slot: Slot) -> RevisionView:
@@ -40,6 +42,8 @@ class StatefulSetRevisionChoice:
         block = ws.spec.rolling_update
         if ws.spec.is_on_delete:
             return ws.update
+        if self._creates_current:
+            return ws.current
         if block is None:
             kept = ws.slots[0].ordinal + ws.snapshot.statefulset.status.current_replicas
             return ws.current if slot.ordinal < kept else ws.update
@@ -59,8 +63,12 @@ def build_identity_labels(ws: StatefulSetWorkingSet, slot: Slot) -> dict[str, st
     return labels
 
 
-def build_pod_document(ws: StatefulSetWorkingSet, slot: Slot, revision: RevisionView) -> Document:
-    """Build the pod of a slot. The document shares parts of the template, so callers must not change it."""
+def build_pod_document(
+    ws: StatefulSetWorkingSet, slot: Slot, revision: RevisionView, *, group: str = ""
+) -> Document:
+    """Build the pod of a slot in this group. The document shares parts of the template, so callers must not change
+    it.
+    """
     owner = ws.snapshot.statefulset
     metadata = read_pod_metadata(revision.template)
     labels: dict[str, str] = metadata.get("labels") or {}
@@ -88,7 +96,7 @@ def build_pod_document(ws: StatefulSetWorkingSet, slot: Slot, revision: Revision
         "apiVersion": PODS.api_version,
         "kind": PODS.kind,
         "metadata": own,
-        "spec": add_claims(ws, spec, slot.ordinal),
+        "spec": add_group(add_claims(ws, spec, slot.ordinal), group),
     }
 
 

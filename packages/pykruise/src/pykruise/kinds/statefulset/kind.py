@@ -37,6 +37,7 @@ from pykruise.plans.kind import (
     make_two_versions,
 )
 from pykruise.plans.nodes_out_of_service import wake_for_node_states
+from pykruise.plans.pod_groups import GROUP_GATES, list_group_reads, list_group_rights
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, add_judgement
@@ -71,6 +72,7 @@ def _list_reads(settings: StatefulSetSettings) -> Sequence[Views[Any]]:
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
         *((STORAGE_CLASS_VIEWS,) if settings.auto_resize_claims else ()),
         *list_config_reads(settings),
+        *list_group_reads(settings),
     )
 
 
@@ -180,12 +182,15 @@ KIND = Kind(
             of=lambda doc, _: list_last_pod_names(doc),
         ),
     ),
-    own_gates=GATES,
+    own_gates={**GATES, **GROUP_GATES},
     settings=StatefulSetSettings,
     reviews=Reviews(
         mutating=lambda settings, _: build_mutating_review(settings.defaulting),
         validating=lambda settings, lookups: build_validating_review(
-            resizes_claims=settings.auto_resize_claims, classes=lookups.classes, revisions=lookups.revisions
+            resizes_claims=settings.auto_resize_claims,
+            classes=lookups.classes,
+            revisions=lookups.revisions,
+            has_groups=settings.pod_groups,
         ),
         is_protected=True,
     ),
@@ -216,7 +221,7 @@ KIND = Kind(
             IMAGE_PULL_JOBS, *READ, "create", "delete", why="StatefulSet: to pull images ahead of updates"
         ),
     ),
-    rights_by_gate=list_follow_rights("StatefulSet"),
+    rights_by_gate={**list_follow_rights("StatefulSet"), **list_group_rights("StatefulSet")},
     insight=INSIGHT,
     shown=SHOWN,
 )

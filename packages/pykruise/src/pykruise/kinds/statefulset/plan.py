@@ -17,6 +17,7 @@ from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.in_place import differences_of
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.never_ready import NeverReady
+from pykruise.kinds.statefulset.pod_group import find_gang
 from pykruise.kinds.statefulset.pre_download import plan_pre_download
 from pykruise.kinds.statefulset.refresh import plan_refresh
 from pykruise.kinds.statefulset.scale import plan_scale
@@ -36,6 +37,7 @@ from pykruise.plans.config_content import make_config_notes
 from pykruise.plans.failed_resizes import drop_other_causes
 from pykruise.plans.ownership import adopter_of, plan_adoption, plan_revisions, release_pods
 from pykruise.plans.phases import PlanPhase
+from pykruise.plans.pod_groups import drop_groups, keep_groups, list_used_names, look_again
 from pykruise.plans.pod_writes import stage_of, write_phases
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import make_warning_notes
@@ -72,7 +74,7 @@ _NOT_ITS_OWN: Final = "its labels or its name are no longer those of a pod of th
 
 def plan_statefulset(snapshot: StatefulSetSnapshot) -> Plan:
     """Plan all writes that this StatefulSet needs now, its status, and the time of the next reconcile."""
-    return plan_workload(_FRAME, snapshot)
+    return look_again(plan_workload(_FRAME, snapshot), snapshot.groups)
 
 
 def compute_status_after(snapshot: StatefulSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
@@ -132,14 +134,18 @@ def _join_phases(
     snapshot, statefulset = ws.snapshot, ws.snapshot.statefulset
     differences = differences_of(ws)
     never_ready = NeverReady(ws)
-    scale = plan_scale(ws, never_ready)
+    gang = find_gang(ws, differences)
+    scale = plan_scale(ws, never_ready, gang.pods if gang is not None else None)
     update = (
-        plan_update(ws, differences, never_ready, written=scale.phase.touched, only=scale.only)
+        plan_update(ws, differences, never_ready, written=scale.phase.touched, only=scale.only, gang=gang)
         if scale.may_update
         else PlanPhase()
     )
     written = scale.phase.touched | update.touched
-    refresh = plan_refresh(ws, differences, updating=list_updating_names(ws), except_for=written)
+    updating = frozenset() if gang is not None and gang.hold is not None else list_updating_names(ws)
+    refresh = plan_refresh(
+        ws, differences, updating=updating, except_for=written, recreates=gang is not None and gang.recreates
+    )
     acted = update.touched | refresh.touched | (scale.phase.touched - scale.phase.skipped.keys())
     reasons = {**refresh.skipped, **update.skipped, **scale.phase.skipped}
     skipped = {
@@ -155,6 +161,9 @@ def _join_phases(
         failure=failure,
         waiting=waiting,
     )
+    unused = drop_groups(
+        snapshot.groups, used=list_used_names(snapshot.pods, scale.phase), is_wanted=gang is not None
+    )
     return Plan(
         stages=(
             *plan_adoption(
@@ -163,9 +172,17 @@ def _join_phases(
             *write_phases(release_pods(mismatched, owner_uid=statefulset.uid, because=_NOT_ITS_OWN)),
             *plan_revisions(choice, statefulset, unrecorded=unrecorded),
             *plan_pre_download(ws, differences),
+            *keep_groups(
+                snapshot.groups,
+                owner=statefulset,
+                resource=ADVANCED_STATEFUL_SETS,
+                used=list_used_names(ws.pods, scale.phase),
+                gang=gang.pods if gang is not None else None,
+                template=ws.update.template,
+            ),
             # The update of one pod completes before the next one starts.
             *write_phases(refresh, scale.phase, update),
-            *stage_of(Purpose.TIDY_UP, _truncate_history(ws)),
+            *stage_of(Purpose.TIDY_UP, [*_truncate_history(ws), *unused]),
         ),
         status=build_changed_status(
             statefulset, status, zeros=() if ws.slots else ("updatedAvailableReplicas",)
@@ -254,6 +271,8 @@ def _find_problems(snapshot: ReadableStatefulSet) -> list[Problem]:
     problems = limits_of(spec)[1]
     if not statefulset.selector.matches(read_pod_labels(spec.template)):
         problems.append("spec.template.metadata.labels: do not match spec.selector")
+    if snapshot.groups.problem:
+        problems.append(snapshot.groups.problem)
     return [Problem(problem) for problem in problems]
 
 

@@ -31,15 +31,17 @@ def plan_refresh(
     *,
     updating: Collection[str],
     except_for: Collection[str],
+    recreates: bool = False,
 ) -> PlanPhase:
     """Plan the writes for each pod whose conditions or state are out of date.
 
     `updating`: names of the candidates of a running update. `except_for`: pods to which another phase already writes.
+    `recreates`: whether the update recreates all pods.
     """
     wanted = {pod.name for pod in ws.slot_pods}
 
     def decide(pod: PodView, progress: InPlaceProgress) -> ChangePod | Reason | None:
-        is_kept = pod.name in wanted and _is_wanted_again(ws, pod, differences, updating)
+        is_kept = pod.name in wanted and _is_wanted_again(ws, pod, differences, updating, recreates=recreates)
         # A pod in PreparingUpdate whose update no longer happens returns to service like a pod that was
         # rolled back.
         is_updated = ws.is_updated(pod) or pod.name not in updating
@@ -61,14 +63,23 @@ def plan_refresh(
 
 
 def _is_wanted_again(
-    ws: StatefulSetWorkingSet, pod: PodView, differences: Differences, updating: Collection[str]
+    ws: StatefulSetWorkingSet,
+    pod: PodView,
+    differences: Differences,
+    updating: Collection[str],
+    *,
+    recreates: bool,
 ) -> bool:
     """Whether a pod in PreparingDelete no longer has a reason to be deleted: neither a mark nor an update that would
     recreate it.
     """
     if pod.state != LifecycleState.PREPARING_DELETE or pod.is_specified_delete:
         return False
-    return ws.is_updated(pod) or pod.name not in updating or not _is_recreated(ws, differences, pod)
+    return (
+        ws.is_updated(pod)
+        or pod.name not in updating
+        or not (recreates or _is_recreated(ws, differences, pod))
+    )
 
 
 def _is_recreated(ws: StatefulSetWorkingSet, differences: Differences, pod: PodView) -> bool:

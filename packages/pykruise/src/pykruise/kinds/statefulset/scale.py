@@ -45,6 +45,7 @@ from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle.states import LifecycleState, explain_waiting
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
+from pykruise.pods.workload.pod_groups import PodGang
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.plan import Chain, Note
 from pykruise.runtime.reasons import Reason
@@ -75,7 +76,8 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
 class _Found:
     """Writes that the slots inspected so far need."""
 
-    def __init__(self) -> None:
+    def __init__(self, gang: PodGang | None = None) -> None:
+        self.gang = gang
         self.create: list[CreatePod] = []
         self.replace: list[DeletePod | ChangePod] = []
         self.repair: list[ChangePod] = []
@@ -113,9 +115,9 @@ class _Found:
         )
 
 
-def plan_scale(ws: StatefulSetWorkingSet, never_ready: NeverReady) -> Scale:
-    """Plan the scale phase."""
-    return _parallel(ws) if ws.spec.is_parallel else _ordered(ws, never_ready)
+def plan_scale(ws: StatefulSetWorkingSet, never_ready: NeverReady, gang: PodGang | None = None) -> Scale:
+    """Plan the scale phase. `gang`: groups of new pods."""
+    return _parallel(ws, gang) if ws.spec.is_parallel else _ordered(ws, never_ready)
 
 
 def _fill_slot(
@@ -196,9 +198,9 @@ def _explain_waiting_surplus(ws: StatefulSetWorkingSet, pod: PodView) -> Reason 
 # Parallel
 
 
-def _parallel(ws: StatefulSetWorkingSet) -> Scale:
-    result = _Found()
-    choice = StatefulSetRevisionChoice(ws)
+def _parallel(ws: StatefulSetWorkingSet, gang: PodGang | None) -> Scale:
+    result = _Found(gang)
+    choice = StatefulSetRevisionChoice(ws, creates_current=gang is not None and gang.creates_current)
     budget = ws.limits.scale_max_unavailable
     exhausted = False
     is_partial = False
@@ -294,9 +296,10 @@ def _create_pod(
         if steps:
             value.claims.append(Chain(subject=f"claims of {slot.name}", steps=steps))
         return
+    group = value.gang.group_of(revision, update=ws.update) if value.gang is not None else ""
     creation = CreatePod(
         subject=slot.name,
-        document=build_pod_document(ws, slot, revision),
+        document=build_pod_document(ws, slot, revision, group=group),
         because=f"missing; built from revision {revision.name}",
         created=f"created pod {slot.name}",
         failed=f"failed to create pod {slot.name}",

@@ -25,6 +25,7 @@ from pykruise.kube.values.selectors import Selector
 from pykruise.plans.config_content import BY_CONFIG, follow_config, index_by_config
 from pykruise.plans.declared_features import find_undeclaring_nodes
 from pykruise.plans.nodes_out_of_service import BY_NODE_OPTION, index_by_node_option, read_nodes_of_pods
+from pykruise.plans.pod_groups import FoundGroups, read_groups
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import list_revisions_around, pull_jobs_of
@@ -66,6 +67,8 @@ class StatefulSetSettings(GateSettings, frozen=True, kw_only=True):
     """Whether nodes pull new images in advance of an update."""
     roll_on_config: Annotated[bool, OnGate("RollOnConfig")] = False
     """Whether the content of ConfigMaps and Secrets may belong to the revision."""
+    pod_groups: Annotated[bool, OnGate("PodGroups")] = False
+    """Whether pods may be groups of Kubernetes' scheduler."""
     defaulting: StatefulSetDefaultingSettings = StatefulSetDefaultingSettings()
 
 
@@ -179,6 +182,8 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
     config_problem: str = ""
     """Reason why a changed ConfigMap or Secret begins no rollout; empty: it begins one."""
+    groups: FoundGroups = FoundGroups()
+    """Groups of the set's pods, with the option gang-min-count."""
     now: Instant
     settings: StatefulSetSettings = StatefulSetSettings()
 
@@ -203,6 +208,7 @@ async def read_snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) 
     settings = read.settings
     followed = await follow_config(view, read)
     view = followed.view
+    groups = await read_groups(view, read)
     pods = tuple(read.list_owned(POD_VIEWS, view.uid))
     orphans = read.list_orphans(POD_VIEWS, view.namespace)
     adoptable = [pod for pod in orphans if not pod.is_deleting and view.may_own(pod)]
@@ -226,6 +232,7 @@ async def read_snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) 
             view.spec.template if view.spec is not None else None, pods, read, settings=settings.in_place
         ),
         config_problem=followed.problem,
+        groups=groups,
         now=read.now(),
         settings=settings,
     )

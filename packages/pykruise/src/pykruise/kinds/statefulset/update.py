@@ -15,6 +15,7 @@ from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.in_place import target_of
 from pykruise.kinds.statefulset.never_ready import NEVER_READY, NeverReady
 from pykruise.kinds.statefulset.order import list_candidates
+from pykruise.kinds.statefulset.pod_group import StatefulSetGang
 from pykruise.kinds.statefulset.status import resize_refused_since
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
@@ -45,6 +46,7 @@ from pykruise.pods.in_place import NotInPlace, UpdateSpec
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
+from pykruise.pods.workload.pod_groups import BEFORE_OTHERS
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.plan import Chain, Note
 from pykruise.runtime.reasons import Reason
@@ -93,6 +95,8 @@ class _Pass:
         self.begun = 0
         self.times: list[Instant] = []
         self.is_partial = False
+        self.recreates = False
+        """Whether all pods are recreated, because they are updated as one group."""
         may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE
         self.refused_since = resize_refused_since(ws) if may_recreate else None
         """Instant since which the API server rejects the resize of a pod that may be recreated; None once a pod is
@@ -165,14 +169,21 @@ def plan_update(
     *,
     written: frozenset[str],
     only: str = "",
+    gang: StatefulSetGang | None = None,
 ) -> PlanPhase:
-    """Plan the update pass. `written`: pods to which scaling writes. `only`: the only pod that may be updated."""
+    """Plan the update pass. `written`: pods to which scaling writes. `only`: the only pod that may be updated. `gang`:
+    the group of the pods, which are updated together.
+    """
     current = _Pass(ws, never_ready, written=written)
+    current.recreates = gang is not None and gang.recreates
     _delete_specified(current, only=only)
     if ws.spec.is_on_delete:
         current.skipped |= _skip_old(ws, ON_DELETE)
     elif ws.spec.is_paused:
         current.skipped |= _skip_old(ws, PAUSED)
+    elif gang is not None and gang.hold is not None:
+        current.skipped |= _skip_old(ws, gang.hold)
+        current.failure = gang.failure
     else:
         wanted = list_candidates(ws)
         names = {slot.name for slot in wanted}
@@ -304,6 +315,8 @@ def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) 
         current.act(pod, make_unknown_state_reason(pod))
         return True
     result = differences.find_difference(pod)
+    if current.recreates and not isinstance(result, NotInPlace):
+        result = NotInPlace(BEFORE_OTHERS)
     if isinstance(result, NotInPlace):
         if ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
             why = make_only_in_place_reason(result.reason)

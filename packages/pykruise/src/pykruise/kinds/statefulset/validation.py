@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings, add_defaults
+from pykruise.kinds.statefulset.pod_group import find_option_conflicts
 from pykruise.kinds.statefulset.types import (
     ClaimUpdateType,
     ManagementPolicy,
@@ -39,9 +40,9 @@ from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
 from pykruise.pods.template.config_content import find_follow_errors
 from pykruise.pods.view import keys
 from pykruise.pods.workload.options import (
+    GANG_MIN_COUNT,
     IGNORE_UNAVAILABLE_NODES,
     NO_EVICTION_SURGE,
-    NO_GANG,
     REPLACE_NEVER_READY,
     ROLL_ON_CONFIG,
     UNAVAILABLE_NODES_SELECTOR,
@@ -78,7 +79,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     ROLL_ON_CONFIG,
     IGNORE_UNAVAILABLE_NODES,
     UNAVAILABLE_NODES_SELECTOR,
-    NO_GANG,
+    GANG_MIN_COUNT,
 )
 """Annotations of a StatefulSet that are options, or that it cannot have."""
 
@@ -108,6 +109,7 @@ def errors_of(
     errors = list(find_metadata_errors(doc.get("metadata") or {}))
     errors += find_option_errors((doc.get("metadata") or {}).get("annotations"), OPTIONS)
     errors += find_follow_errors(doc.get("metadata") or {}, given.get("template"))
+    errors += find_option_conflicts(doc.get("metadata") or {}, given.get("template"), spec)
     errors += _node_option_errors((doc.get("metadata") or {}).get("annotations"), spec)
     errors += _name_errors(doc.get("metadata") or {}, errors)  # rule 1
     errors += _management_errors(spec)  # rules 2, 3 and 7
