@@ -1,6 +1,7 @@
-"""A script by chance: a CloneSet whose pods are a group of the scheduler.
+"""A script by chance: a workload whose pods are a group of the scheduler.
 
-seed ──▶ generate() ──▶ Script of kind `podgroups`
+seed ──▶ generate() ──▶ Script of kind `podgroups`: a CloneSet
+     ──▶ generate_set() ──▶ Script of kind `podgroupsets`: an Advanced StatefulSet
 """
 
 import random
@@ -8,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from simulation import generate_cloneset
+from simulation import generate_cloneset, generate_statefulset
 from simulation.script import Operation, Script
 
-__all__ = ["generate"]
+__all__ = ["generate", "generate_set"]
 
 KIND = "podgroups"
 _REFUSED = ("limit_scaling", "strategy")
@@ -26,6 +27,17 @@ def generate(seed: int) -> Script:
         script,
         kind=KIND,
         object=_grouped(rng, script.object),
+        operations=tuple(operation for operation in script.operations if _is_allowed(operation)),
+    )
+
+
+def generate_set(seed: int) -> Script:
+    """The script of this seed for an Advanced StatefulSet, always the same."""
+    script = generate_statefulset.generate(seed)
+    return msgspec.structs.replace(
+        script,
+        kind="podgroupsets",
+        object=_grouped_set(script.object),
         operations=tuple(operation for operation in script.operations if _is_allowed(operation)),
     )
 
@@ -49,4 +61,15 @@ def _grouped(rng: random.Random, document: dict[str, Any]) -> dict[str, Any]:
     spec["scaleStrategy"] = {
         name: value for name, value in (spec.get("scaleStrategy") or {}).items() if name != "maxUnavailable"
     }
+    return {**document, "metadata": {**metadata, "annotations": annotations}, "spec": spec}
+
+
+def _grouped_set(document: dict[str, Any]) -> dict[str, Any]:
+    """The StatefulSet with the option, and a strategy with which all pods are updated together."""
+    metadata, spec = document["metadata"], {**document["spec"], "podManagementPolicy": "Parallel"}
+    annotations = {**metadata.get("annotations", {}), "pykruise.io/gang-min-count": "all"}
+    rolling = {**spec["updateStrategy"].get("rollingUpdate", {}), "maxUnavailable": "100%"}
+    rolling.pop("partition", None)
+    spec["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    spec.pop("scaleStrategy", None)
     return {**document, "metadata": {**metadata, "annotations": annotations}, "spec": spec}

@@ -1,25 +1,28 @@
-"""Rules of a CloneSet whose pods are a group of the scheduler (pykruise.io/gang-min-count).
+"""Rules of a workload whose pods are a group of the scheduler (pykruise.io/gang-min-count).
 
-commits of PodGroups and pods ──▶ GroupRules ──▶ a new pod has a group that exists; at rest the pods are one group
+commits of PodGroups and pods ──▶ CloneSetGroupRules, StatefulSetGroupRules
+                                  ──▶ a new pod has a group that exists; at rest the pods are one group
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from pykruise.testing.simulation.history import Commit, Reconcile
-from simulation.cloneset_rules import CloneSetRules, Workload
+from simulation.cloneset_rules import CloneSetRules
 from simulation.pods import Version
-from simulation.rules import Violation
+from simulation.rules import Violation, WorkloadRules
+from simulation.statefulset_rules import StatefulSetRules, Workload
 
-__all__ = ["GroupRules"]
+__all__ = ["CloneSetGroupRules", "StatefulSetGroupRules"]
 
 GROUPS, WORKLOADS = "podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io"
 
 
-class GroupRules(CloneSetRules):
-    """Rules of one CloneSet whose pods start together and are updated together."""
+W = TypeVar("W", bound=Any)
 
-    shelves = CloneSetRules.shelves | {GROUPS, WORKLOADS}
+
+class GroupRules(WorkloadRules[W]):
+    """Rules of one workload whose pods start together and are updated together, beside the rules of its kind."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -76,7 +79,7 @@ class GroupRules(CloneSetRules):
         yield from super().on_commit(commit)
 
     def on_created(
-        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[W]
     ) -> Iterator[Violation]:
         yield from super().on_created(commit, reconcile, pod, workloads)
         group = self._group_of[pod.uid]
@@ -101,9 +104,7 @@ class GroupRules(CloneSetRules):
         if strangers and not friends and len(reconcile.known) and self._is_calm:
             yield self._broken(commit, "group", f"{pod.name} joins {strangers}, which terminate")
 
-    def settled(
-        self, members: list[Version], workload: Workload, target: str, now: float
-    ) -> Iterator[Violation]:
+    def settled(self, members: list[Version], workload: W, target: str, now: float) -> Iterator[Violation]:
         yield from super().settled(members, workload, target, now)
         used = {self._group_of[pod.uid] for pod in members}
         own = {name: doc for name, doc in self._groups.items() if _is_owned(doc, workload.uid)}
@@ -112,9 +113,30 @@ class GroupRules(CloneSetRules):
         if set(own) != used:
             yield Violation("group", f"groups {sorted(own)} exist, pods are in {sorted(used)}", now)
         least = {group["spec"]["schedulingPolicy"]["gang"]["minCount"] for group in own.values()}
-        if members and (least | self._list_least(workload.uid)) != {workload.replicas}:
-            yield Violation("group", f"minCount is {least}, {workload.replicas} pods are wanted", now)
+        if members and (least | self._list_least(workload.uid)) != {len(members)}:
+            yield Violation("group", f"minCount is {least}, {len(members)} pods are wanted", now)
 
 
 def _is_owned(document: Any, uid: str) -> bool:
     return any(reference["uid"] == uid for reference in document["metadata"].get("ownerReferences") or ())
+
+
+class CloneSetGroupRules(GroupRules[Any], CloneSetRules):
+    """Rules of a CloneSet whose pods are a group."""
+
+    shelves = CloneSetRules.shelves | {GROUPS, WORKLOADS}
+
+
+class StatefulSetGroupRules(GroupRules[Any], StatefulSetRules):
+    """Rules of a StatefulSet whose pods are a group."""
+
+    shelves = StatefulSetRules.shelves | {GROUPS, WORKLOADS}
+
+    def _why_not_of_its_revision(
+        self, reconcile: Reconcile, pod: Version, workload: Workload, workloads: list[Workload]
+    ) -> str:
+        """While the update of the group waits, its lost pods come back in the current revision."""
+        waits = workload.paused or workload.policy == "InPlaceOnly"
+        if waits and pod.hash == workload.current:
+            return ""
+        return super()._why_not_of_its_revision(reconcile, pod, workload, workloads)

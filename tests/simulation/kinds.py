@@ -59,7 +59,7 @@ from simulation.daemonset_rules import DaemonSetRules
 from simulation.distribution_rules import DistributionRules
 from simulation.ephemeraljob_rules import EphemeralJobRules
 from simulation.further_fields import with_further_fields
-from simulation.group_rules import GroupRules
+from simulation.group_rules import CloneSetGroupRules, StatefulSetGroupRules
 from simulation.handover_rules import HandOverRules
 from simulation.job_rules import JobRules
 from simulation.probe_rules import ProbeRules
@@ -134,7 +134,13 @@ KINDS: Mapping[str, SimulatedKind] = {
     "cloneset": SimulatedKind(CLONE_SETS, CloneSetRules),
     "rollonconfig": SimulatedKind(CLONE_SETS, FollowedRules, gates=Gates.of(RollOnConfig=True)),
     "podgroups": SimulatedKind(
-        CLONE_SETS, GroupRules, makes=(POD_GROUPS, WORKLOADS), gates=Gates.of(PodGroups=True)
+        CLONE_SETS, CloneSetGroupRules, makes=(POD_GROUPS, WORKLOADS), gates=Gates.of(PodGroups=True)
+    ),
+    "podgroupsets": SimulatedKind(
+        ADVANCED_STATEFUL_SETS,
+        StatefulSetGroupRules,
+        makes=(POD_GROUPS, WORKLOADS),
+        gates=Gates.of(PodGroups=True),
     ),
     "handover": SimulatedKind(CLONE_SETS, HandOverRules),
     "slots": SimulatedKind(CLONE_SETS, HandOverRules),
@@ -186,6 +192,7 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "cloneset": generate_cloneset.generate,
     "rollonconfig": generate_config.generate,
     "podgroups": generate_groups.generate,
+    "podgroupsets": generate_groups.generate_set,
     "daemonset": generate_daemonset.generate,
     "statefulset": generate_statefulset.generate,
     "broadcastjob": generate_broadcastjob.generate,

@@ -57,7 +57,7 @@ from simulation.mutating import Change, always, mutated
 from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLOADSPREAD
 from simulation.mutations_config import ROLLONCONFIG
 from simulation.mutations_copies import RESOURCEDISTRIBUTION
-from simulation.mutations_groups import PODGROUPS
+from simulation.mutations_groups import PODGROUPS, PODGROUPSETS
 from simulation.mutations_images import IMAGELISTPULLJOB, IMAGEPULLJOB
 from simulation.mutations_jobs import ADVANCEDCRONJOB, BROADCASTJOB, EPHEMERALJOB
 from simulation.mutations_probes import PODPROBEMARKER
@@ -422,6 +422,7 @@ EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **PODPROBEMARKER,
     **ROLLONCONFIG,
     **PODGROUPS,
+    **PODGROUPSETS,
 }
 
 
@@ -462,6 +463,7 @@ def generator_of(name: str) -> str:
         "podprobemarker": PODPROBEMARKER,
         "rollonconfig": ROLLONCONFIG,
         "podgroups": PODGROUPS,
+        "podgroupsets": PODGROUPSETS,
         "blind": UNSEEN,
     }
     return next((generator for generator, names in by_kind.items() if name in names), "cloneset")

@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import msgspec
+
 from pykruise.kinds.cloneset import plan
-from pykruise.kinds.cloneset import pod_group as cloneset_group
+from pykruise.kinds.statefulset import plan as statefulset_plan
+from pykruise.kinds.statefulset import snapshot
+from pykruise.pods.workload import pod_groups
 from simulation.mutating import Change, always
 
-__all__ = ["PODGROUPS"]
+__all__ = ["PODGROUPS", "PODGROUPSETS"]
 
 
 def _reused(original: Any) -> Any:
@@ -21,6 +25,24 @@ def _reused(original: Any) -> Any:
 PODGROUPS: dict[str, tuple[Change, ...]] = {
     "PodGroups: groups are not created": ((plan, "keep_groups", always(())),),
     "PodGroups: unused groups stay": ((plan, "drop_groups", always(())),),
-    "PodGroups: minCount does not follow": ((cloneset_group, "compute_min_count", always(1)),),
-    "PodGroups: a new group has the name of an old one": ((cloneset_group, "choose_group", _reused),),
+    "PodGroups: minCount does not follow": ((pod_groups, "compute_min_count", always(1)),),
+    "PodGroups: a new group has the name of an old one": ((pod_groups, "choose_group", _reused),),
+}
+
+
+def _without_orphans(original: Any) -> Any:
+    """PodGroups without an owner do not exist."""
+
+    async def read(*given: Any) -> Any:
+        return msgspec.structs.replace(await original(*given), orphans={})
+
+    return read
+
+
+PODGROUPSETS: dict[str, tuple[Change, ...]] = {
+    "PodGroups of sets: groups are not created": ((statefulset_plan, "keep_groups", always(())),),
+    "PodGroups of sets: unused groups stay": ((statefulset_plan, "drop_groups", always(())),),
+    "PodGroups of sets: groups of adopted pods are not adopted": (
+        (snapshot, "read_groups", _without_orphans),
+    ),
 }

@@ -38,6 +38,7 @@ from pykruise.pods.workload.pod_groups import (
 )
 from pykruise.pods.workload.views import WorkloadView
 from pykruise.runtime.actions import Create, delete_object, patch_object
+from pykruise.runtime.ownership import check_still_there
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, Views
@@ -107,6 +108,8 @@ class FoundGroups(msgspec.Struct, frozen=True, kw_only=True):
     """PodGroups of the workload by name."""
     taken: frozenset[str] = frozenset()
     """Names of further PodGroups of the namespace, and of PodGroups that are being deleted."""
+    orphans: Mapping[str, GroupView] = {}
+    """PodGroups of the namespace without an owner, such as those of adopted pods, by name."""
     taken_workloads: frozenset[str] = frozenset()
     """Names of further Workloads of the namespace, such as those that a deleted owner left behind."""
 
@@ -147,6 +150,7 @@ async def read_groups(view: WorkloadView, read: Read[Any]) -> FoundGroups:
         taken_workloads=frozenset(other.name for other in others if other is not workload),
         groups=groups,
         taken=frozenset(group.name for group in every if group.name not in groups),
+        orphans={group.name: group for group in every if not group.is_owned and not group.is_deleting},
     )
 
 
@@ -189,8 +193,9 @@ def keep_groups(
     gang: PodGang | None,
     template: Mapping[str, Any],
 ) -> tuple[Stage, ...]:
-    """Return the stage that creates the Workload and the PodGroups that pods have, and gives all of them the minCount
-    of the gang; none without a gang. `used`: see list_used_names(). `template`: pod template of new pods.
+    """Return the stages that create the Workload and the PodGroups that pods have, and give all of them the minCount of
+    the gang; none without a gang. A group of another owner stays as it is; one without an owner is adopted. `used`: see
+    list_used_names(). `template`: pod template of new pods.
     """
     if gang is None:
         return ()
@@ -206,7 +211,9 @@ def keep_groups(
     chains = [
         *_keep_workload(stored_groups.workload, document, min_count=min_count, priority_class=priority_class)
     ]
-    for name in sorted(needed):
+    adopted = [stored_groups.orphans[name] for name in sorted(needed & stored_groups.orphans.keys())]
+    chains += [_adopt_group(group, owner.build_reference(resource)) for group in adopted]
+    for name in sorted(needed - stored_groups.taken):
         group = stored_groups.groups.get(name)
         if group is None:
             document = build_pod_group(
@@ -217,7 +224,19 @@ def keep_groups(
             body = {"spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}}}
             action = patch_object(POD_GROUPS, group, body)
             chains.append(_chain(name, Step(action=action, because=_explain_change(group, min_count))))
-    return stage_of(Purpose.KEEP_GROUPS, chains)
+    check = check_still_there(
+        resource,
+        owner.key,
+        uid=owner.uid,
+        resource_version=str(owner.resource_version),
+        purpose=Purpose.CHECK_ADOPTER,
+    )
+    return (*([check] if adopted else ()), *stage_of(Purpose.KEEP_GROUPS, chains))
+
+
+def _adopt_group(group: GroupView, reference: Document) -> Chain:
+    action = patch_object(POD_GROUPS, group, {"metadata": {"ownerReferences": [reference]}}, unchanged=True)
+    return _chain(group.name, Step(action=action, because="adopted: its pods are"))
 
 
 def _keep_workload(

@@ -12,10 +12,11 @@ from pykruise.kinds.statefulset.snapshot import read_spec
 from pykruise.kinds.statefulset.validation import errors_of
 from pykruise.kube.resources import POD_GROUPS, PODS, WORKLOADS
 from pykruise.plans.pod_groups import NO_GATE, FoundGroups
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
 from pykruise.pods.workload.options import GANG_MIN_COUNT
 from pykruise.pods.workload.pod_groups import GroupView
-from pykruise.runtime.actions import Create, Delete
+from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.statefulset_builder import (
     HOOK,
@@ -120,6 +121,19 @@ def test_unused_groups_are_deleted() -> None:
     }
     plan = plan_statefulset(msgspec.structs.replace(builder.snapshot(), groups=FoundGroups(groups=groups)))
     assert _deleted_groups(plan) == ["h"]
+
+
+def test_the_group_of_adopted_pods_is_adopted_and_a_group_of_another_owner_stays_as_it_is() -> None:
+    """statefulset case 96"""
+    builder = gang(2, **ALL).grouped("g", 0).grouped("h", 1)
+    orphan = GroupView(namespace="shop", name="g", uid="uid-g", resource_version=5, min_count=1)
+    groups = FoundGroups(orphans={"g": orphan}, taken=frozenset({"g", "h"}))
+    plan = plan_statefulset(msgspec.structs.replace(builder.snapshot(), groups=groups))
+    (adoption,) = [step.action for step in plan.steps if step.action.resource == POD_GROUPS]
+    assert isinstance(adoption, Patch)
+    assert (adoption.key.name, adoption.uid, adoption.resource_version) == ("g", "uid-g", "5")
+    assert adoption.body["metadata"]["ownerReferences"][0]["uid"] == "owner-uid"
+    assert Purpose.CHECK_ADOPTER in [stage.purpose for stage in plan.stages]
 
 
 def _deleted_groups(plan: Plan) -> list[str]:

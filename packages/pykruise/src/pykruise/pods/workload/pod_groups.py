@@ -58,6 +58,8 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: int
     controller_uid: str = ""
+    is_owned: bool = False
+    """Whether it has any owner."""
     is_deleting: bool = False
     min_count: int | None = None
     """None: the group is no gang."""
@@ -112,6 +114,7 @@ def project_group(raw: bytes | msgspec.Raw) -> GroupView:
         uid=meta.uid,
         resource_version=int(meta.resource_version or 0),
         controller_uid=next((owner.uid for owner in meta.owner_references or () if owner.controller), ""),
+        is_owned=bool(meta.owner_references),
         is_deleting=meta.deletion_timestamp is not None,
         min_count=policy.gang.min_count if policy is not None and policy.gang is not None else None,
         priority_class=group.priority_class_name or "",
