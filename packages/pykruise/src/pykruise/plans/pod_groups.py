@@ -1,7 +1,7 @@
 """Workload and PodGroups of a workload, with the option gang-min-count.
 
 view of a workload + Read ──▶ read_groups() ──▶ FoundGroups: its groups, or the reason why it cannot have groups
-FoundGroups + PodGang + its pods ──▶ keep_groups() ──▶ stage of writes before the pods are created
+FoundGroups + minCount + its pods ──▶ keep_groups() ──▶ stage of writes before the pods are created
                                  ──▶ drop_groups() ──▶ deletions of groups without pods
 
 The functions that plan are pure. Without the gate nothing is watched, and no object is written without the option.
@@ -28,7 +28,6 @@ from pykruise.pods.workload.options import GANG_MIN_COUNT
 from pykruise.pods.workload.pod_groups import (
     TEMPLATE_NAME,
     GroupView,
-    PodGang,
     build_pod_group,
     build_workload,
     find_free_name,
@@ -190,17 +189,17 @@ def keep_groups(
     owner: WorkloadView,
     resource: Resource,
     used: Collection[str],
-    gang: PodGang | None,
+    min_count: int | None,
     template: Mapping[str, Any],
 ) -> tuple[Stage, ...]:
-    """Return the stages that create the Workload and the PodGroups that pods have, and give all of them the minCount of
-    the gang; none without a gang. A group of another owner stays as it is; one without an owner is adopted. `used`: see
+    """Return the stages that create the Workload and the PodGroups that pods have, and give all of them this minCount;
+    none without a minCount. A group of another owner stays as it is; one without an owner is adopted. `used`: see
     list_used_names(). `template`: pod template of new pods.
     """
-    if gang is None:
+    if min_count is None:
         return ()
     needed = set(used) - {""}
-    min_count, priority_class = gang.min_count, read_priority_class(template)
+    priority_class = read_priority_class(template)
     base = format_workload_name(resource, owner.name)
     workload = (
         stored_groups.workload.name
@@ -308,13 +307,15 @@ def _chain(name: str, *steps: Step) -> Chain:
 # Admission
 
 
-def find_gate_errors(doc: Mapping[str, Any], *, old: Mapping[str, Any] | None) -> Iterator[Cause]:
-    """Yield an error when the option is set while the gate is off. A stored option stays, so that other fields can be
-    changed.
+def find_gate_errors(
+    doc: Mapping[str, Any], *, old: Mapping[str, Any] | None, problem: str = NO_GATE
+) -> Iterator[Cause]:
+    """Yield an error with the problem when the option is set while the manager cannot follow it. A stored option stays,
+    so that other fields can be changed.
     """
     text = _read_text(doc)
     if text is not None and text != _read_text(old or {}):
-        yield make_invalid_error(GANG_MIN_COUNT.field, text, NO_GATE)
+        yield make_invalid_error(GANG_MIN_COUNT.field, text, problem)
 
 
 def _read_text(doc: Mapping[str, Any]) -> str | None:

@@ -1,7 +1,7 @@
 """BroadcastJob's two admission reviews.
 
 AdmissionRequest ──▶ build_mutating_review() ──▶ the object with its defaults
-                 ──▶ validate_broadcastjob() ──▶ allowed, or rejected (422) with every field error
+                 ──▶ build_validating_review() ──▶ allowed, or rejected (422) with every field error
 
 Both versions get the same reviews, because their fields are the same.
 """
@@ -12,7 +12,10 @@ from pykruise.kinds.broadcastjob.defaults import add_defaults
 from pykruise.kinds.broadcastjob.snapshot import read_spec
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec
 from pykruise.kinds.broadcastjob.validation import errors_of, warnings_of
-from pykruise.kube.admission import Reviewer
+from pykruise.kube.admission import AdmissionRequest, Reviewer
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
+from pykruise.plans.pod_groups import find_gate_errors
 from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.typed_parts import TEMPLATE
 from pykruise.pods.workload.admission import SpecReviews
@@ -33,7 +36,17 @@ def build_mutating_review(settings: DefaultingSettings) -> Reviewer:
     )
 
 
-validate_broadcastjob: Final[Reviewer] = _REVIEWS.build_validating_review(
-    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object),
-    warnings_of=lambda _, spec: warnings_of(spec),
-)
+def build_validating_review(*, group_problem: str = "") -> Reviewer:
+    """The validating review. `group_problem`: why the manager cannot follow gang-min-count; empty: it can."""
+
+    def errors(request: AdmissionRequest, doc: Document, spec: BroadcastJobSpec) -> list[Cause]:
+        causes = errors_of(doc, spec, old=request.old_object)
+        if group_problem:
+            causes += find_gate_errors(doc, old=request.old_object, problem=group_problem)
+        return causes
+
+    return _REVIEWS.build_validating_review(errors, warnings_of=lambda _, spec: warnings_of(spec))
+
+
+validate_broadcastjob: Final = build_validating_review()
+"""The validating review of a manager that can follow the option gang-min-count."""

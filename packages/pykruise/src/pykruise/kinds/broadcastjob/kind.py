@@ -9,9 +9,10 @@ differently.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pykruise.kinds.broadcastjob.admission import build_mutating_review, validate_broadcastjob
+from pykruise.kinds.broadcastjob.admission import build_mutating_review, build_validating_review
 from pykruise.kinds.broadcastjob.insight import INSIGHT
 from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
+from pykruise.kinds.broadcastjob.pod_group import NOT_SCHEDULED
 from pykruise.kinds.broadcastjob.shown import SHOWN
 from pykruise.kinds.broadcastjob.snapshot import (
     BROADCAST_JOB_VIEWS,
@@ -20,13 +21,14 @@ from pykruise.kinds.broadcastjob.snapshot import (
     read_snapshot,
 )
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJob
-from pykruise.kinds.broadcastjob.validation import find_stored_errors
+from pykruise.kinds.broadcastjob.validation import OPTIONS, find_stored_errors
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import make_right
 from pykruise.kube.schemas.conversion import Conversion
 from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, Kind, list_workload_rights, make_two_versions
+from pykruise.plans.pod_groups import GROUP_GATES, NO_GATE, list_group_reads, list_group_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
@@ -82,8 +84,16 @@ def _places_equally(old: NodeView, new: NodeView) -> bool:
     return same_room and old.is_placed_as(new)
 
 
+def _explain_no_groups(settings: BroadcastJobSettings) -> str:
+    """Why pods cannot be groups under these settings; empty: they can."""
+    if not settings.pod_groups:
+        return NO_GATE
+    return "" if settings.assign_by_scheduler else NOT_SCHEDULED
+
+
 _STORED: Final = StoredSpec(
     errors=find_stored_errors,
+    options=OPTIONS,
     kept={
         "spec.completionPolicy.activeDeadlineSeconds": "a deadline that has passed: the job fails in its first sync",
         "spec.completionPolicy.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it has ended",
@@ -97,10 +107,11 @@ KIND = Kind(
     short_names=("bcj",),
     conversion=Conversion(BROADCAST_JOBS, "v1alpha1"),
     amounts=(Amount(path=("spec", "parallelism"), stops="no pod is created"),),
+    own_gates=GROUP_GATES,
     settings=BroadcastJobSettings,
     reviews=Reviews(
         mutating=lambda settings, _: build_mutating_review(settings),
-        validating=lambda *_: validate_broadcastjob,
+        validating=lambda settings, _: build_validating_review(group_problem=_explain_no_groups(settings)),
     ),
     stored=_STORED,
     control=add_judgement(
@@ -108,7 +119,7 @@ KIND = Kind(
             name="broadcastjob",
             component="broadcastjob-controller",
             objects=BROADCAST_JOB_VIEWS,
-            reads=lambda _: (POD_VIEWS, NODE_VIEWS),
+            reads=lambda settings: (POD_VIEWS, NODE_VIEWS, *list_group_reads(settings)),
             wakes=_list_wakes,
             snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.job,
@@ -127,6 +138,7 @@ KIND = Kind(
             BROADCAST_JOBS, "delete", why="BroadcastJob: to delete a job after ttlSecondsAfterFinished"
         ),
     ),
+    rights_by_gate=list_group_rights("BroadcastJob"),
     insight=INSIGHT,
     shown=SHOWN,
 )

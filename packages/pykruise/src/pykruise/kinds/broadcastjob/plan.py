@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from pykruise.kinds.broadcastjob.pod_group import BroadcastJobGang, find_gang, find_problem
 from pykruise.kinds.broadcastjob.pods import plan_creations, plan_deletion
 from pykruise.kinds.broadcastjob.snapshot import (
     BroadcastJobSnapshot,
@@ -35,6 +36,9 @@ from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
 from pykruise.plans.phases import MOST_AT_ONCE
+from pykruise.plans.pod_groups import LOOK_AGAIN_S as GROUPS_AGAIN_S
+from pykruise.plans.pod_groups import drop_groups, keep_groups
+from pykruise.plans.pod_writes import stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_A_JOB
@@ -77,6 +81,8 @@ def plan_broadcastjob(snapshot: BroadcastJobSnapshot) -> Plan:
         return Plan()
     if not is_readable(snapshot):
         return make_refused_plan(snapshot.refused or [snapshot.job.problem])
+    if not job.is_finished and (problem := find_problem(snapshot)):
+        return msgspec.structs.replace(make_refused_plan([problem]), requeue_after_s=GROUPS_AGAIN_S)
     targets = targets_of(snapshot)
     try:
         policy = policy_of(snapshot.job.spec, desired=sum(target.is_wanted for target in targets.targets))
@@ -204,18 +210,23 @@ def _plan_before_end(
     if is_resumed:
         stages += _store_status(job, status, notes=(_GOES_ON,), because="spec.paused is false")
     stages += _stop_pods(targets, _drop_left_to_gc(targets, decision.stop), "")
-    now = decision.start[:MOST_AT_ONCE]
+    gang = find_gang(snapshot, nodes=decision.counts.wanted, parallelism=policy.parallelism)
+    hold = gang.hold if gang is not None else None
+    now = decision.start[:MOST_AT_ONCE] if hold is None else ()
+    if gang is not None:
+        stages += _keep_groups(snapshot, gang, creates=bool(now))
     failing = _find_failing_pods(targets)
     if now:
-        chains = tuple(plan_creations(snapshot, now))
+        chains = tuple(plan_creations(snapshot, now, group=gang.group if gang is not None else ""))
         stages.append(Stage(purpose=Purpose.CREATE_PODS, chains=chains, ramp=True))
     return Plan(
         stages=tuple(stages),
         status=None if is_resumed else _document_if_changed(job, status),
         requeue_after_s=0.0
-        if len(now) < len(decision.start)
+        if hold is None and len(now) < len(decision.start)
         else _find_requeue_s(snapshot, targets, decision),
-        waiting=find_wait_reason(
+        waiting=hold
+        or find_wait_reason(
             decision,
             nothing_fits=_NO_NODE if decision.counts.wanted else _explain_no_node(targets),
             running=_pods_have,
@@ -225,6 +236,22 @@ def _plan_before_end(
         skipped_nodes=_list_skipped_nodes(targets, decision),
         notes=tuple(_list_notes(targets, decision, policy)),
     )
+
+
+def _keep_groups(snapshot: ReadableBroadcastJob, gang: BroadcastJobGang, *, creates: bool) -> Iterator[Stage]:
+    """Writes to the groups of the pods, before pods are created in them."""
+    used = {pod.pod_group for pod in snapshot.pods} | ({gang.group} if creates else set())
+    if used - {""}:
+        yield from keep_groups(
+            snapshot.groups,
+            owner=snapshot.job,
+            resource=BROADCAST_JOBS,
+            used=used,
+            min_count=gang.min_count,
+            template=snapshot.job.spec.template,
+        )
+    chains = tuple(drop_groups(snapshot.groups, used=used, is_wanted=True))
+    yield from stage_of(Purpose.TIDY_UP, chains)
 
 
 def _plan_end(

@@ -17,13 +17,16 @@ from pykruise.plans.pod_writes import make_pod_chain
 from pykruise.pods.template.metadata import read_pod_metadata
 from pykruise.pods.template.node_placement import bind_to_node
 from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.pod_groups import add_group
 from pykruise.runtime.actions import Create, delete_object
 from pykruise.runtime.plan import Chain, Note, Step
 
 
-def plan_creations(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> Iterator[Chain]:
-    """Create a new pod for each of these nodes."""
-    for node, document in zip(nodes, _build_documents(snapshot, nodes), strict=True):
+def plan_creations(
+    snapshot: ReadableBroadcastJob, nodes: Sequence[str], *, group: str = ""
+) -> Iterator[Chain]:
+    """Create a new pod for each of these nodes, in this group."""
+    for node, document in zip(nodes, _build_documents(snapshot, nodes, group=group), strict=True):
         name = document["metadata"]["name"]
         step = Step(
             action=Create(resource=PODS, key=Key(snapshot.job.namespace, name), body=document),
@@ -45,7 +48,9 @@ def plan_deletion(pod: PodView, because: str) -> Chain:
     return make_pod_chain(pod, step)
 
 
-def _build_documents(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> Iterator[Document]:
+def _build_documents(
+    snapshot: ReadableBroadcastJob, nodes: Sequence[str], *, group: str
+) -> Iterator[Document]:
     """Build the documents of new pods. The documents share their common parts."""
     job = snapshot.job
     template = job.spec.template
@@ -57,7 +62,7 @@ def _build_documents(snapshot: ReadableBroadcastJob, nodes: Sequence[str]) -> It
         "ownerReferences": [job.build_reference(BROADCAST_JOBS)],
     }
     shared |= {field: metadata[field] for field in ("annotations", "finalizers") if metadata.get(field)}
-    spec: Document = template.get("spec") or {}
+    spec = add_group(template.get("spec") or {}, group)
     for node in nodes:
         yield {
             "apiVersion": PODS.api_version,

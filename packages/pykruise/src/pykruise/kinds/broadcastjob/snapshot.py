@@ -17,9 +17,10 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.values.hashing import encode_safely
+from pykruise.plans.pod_groups import FoundGroups, read_groups
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.settings import FromFlag
+from pykruise.pods.settings import FromFlag, OnGate
 from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.node_placement import (
     NodeObstacle,
@@ -57,6 +58,8 @@ class BroadcastJobSettings(DefaultingSettings, frozen=True, kw_only=True):
         bool, FromFlag("assign-bcj-pods-by-scheduler", "Pods of BroadcastJobs are placed by the scheduler.")
     ] = True
     """Whether the scheduler places the pods. Otherwise the controller sets `spec.nodeName` when it creates a pod."""
+    pod_groups: Annotated[bool, OnGate("PodGroups")] = False
+    """Whether pods may be groups of Kubernetes' scheduler."""
 
 
 class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
@@ -124,6 +127,8 @@ class BroadcastJobSnapshot(Judged, frozen=True, kw_only=True):
     now: Instant
     names: Mapping[str, str] = {}
     """Node without a pod of the job → name of its future pod."""
+    groups: FoundGroups = FoundGroups()
+    """Groups of the job's pods, with the option gang-min-count."""
     settings: BroadcastJobSettings = BroadcastJobSettings()
 
 
@@ -146,6 +151,7 @@ def is_readable(snapshot: BroadcastJobSnapshot) -> TypeGuard[ReadableBroadcastJo
 
 async def read_snapshot(view: BroadcastJobView, read: Read[BroadcastJobSettings]) -> BroadcastJobSnapshot:
     """Read the job with its pods and all nodes from the caches."""
+    groups = await read_groups(view, read)
     pods = sorted(read.list_owned(POD_VIEWS, view.uid), key=lambda pod: pod.name)
     nodes = sorted(read.list_all(NODE_VIEWS), key=lambda node: node.name)
     return BroadcastJobSnapshot(
@@ -153,6 +159,7 @@ async def read_snapshot(view: BroadcastJobView, read: Read[BroadcastJobSettings]
         pods=pods,
         nodes=nodes,
         names=_choose_names(view, nodes, pods, read),
+        groups=groups,
         now=read.now(),
         settings=read.settings,
     )

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from pykruise.kinds.broadcastjob.pod_group import find_option_conflicts
 from pykruise.kinds.broadcastjob.types import BroadcastJobSpec
 from pykruise.kube.documents import is_same, labels_of
 from pykruise.kube.errors import Cause
@@ -16,7 +17,11 @@ from pykruise.kube.pod_rules.field_errors import make_invalid_error, make_requir
 from pykruise.kube.pod_rules.field_rules import check_not_negative
 from pykruise.pods.jobs.job_rules import find_job_name_errors
 from pykruise.pods.template.validation import find_template_errors
+from pykruise.pods.workload.options import GANG_MIN_COUNT, Option, find_option_errors
 from pykruise.pods.workload.validation import find_metadata_errors
+
+OPTIONS: Final[tuple[Option[Any], ...]] = (GANG_MIN_COUNT,)
+"""Annotations of a BroadcastJob that are options."""
 
 NAME_LABEL: Final = "broadcastjob-name"
 UID_LABEL: Final = "broadcastjob-controller-uid"
@@ -38,6 +43,8 @@ def errors_of(
     metadata = doc.get("metadata") or {}
     given: Mapping[str, Any] = doc.get("spec") or {}
     errors = [*find_job_name_errors(metadata), *find_metadata_errors(metadata)]
+    errors += find_option_errors(metadata.get("annotations"), OPTIONS)
+    errors += find_option_conflicts(metadata, spec)
     if old is not None and is_same(given, old.get("spec") or {}):
         return errors
     errors += find_policy_errors(spec, "spec")

@@ -160,7 +160,7 @@ def _join_phases(
                 owner=ws.snapshot.cloneset,
                 resource=CLONE_SETS,
                 used=list_used_names(ws.all_pods, scale),
-                gang=ws.gang,
+                min_count=ws.gang.min_count if ws.gang is not None else None,
                 template=ws.update.template,
             ),
             # The update of one pod completes before the next one starts.

@@ -177,7 +177,7 @@ def _join_phases(
                 owner=statefulset,
                 resource=ADVANCED_STATEFUL_SETS,
                 used=list_used_names(ws.pods, scale.phase),
-                gang=gang.pods if gang is not None else None,
+                min_count=gang.pods.min_count if gang is not None else None,
                 template=ws.update.template,
             ),
             # The update of one pod completes before the next one starts.

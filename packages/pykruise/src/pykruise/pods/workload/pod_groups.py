@@ -33,6 +33,7 @@ TEMPLATE_NAME: Final = "pods"
 """Name of the only template in a Workload."""
 
 _EXCLUSIVE: Final = {
+    "nodeName": "the pods would bypass the scheduler",
     "schedulingGroup": "the manager chooses the group of each pod",
     "evictionResponders": "Kubernetes accepts no pod with it in a group",
 }

@@ -1,0 +1,117 @@
+"""The pods of a BroadcastJob as one group of Kubernetes' scheduler: the option gang-min-count.
+
+pods + nodes ──▶ find_gang() ──▶ BroadcastJobGang: minCount, and the group of new pods ──▶ plan.py
+annotation + spec ──▶ find_option_conflicts() ──▶ field errors of specs with which a group could not be started
+
+Pure. Each pod has a node affinity for one node, and the scheduler gives all pods of the group their nodes together. The
+group ends with its start: the scheduler does not count finished pods, so later pods would wait for them forever.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.broadcastjob.snapshot import ReadableBroadcastJob
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec
+from pykruise.kube.errors import Cause
+from pykruise.kube.pod_rules.field_errors import make_invalid_error
+from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, is_percent, resolve
+from pykruise.plans.pod_groups import list_taken_names
+from pykruise.pods.reasons import Code
+from pykruise.pods.view.pod_view import FINISHED
+from pykruise.pods.workload.options import GANG_MIN_COUNT
+from pykruise.pods.workload.pod_groups import (
+    choose_group,
+    compute_min_count,
+    find_template_errors,
+    format_workload_name,
+    read_min_count,
+)
+from pykruise.runtime.reasons import Reason
+
+_SUFFIX: Final = "start"
+"""End of the group's name."""
+
+NOT_SCHEDULED: Final = (
+    "needs pods that the scheduler places: start the manager with --assign-bcj-pods-by-scheduler=true, or remove the "
+    "annotation"
+)
+
+
+class BroadcastJobGang(msgspec.Struct, frozen=True, kw_only=True):
+    """The gang of a job."""
+
+    min_count: int
+    """1 after the start of the group."""
+    group: str
+    """Group of new pods; empty: they start alone."""
+    hold: Reason | None = None
+    """Reason why no pod is created; None: pods may be created."""
+
+
+def has_started(snapshot: ReadableBroadcastJob) -> bool:
+    """Whether a pod of the job has or had a node."""
+    return any(pod.node_name or pod.phase in FINISHED for pod in snapshot.pods)
+
+
+def find_problem(snapshot: ReadableBroadcastJob) -> str:
+    """Return the reason why the pods cannot be a group; empty: they can, or they have started."""
+    if GANG_MIN_COUNT.annotation not in snapshot.job.annotations or has_started(snapshot):
+        return ""
+    if not snapshot.settings.assign_by_scheduler:
+        return f"{GANG_MIN_COUNT.field}: {NOT_SCHEDULED}"
+    return snapshot.groups.problem
+
+
+def find_gang(
+    snapshot: ReadableBroadcastJob, *, nodes: int, parallelism: int | None
+) -> BroadcastJobGang | None:
+    """Return the gang of the job; None: the option is not set, or cannot be followed. `nodes`: nodes that get a pod."""
+    value = GANG_MIN_COUNT.read(snapshot.job.annotations)
+    if value is None or snapshot.groups.problem:
+        return None
+    if has_started(snapshot):
+        return BroadcastJobGang(min_count=1, group="")
+    least = compute_min_count(value, nodes)
+    hold: Reason | None = None
+    if parallelism is not None and parallelism < least:
+        message = (
+            f"spec.parallelism allows {parallelism} pods at the same time, and the group starts with {least}"
+        )
+        hold = Reason(Code.POD_GROUP, message, f"set spec.parallelism to at least {least}")
+    group = choose_group(
+        [pod for pod in snapshot.pods if pod.is_active],
+        workload=format_workload_name(BROADCAST_JOBS, snapshot.job.name),
+        revision=_SUFFIX,
+        taken=list_taken_names(snapshot.groups, snapshot.pods),
+    )
+    return BroadcastJobGang(min_count=least, group=group, hold=hold)
+
+
+# Admission
+
+
+def find_option_conflicts(metadata: Mapping[str, Any], spec: BroadcastJobSpec) -> Iterator[Cause]:
+    """Yield the errors of a spec whose pods could not be started as a group; none without the option."""
+    value = read_min_count(metadata)
+    if value is None:
+        return
+    yield from find_template_errors(spec.template)
+    if spec.parallelism is not None and _is_less(spec.parallelism, value):
+        problem = f"must be at least {GANG_MIN_COUNT.field} ({value}): fewer pods could not start"
+        yield make_invalid_error("spec.parallelism", spec.parallelism, problem)
+
+
+def _is_less(parallelism: IntOrPercent, value: IntOrPercent) -> bool:
+    """Whether parallelism is certainly less, whatever the number of nodes. A text is a percentage."""
+    if parallelism == 0:
+        return True
+    if isinstance(parallelism, int) or isinstance(value, int):
+        return isinstance(parallelism, int) and isinstance(value, int) and parallelism < value
+    share = parallelism if is_percent(parallelism) else f"{parallelism}%"
+    try:
+        parts = [resolve(amount, of=100, rounding=Rounding.UP) for amount in (share, value)]
+    except ValueError:
+        return False  # it has an error of its own
+    return parts[0] < parts[1]
