@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.errors import InvalidError
@@ -16,7 +17,9 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhooks import endpoint_of
 from pykruise.pods.workload.options import GANG_MIN_COUNT
 from pykruise.sandbox.cluster import ClusterSettings
+from support.broadcastjobs import Broadcast
 from support.control_plane import running_plane
+from support.daemonsets import Pool
 from support.real_webhooks import webhooks_in_thread
 from support.scenario import AdmissionSwitch, Object, Stage, cloneset, rolling
 from support.statefulsets import Sets, statefulset
@@ -331,3 +334,60 @@ async def test_a_group_of_a_set_in_order_is_refused(sets: Sets) -> None:
     """statefulset case 99"""
     with pytest.raises(InvalidError, match=r"spec\.podManagementPolicy"):
         await _start_set(sets, podManagementPolicy="OrderedReady", strategy=rolling())
+
+
+# BroadcastJobs
+
+
+async def _start_job(broadcast: Broadcast, **spec: Any) -> None:
+    """Create a BroadcastJob whose pods are a group and request 20 CPUs each; a node has 32."""
+    resources = {"requests": {"cpu": "20"}}
+    pod = {"containers": [{"name": "main", "image": "busybox:1", "resources": resources}]}
+    document = broadcast.to_document(pod=pod, **spec)
+    document["metadata"]["annotations"] = {GANG_MIN_COUNT.annotation: "all"}
+    await broadcast.stage.create(document, resource=BROADCAST_JOBS)
+
+
+async def test_no_pod_of_a_job_starts_before_all_of_them_fit(stage: Stage, pool: Pool) -> None:
+    """broadcastjob cases 37 and 38"""
+    # given a node without room
+    broadcast = Broadcast(stage, pool)
+    await stage.start_manager(settings=GROUPING)
+    (container,) = broadcast.to_document()["spec"]["template"]["spec"]["containers"]
+    filler = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "filler"},
+        "spec": {
+            "containers": [{**container, "resources": {"requests": {"cpu": "20"}}}],
+            "nodeSelector": {"kubernetes.io/hostname": pool.nodes[0]},
+        },
+    }
+    await stage.create(filler, resource=PODS)
+    await stage.until(lambda: _has_node(stage, "filler"))
+    await _start_job(broadcast)
+
+    async def are_created() -> bool:
+        return len(await broadcast.pods()) == 4
+
+    await stage.until(are_created)
+    await asyncio.sleep(min(stage.long_s, 30))
+    assert [pod.node_name for pod in await broadcast.pods()] == [""] * 4
+    assert (await least_of(stage))["broadcastjob-once-start"] == 4
+    # when
+    await stage.delete("filler", resource=PODS)
+    # then
+    await broadcast.phase("completed")
+    assert await broadcast.all_ran_once()
+
+
+async def _has_node(stage: Stage, name: str) -> bool:
+    pod = await stage.get(name, resource=PODS)
+    return bool(pod["spec"].get("nodeName"))
+
+
+async def test_a_parallelism_below_the_group_is_refused(stage: Stage, pool: Pool) -> None:
+    """broadcastjob case 39"""
+    await stage.start_manager(settings=GROUPING)
+    with pytest.raises(InvalidError, match=r"spec\.parallelism"):
+        await _start_job(Broadcast(stage, pool), parallelism="50%")

@@ -1,6 +1,7 @@
 """A script by chance: a workload whose pods are a group of the scheduler.
 
 seed ──▶ generate() ──▶ Script of kind `podgroups`: a CloneSet
+     ──▶ generate_job() ──▶ Script of kind `podgroupjobs`: a BroadcastJob
      ──▶ generate_set() ──▶ Script of kind `podgroupsets`: an Advanced StatefulSet
 """
 
@@ -9,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from simulation import generate_cloneset, generate_statefulset
+from simulation import generate_broadcastjob, generate_cloneset, generate_statefulset
 from simulation.script import Operation, Script
 
-__all__ = ["generate", "generate_set"]
+__all__ = ["generate", "generate_job", "generate_set"]
 
 KIND = "podgroups"
 _REFUSED = ("limit_scaling", "strategy")
@@ -39,6 +40,21 @@ def generate_set(seed: int) -> Script:
         kind="podgroupsets",
         object=_grouped_set(script.object),
         operations=tuple(operation for operation in script.operations if _is_allowed(operation)),
+    )
+
+
+def generate_job(seed: int) -> Script:
+    """The script of this seed for a BroadcastJob, always the same."""
+    script = generate_broadcastjob.generate(seed)
+    rng = random.Random(f"groups-{seed}")
+    document = script.object
+    annotations = {"pykruise.io/gang-min-count": rng.choice(("all", "all", "1", "2", "50%"))}
+    spec = {name: value for name, value in document["spec"].items() if name != "parallelism"}
+    return msgspec.structs.replace(
+        script,
+        kind="podgroupjobs",
+        object={**document, "metadata": {**document["metadata"], "annotations": annotations}, "spec": spec},
+        operations=tuple(item for item in script.operations if "parallelism" not in item.args),
     )
 
 

@@ -2,6 +2,8 @@
 
 commits of PodGroups and pods ──▶ CloneSetGroupRules, StatefulSetGroupRules
                                   ──▶ a new pod has a group that exists; at rest the pods are one group
+                              ──▶ JobGroupRules
+                                  ──▶ no pod has a node before minCount pods exist; later pods have no group
 """
 
 from collections.abc import Iterator
@@ -9,11 +11,12 @@ from typing import Any, TypeVar
 
 from pykruise.testing.simulation.history import Commit, Reconcile
 from simulation.cloneset_rules import CloneSetRules
+from simulation.job_rules import JobRules
 from simulation.pods import Version
-from simulation.rules import Violation, WorkloadRules
+from simulation.rules import PODS, Violation, WorkloadRules
 from simulation.statefulset_rules import StatefulSetRules, Workload
 
-__all__ = ["CloneSetGroupRules", "StatefulSetGroupRules"]
+__all__ = ["CloneSetGroupRules", "JobGroupRules", "StatefulSetGroupRules"]
 
 GROUPS, WORKLOADS = "podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io"
 
@@ -117,10 +120,6 @@ class GroupRules(WorkloadRules[W]):
             yield Violation("group", f"minCount is {least}, {len(members)} pods are wanted", now)
 
 
-def _is_owned(document: Any, uid: str) -> bool:
-    return any(reference["uid"] == uid for reference in document["metadata"].get("ownerReferences") or ())
-
-
 class CloneSetGroupRules(GroupRules[Any], CloneSetRules):
     """Rules of a CloneSet whose pods are a group."""
 
@@ -140,3 +139,75 @@ class StatefulSetGroupRules(GroupRules[Any], StatefulSetRules):
         if waits and pod.hash == workload.current:
             return ""
         return super()._why_not_of_its_revision(reconcile, pod, workload, workloads)
+
+
+class JobGroupRules(JobRules):
+    """Rules of a BroadcastJob whose pods start as a group."""
+
+    shelves = JobRules.shelves | {GROUPS}
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._least: dict[str, int] = {}
+        """minCount of each PodGroup."""
+        self._grouped: dict[str, Any] = {}
+        """Pods of the job that are in a group, by name."""
+        self._bound: dict[str, dict[str, int]] = {}
+        """Owner → its pods that exist and have a node → revision at which they got it."""
+        self._started: set[str] = set()
+        """Owners of which a pod has had a node, or that have a pod of another manager, which others join."""
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]:
+        if commit.shelf == GROUPS:
+            if commit.new is not None:
+                self._least[commit.key.name] = commit.new["spec"]["schedulingPolicy"]["gang"]["minCount"]
+            return
+        yield from super().on_commit(commit)
+        if commit.shelf == PODS and commit.key.namespace == self._namespace:
+            yield from self._on_member(commit)
+
+    def _on_member(self, commit: Commit) -> Iterator[Violation]:
+        document, before = commit.new, commit.old
+        if document is None:
+            self._grouped.pop(commit.key.name, None)
+            for bound in self._bound.values():
+                bound.pop(commit.key.name, None)
+            return
+        group = (document["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
+        owner = next((item["uid"] for item in document["metadata"].get("ownerReferences") or ()), "")
+        if before is None and commit.reconcile is not None:
+            yield from self._on_new_member(commit, group, owner)
+        if not group and commit.reconcile is None:
+            self._started.add(owner)
+        if group:
+            self._grouped[commit.key.name] = document
+        if document["spec"].get("nodeName") and not (before or {"spec": {}})["spec"].get("nodeName"):
+            if group:
+                yield from self._on_bound(commit, group)
+            self._started.add(owner)
+            self._bound.setdefault(owner, {})[commit.key.name] = commit.revision
+
+    def _on_new_member(self, commit: Commit, group: str, owner: str) -> Iterator[Violation]:
+        assert commit.reconcile is not None
+        known = commit.reconcile.known.get(PODS, 0)
+        if not group and owner not in self._started:
+            yield self._broken(commit, "group", f"{commit.key.name} has no group, and no pod has a node")
+        if group and group not in self._least:
+            yield self._broken(commit, "group", f"the group {group} of {commit.key.name} does not exist")
+        if group and any(revision <= known for revision in self._bound.get(owner, {}).values()):
+            yield self._broken(commit, "group", f"{commit.key.name} joins {group}, which has started")
+
+    def _on_bound(self, commit: Commit, group: str) -> Iterator[Violation]:
+        members = [
+            document
+            for document in self._grouped.values()
+            if document["spec"]["schedulingGroup"]["podGroupName"] == group
+            and document.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        ]
+        if len(members) < self._least.get(group, 0):
+            what = f"{commit.key.name} gets a node, and {len(members)} of {self._least[group]} pods exist"
+            yield self._broken(commit, "gang", what)
+
+
+def _is_owned(document: Any, uid: str) -> bool:
+    return any(reference["uid"] == uid for reference in document["metadata"].get("ownerReferences") or ())

@@ -59,7 +59,7 @@ from simulation.daemonset_rules import DaemonSetRules
 from simulation.distribution_rules import DistributionRules
 from simulation.ephemeraljob_rules import EphemeralJobRules
 from simulation.further_fields import with_further_fields
-from simulation.group_rules import CloneSetGroupRules, StatefulSetGroupRules
+from simulation.group_rules import CloneSetGroupRules, JobGroupRules, StatefulSetGroupRules
 from simulation.handover_rules import HandOverRules
 from simulation.job_rules import JobRules
 from simulation.probe_rules import ProbeRules
@@ -136,6 +136,9 @@ KINDS: Mapping[str, SimulatedKind] = {
     "podgroups": SimulatedKind(
         CLONE_SETS, CloneSetGroupRules, makes=(POD_GROUPS, WORKLOADS), gates=Gates.of(PodGroups=True)
     ),
+    "podgroupjobs": SimulatedKind(
+        BROADCAST_JOBS, JobGroupRules, makes=(POD_GROUPS, WORKLOADS), gates=Gates.of(PodGroups=True)
+    ),
     "podgroupsets": SimulatedKind(
         ADVANCED_STATEFUL_SETS,
         StatefulSetGroupRules,
@@ -192,6 +195,7 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "cloneset": generate_cloneset.generate,
     "rollonconfig": generate_config.generate,
     "podgroups": generate_groups.generate,
+    "podgroupjobs": generate_groups.generate_job,
     "podgroupsets": generate_groups.generate_set,
     "daemonset": generate_daemonset.generate,
     "statefulset": generate_statefulset.generate,

@@ -57,7 +57,7 @@ from simulation.mutating import Change, always, mutated
 from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLOADSPREAD
 from simulation.mutations_config import ROLLONCONFIG
 from simulation.mutations_copies import RESOURCEDISTRIBUTION
-from simulation.mutations_groups import PODGROUPS, PODGROUPSETS
+from simulation.mutations_groups import PODGROUPJOBS, PODGROUPS, PODGROUPSETS
 from simulation.mutations_images import IMAGELISTPULLJOB, IMAGEPULLJOB
 from simulation.mutations_jobs import ADVANCEDCRONJOB, BROADCASTJOB, EPHEMERALJOB
 from simulation.mutations_probes import PODPROBEMARKER
@@ -423,6 +423,7 @@ EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **ROLLONCONFIG,
     **PODGROUPS,
     **PODGROUPSETS,
+    **PODGROUPJOBS,
 }
 
 
@@ -463,6 +464,7 @@ def generator_of(name: str) -> str:
         "podprobemarker": PODPROBEMARKER,
         "rollonconfig": ROLLONCONFIG,
         "podgroups": PODGROUPS,
+        "podgroupjobs": PODGROUPJOBS,
         "podgroupsets": PODGROUPSETS,
         "blind": UNSEEN,
     }

@@ -4,13 +4,15 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kinds.broadcastjob import plan as broadcastjob_plan
+from pykruise.kinds.broadcastjob import pod_group as broadcastjob_group
 from pykruise.kinds.cloneset import plan
 from pykruise.kinds.statefulset import plan as statefulset_plan
 from pykruise.kinds.statefulset import snapshot
 from pykruise.pods.workload import pod_groups
 from simulation.mutating import Change, always
 
-__all__ = ["PODGROUPS", "PODGROUPSETS"]
+__all__ = ["PODGROUPJOBS", "PODGROUPS", "PODGROUPSETS"]
 
 
 def _reused(original: Any) -> Any:
@@ -44,5 +46,13 @@ PODGROUPSETS: dict[str, tuple[Change, ...]] = {
     "PodGroups of sets: unused groups stay": ((statefulset_plan, "drop_groups", always(())),),
     "PodGroups of sets: groups of adopted pods are not adopted": (
         (snapshot, "read_groups", _without_orphans),
+    ),
+}
+
+
+PODGROUPJOBS: dict[str, tuple[Change, ...]] = {
+    "PodGroups of jobs: groups are not created": ((broadcastjob_plan, "keep_groups", always(())),),
+    "PodGroups of jobs: later pods join a group that has started": (
+        (broadcastjob_group, "has_started", always(False)),
     ),
 }
