@@ -250,7 +250,7 @@ _CLONE_SET: Final = _differences_of(
     (
         "each pod is scheduled alone",
         "the same; with the gate `PodGroups` and the annotation `pykruise.io/gang-min-count` the pods are a PodGroup "
-        "of Kubernetes' scheduler, and are updated together",
+        "of Kubernetes' scheduler, and are updated together, also those of StatefulSets; BroadcastJobs start together",
         "a part of the pods would only occupy its nodes",
     ),
 )

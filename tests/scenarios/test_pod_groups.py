@@ -349,7 +349,7 @@ async def _start_job(broadcast: Broadcast, **spec: Any) -> None:
 
 
 async def test_no_pod_of_a_job_starts_before_all_of_them_fit(stage: Stage, pool: Pool) -> None:
-    """broadcastjob cases 37 and 38"""
+    """broadcastjob cases 41 and 42"""
     # given a node without room
     broadcast = Broadcast(stage, pool)
     await stage.start_manager(settings=GROUPING)
@@ -387,7 +387,7 @@ async def _has_node(stage: Stage, name: str) -> bool:
 
 
 async def test_a_parallelism_below_the_group_is_refused(stage: Stage, pool: Pool) -> None:
-    """broadcastjob case 39"""
+    """broadcastjob case 43"""
     await stage.start_manager(settings=GROUPING)
     with pytest.raises(InvalidError, match=r"spec\.parallelism"):
         await _start_job(Broadcast(stage, pool), parallelism="50%")

@@ -63,7 +63,7 @@ TABLE = """
 
 @pytest.mark.parametrize("row", TABLE.strip().splitlines())
 def test_the_pods_start_together_and_later_pods_start_alone(row: str) -> None:
-    """broadcastjob cases 37 and 38"""
+    """broadcastjob cases 41 and 42"""
     # given
     setting, parallelism, pods, expected = (part.strip() for part in row.split("|"))
     nodes, value = setting.split()
@@ -89,7 +89,7 @@ def test_the_pods_start_together_and_later_pods_start_alone(row: str) -> None:
 
 
 def test_the_groups_are_written_before_the_pods_and_min_count_becomes_one_after_the_start() -> None:
-    """broadcastjob cases 37 and 38"""
+    """broadcastjob cases 41 and 42"""
     world = gang(2)
     plan = plan_with_groups(world)
     resources = [step.action.resource for step in plan.steps if isinstance(step.action, Create)]
@@ -106,7 +106,7 @@ def test_the_groups_are_written_before_the_pods_and_min_count_becomes_one_after_
 
 
 def test_parallelism_below_the_group_holds_the_job_and_names_the_remedy() -> None:
-    """broadcastjob case 39"""
+    """broadcastjob case 43"""
     plan = plan_with_groups(gang(3, parallelism=2))
     assert plan.waiting is not None
     assert (plan.waiting.code, plan.waiting.remedy) == (
@@ -117,7 +117,7 @@ def test_parallelism_below_the_group_holds_the_job_and_names_the_remedy() -> Non
 
 @pytest.mark.parametrize("assigned", [True, False])
 def test_a_manager_that_cannot_follow_the_option_creates_no_pod(assigned: bool) -> None:
-    """broadcastjob case 40"""
+    """broadcastjob case 44"""
     world = gang(3)
     world.settings = BroadcastJobSettings(pod_groups=not assigned, assign_by_scheduler=assigned)
     problem = f"{GANG_MIN_COUNT.field}: {NO_GATE if assigned else NOT_SCHEDULED}"
@@ -152,7 +152,7 @@ def test_a_manager_that_cannot_follow_the_option_creates_no_pod(assigned: bool) 
 def test_admission_refuses_what_cannot_work_with_a_group(
     value: str, fields: dict[str, Any], expected: list[str]
 ) -> None:
-    """broadcastjob case 39"""
+    """broadcastjob case 43"""
     document = gang(1, value, **fields).document
     spec, problem = read_spec(document["spec"])
     assert problem == ""
