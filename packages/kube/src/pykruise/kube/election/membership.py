@@ -116,13 +116,13 @@ class _Both:
     """A fence that holds while both of its fences hold."""
 
     def __init__(self, first: Fence, second: Fence) -> None:
-        self._wait_for_first, self._second = first, second
+        self._first, self._second = first, second
 
     def holds(self) -> bool:
-        return self._wait_for_first.holds() and self._second.holds()
+        return self._first.holds() and self._second.holds()
 
     def write_time_s(self) -> float:
-        return min(self._wait_for_first.write_time_s(), self._second.write_time_s())
+        return min(self._first.write_time_s(), self._second.write_time_s())
 
 
 class _MemberTerm:
@@ -361,7 +361,7 @@ class Membership:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(slot.elector.run(), name=f"lease-of-slot-{slot.number}")
-                await _wait_for_first(slot.elector.wait_leading(), slot.leaving.wait())
+                await _first(slot.elector.wait_leading(), slot.leaving.wait())
                 written = await serve(slot) if slot.elector.is_leading else None
                 await slot.elector.release(written)
         except* LeaseLostError as lost:
@@ -555,7 +555,7 @@ def _record_on(lease: Document | None) -> LeaderRecord | None:
     return read_record(annotations_of(lease).get(RECORD), holder=holder)
 
 
-async def _wait_for_first(*waits: Awaitable[Any]) -> None:
+async def _first(*waits: Awaitable[Any]) -> None:
     """Return when the first coroutine returns; the others are cancelled."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
