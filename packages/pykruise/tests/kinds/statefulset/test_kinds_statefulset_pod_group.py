@@ -175,6 +175,18 @@ def test_the_reason_to_wait_names_the_group() -> None:
     assert {reason.code for reason in plan.skipped.values()} == {Code.POD_GROUP}
 
 
+def test_claims_that_follow_their_templates_hold_the_update_of_a_group_without_a_failure_at_rest() -> None:
+    """statefulset case 97"""
+    builder = gang(3, **ALL).growing().with_settings(pod_groups=True, auto_resize_claims=True)
+    plan = builder.plan()
+    assert plan.waiting is None
+    assert not any(item["type"] == "FailedUpdate" for item in (plan.status or {}).get("conditions", []))
+    plan = builder.all_old().plan()
+    assert deleted(plan) == []
+    assert plan.waiting is not None
+    assert plan.waiting.code == Code.CLAIM_CANNOT_FOLLOW
+
+
 def test_without_the_gate_nothing_is_written() -> None:
     """statefulset case 98"""
     builder = gang(3)

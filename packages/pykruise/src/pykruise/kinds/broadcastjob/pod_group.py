@@ -16,6 +16,7 @@ from pykruise.kinds.broadcastjob.snapshot import ReadableBroadcastJob
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import make_invalid_error
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, is_percent, resolve
 from pykruise.plans.pod_groups import list_taken_names
 from pykruise.pods.reasons import Code
@@ -76,9 +77,8 @@ def find_gang(
     least = compute_min_count(value, nodes)
     hold: Reason | None = None
     if parallelism is not None and parallelism < least:
-        message = (
-            f"spec.parallelism allows {parallelism} pods at the same time, and the group starts with {least}"
-        )
+        running = format_count(parallelism, "pod")
+        message = f"spec.parallelism allows {running} at the same time, and the group starts with {least}"
         hold = Reason(Code.POD_GROUP, message, f"set spec.parallelism to at least {least}")
     group = choose_group(
         [pod for pod in snapshot.pods if pod.is_active],

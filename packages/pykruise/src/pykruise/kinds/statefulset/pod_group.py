@@ -75,13 +75,11 @@ def find_gang(ws: StatefulSetWorkingSet, differences: Differences) -> StatefulSe
             changes, refused_since=resize_refused_since(ws), settings=ws.settings.in_place, now=ws.now
         )
     in_place = spec.is_in_place and not reasons
-    is_refused = bool(reasons) and spec.policy == PodUpdatePolicy.IN_PLACE_ONLY
-    cause: Reason | None = None
-    if is_refused:
+    failure: Reason | None = None
+    if reasons and spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
         name, why = next(iter(reasons.items()))
-        cause = Reason(Code.CANNOT_UPDATE, f"pod {name} {make_only_in_place_reason(why).message}")
-    elif Growth(ws).is_on:
-        cause = _CLAIMS_GROW
+        failure = Reason(Code.CANNOT_UPDATE, f"pod {name} {make_only_in_place_reason(why).message}")
+    cause = failure or (_CLAIMS_GROW if Growth(ws).is_on else None)
     limits = ws.limits
     is_whole = limits.partition == 0 and limits.max_unavailable >= limits.replicas
     may_update = is_whole and cause is None and not (spec.is_paused or spec.is_on_delete)
@@ -99,7 +97,7 @@ def find_gang(ws: StatefulSetWorkingSet, differences: Differences) -> StatefulSe
             taken=list_taken_names(ws.snapshot.groups, ws.snapshot.pods),
         ),
         hold=explain_hold(cause) if cause is not None or not is_whole else None,
-        failure=cause,
+        failure=failure,
         recreates=not in_place,
     )
 

@@ -190,8 +190,8 @@ def _reason_of_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason])
     held = find_strategy_wait(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:
         return held
-    group = skipped.get(old[0].name)
-    if group is not None and group.code == Code.POD_GROUP:
+    group = skipped.get(old[0].name)  # the same for all pods of a group
+    if group is not None and group.code in (Code.POD_GROUP, Code.CLAIM_CANNOT_FOLLOW):
         return Reason(group.code, f"{count}; {group.message}", group.remedy)
     if len(old) <= ws.limits.partition:
         return Reason(
