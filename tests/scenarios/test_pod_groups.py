@@ -252,18 +252,22 @@ def sets(stage: Stage) -> Sets:
     return Sets(stage)
 
 
-async def _start_set(
-    sets: Sets, *, replicas: int = 3, strategy: Object | None = None, cpu: str = "", **spec: Any
-) -> None:
-    """Create a StatefulSet whose pods are a group."""
+async def _start_set(sets: Sets, **spec: Any) -> None:
+    """Create a StatefulSet whose pods are a group, with a manager."""
     await sets.stage.start_manager(settings=GROUPING)
+    await _create_set(sets.stage, **spec)
+
+
+async def _create_set(
+    stage: Stage, *, replicas: int = 3, strategy: Object | None = None, cpu: str = "", **spec: Any
+) -> None:
     document = statefulset(
         parallel=True, replicas=replicas, updateStrategy=strategy or rolling(maxUnavailable="100%"), **spec
     )
     document["metadata"]["annotations"] = {GANG_MIN_COUNT.annotation: "all"}
     if cpu:
         document["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
-    await sets.stage.create(document, resource=ADVANCED_STATEFUL_SETS)
+    await stage.create(document, resource=ADVANCED_STATEFUL_SETS)
 
 
 async def test_no_pod_of_a_set_gets_a_node_before_all_of_them_fit(stage: Stage, sets: Sets) -> None:
@@ -328,6 +332,34 @@ async def test_a_changed_template_updates_the_whole_group_of_a_set(
         return not await least_of(stage)
 
     await stage.until(are_gone)
+
+
+async def test_the_group_of_adopted_pods_is_adopted(stage: Stage, sets: Sets) -> None:
+    """statefulset case 96"""
+    # given
+    await _start_set(sets)
+    await sets.settled(replicas=3)
+    uids, before = await uids_of(stage), await groups_of(stage)
+    await sets.delete(propagation="Orphan")
+
+    async def is_left() -> bool:
+        return not await stage.exists("web", resource=ADVANCED_STATEFUL_SETS)
+
+    await stage.until(is_left)
+    # when
+    await _create_set(stage, replicas=4)
+    # then
+    await sets.settled(replicas=4)
+    assert await uids_of(stage) > uids
+    assert await groups_of(stage) == before
+    owner = (await sets.get())["metadata"]["uid"]
+
+    async def is_adopted() -> bool:
+        (group,) = await stage.stored(POD_GROUPS)
+        least = group["spec"]["schedulingPolicy"]["gang"]["minCount"]
+        return least == 4 and [item["uid"] for item in group["metadata"]["ownerReferences"]] == [owner]
+
+    await stage.until(is_adopted)
 
 
 async def test_a_group_of_a_set_in_order_is_refused(sets: Sets) -> None:

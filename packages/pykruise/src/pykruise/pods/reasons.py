@@ -364,8 +364,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the pod is specified for deletion and waits for its successor", moves_in_s=AS_ASKED
     ),
     Code.POD_GROUP: Meaning(
-        "the pods of a group are updated together, and not all of them may be updated now",
-        "set maxUnavailable or maxSurge to 100%, and partition to 0",
+        "the pods of a group start together and are updated together, and not all of them may do so now",
+        "set maxUnavailable or maxSurge to 100%, and partition to 0; raise the parallelism of a BroadcastJob",
     ),
     Code.PARTITION: Meaning(
         "the partition keeps the pod at its revision",

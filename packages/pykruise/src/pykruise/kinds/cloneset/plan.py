@@ -80,8 +80,7 @@ UPDATE_STAGES: Final = frozenset({Purpose.REFRESH_PODS, Purpose.SPEND_BUDGETS, P
 
 def plan_cloneset(snapshot: CloneSetSnapshot) -> Plan:
     """Plan all writes that this CloneSet needs now, its status, and the time of the next reconcile."""
-    plan = plan_workload(_FRAME, snapshot)
-    return look_again(plan, snapshot.groups)
+    return look_again(plan_workload(_FRAME, snapshot), snapshot.groups)
 
 
 def compute_status_after(snapshot: CloneSetSnapshot, plan: Plan, failed: Failure) -> Document | None:

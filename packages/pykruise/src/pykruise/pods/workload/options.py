@@ -232,4 +232,4 @@ every pod. The pods are a group of Kubernetes' scheduler. Needs the feature gate
 """
 
 NO_GANG: Final = Option(annotation=GANG_MIN_COUNT.annotation, parse=_refuse_gang)
-"""Annotation of GANG_MIN_COUNT on other kinds: every value is an error."""
+"""Annotation of GANG_MIN_COUNT in a template of a UnitedDeployment: every value is an error."""
