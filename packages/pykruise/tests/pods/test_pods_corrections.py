@@ -55,6 +55,7 @@ ALLOWED: Final = {
     "pods/reasons.py": "codes of kinds that have spec.template: NoNodes, UnfitNode",
     "pods/template/node_placement.py": "remedies of BroadcastJobs, which have it",
     "pods/workload/admission.py": "paths of errors of workloads, which have it",
+    "pods/workload/pod_groups.py": "paths of errors of workloads, which have it",
     "pods/workload/validation.py": "paths of errors of workloads, which have it",
 }
 
