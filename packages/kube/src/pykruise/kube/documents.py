@@ -41,7 +41,8 @@ MOST_BYTES: Final = 3 * 1024 * 1024
 """Largest object that an API server accepts, in bytes of JSON."""
 
 MOST_CONTAINERS: Final = 100_000
-"""Most lists and objects in one document. An `env` list of 3 MiB contains only about half of this number."""
+"""Maximum number of lists and objects in one document. An `env` list of 3 MiB contains only about half of this number.
+"""
 
 
 def decode(raw: bytes | msgspec.Raw) -> Document:

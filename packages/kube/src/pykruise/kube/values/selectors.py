@@ -33,7 +33,7 @@ __all__ = [
 
 
 _MOST_ERRORS: Final = 16
-"""Most errors that are reported for one requirement."""
+"""Maximum number of errors that are reported for one requirement."""
 
 
 class SelectorError(ValueError):
