@@ -946,18 +946,19 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"create \w+ \S+ again with \w+ of \S+ as the target, .*", (replace_with_the_namesake,)),
     (r"delete the copy \S+, which cannot be changed: it is created again", (delete_the_copies,)),
     (
-        r"set (?P<field>paused|suspend) of \w+ (?P<child>\S+) to false(; then create .* again without it)?",
+        r"set (?P<field>paused|suspend) of \w+ (?P<child>\S+) to false"
+        r"(; then create .* again without (paused|suspend) in its template)?",
         (resume_the_child,),
     ),
     # what only a person can judge
     (r"create the job again with a higher \S+: pulling takes longer" + _BY_A_LIST, ()),
     (r"create secret \S+ in namespace \S+, then create the job again", ()),
     (r"leave the namespace out of spec.targets here or in .*, or distribute it by another name", ()),
-    (r"correct what refuses its pods: .*", ()),
+    (r"correct what keeps its pods from being created: .*", ()),
     (r"request what the LimitRange allows, or change the LimitRange; to change the template, create .*", ()),
     (
         r"create ServiceAccount \S+ \(kubectl create serviceaccount -n (?P<namespace>\S+) (?P<account>\S+)\), or"
-        r" correct serviceAccountName in the pod template; to change the template, create \w+ \S+ again, .*",
+        r" correct serviceAccountName in the pod template; to change the template, create \w+ \S+ again: .*",
         (create_the_account, create_again_without_the_account),
     ),
     (r"correct what the events of .* name .*", ()),
@@ -1071,7 +1072,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (create_the_mounted,),
     ),
     (r"create the missing PVC (?P<claim>\S+)", (create_the_claim,)),
-    (r"if its data may be lost, delete PVC (?P<claim>\S+), then the pod", (give_up_the_data,)),
+    (r"if you do not need the data of PVC (?P<claim>\S+), delete the PVC, then the pod", (give_up_the_data,)),
     (
         r"create a PersistentVolume of storage class (?P<class>\S+) for a node that can run the pod",
         (create_the_volume,),

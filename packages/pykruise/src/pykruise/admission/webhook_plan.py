@@ -347,7 +347,9 @@ class _Draft:
             problems.append(f"{', '.join(wrong)}: does not match the external caBundle")
         if any(read_current_conditions(live).values()):
             # A previous manager left the condition. Nothing updates it now, so new objects would get no reviews.
-            problems.append(f"no manager maintains its match condition {CONDITION} now: delete it")
+            problems.append(
+                f"no manager updates its match condition {CONDITION} now: delete the condition, not the configuration"
+            )
         return problems
 
     def _with_conditions(self, name: str, live: Document) -> tuple[Mapping[str, ReviewRule], str]:

@@ -65,7 +65,9 @@ _OWN: Sequence[Flag] = (
     make_text_flag("namespace", "", "Work on objects of this namespace only."),
     make_text_flag("metrics-addr", ":8080", "Address of /metrics; 0: none.", read=read_address),
     switch(
-        "state-metrics", "false", "Serve /state-metrics there: the state of each object (docs/monitoring.md)."
+        "state-metrics",
+        "false",
+        "Serve /state-metrics, the state of each object, at --metrics-addr (docs/monitoring.md).",
     ),
     make_text_flag(
         "state-metrics-namespaces",

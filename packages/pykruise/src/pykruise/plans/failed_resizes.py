@@ -81,8 +81,8 @@ def plan_recreation_instead(
 def explain_infeasible(settings: InPlaceSettings) -> str:
     """Return the reason to recreate a pod that has waited for resources for long enough."""
     return (
-        "its node can never provide the new resources, and has not for "
-        f"{settings.resize_patience_s:g} s: recreated instead"
+        "its node can never provide the new resources, and "
+        f"{settings.resize_patience_s:g} s have passed: the pod is recreated instead"
     )
 
 

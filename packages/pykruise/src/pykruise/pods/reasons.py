@@ -215,7 +215,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.PATCH: Meaning("the patch of a subset results in invalid pods", "correct the patch"),
     Code.CHURNING: Meaning(
         "the manager undoes its own work on this object, and waits longer each time before it continues",
-        "find out what marks or changes the objects that it creates: its template, a webhook, another controller",
+        "find out what marks or changes the objects that the manager creates: their template, a webhook, another "
+        "controller",
     ),
     Code.LIMIT_IS_ZERO: Meaning(
         "a limit of the spec is 0 or less, and blocks everything that it limits",

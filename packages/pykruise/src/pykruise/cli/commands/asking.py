@@ -84,7 +84,7 @@ def explain(
     examples=(
         "plan clonesets/web --set image=main=nginx:1.28",
         "plan clone web --set replicas=10 --set partition=50%",
-        "plan -f web.yaml           # a file as it would be applied; its folder, too",
+        "plan -f web.yaml           # manifests as they would be applied; a folder works, too",
         "kustomize build . | pykruise plan -f -",
     ),
 )

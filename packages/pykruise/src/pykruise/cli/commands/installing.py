@@ -50,7 +50,7 @@ from pykruise.cli.errors import CommandError, CommandLineError
 @click.option(
     "--webhook-host",
     default="",
-    help="WEBHOOK_HOST of managers outside the cluster; no manager is installed inside.",
+    help="WEBHOOK_HOST of managers that run outside the cluster; the output then contains no manager.",
 )
 @click.option(
     "--webhook-port",

@@ -156,7 +156,9 @@ def _finished_lines(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iter
     words = f"{_pods_are(len(new))} of {revision}, {len(serving)} of them serving"
     surplus = len(new) - counts.wanted
     if is_per_node(sight.kind) and surplus > 0:
-        words += f"; {surplus} of them on nodes that should have none, which the count above omits"
+        words += (
+            f"; {surplus} of them are on nodes that should have no pod, and the count above leaves them out"
+        )
     yield words
 
 

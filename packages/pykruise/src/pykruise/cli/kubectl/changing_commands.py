@@ -483,7 +483,7 @@ MIGRATE: Final = Command(
         DRY_RUN,
         text(
             "from",
-            "Deployment; or StatefulSet or DaemonSet as the target, Kubernetes' own unless .GROUP is given.",
+            "Kind of the source: Deployment for a CloneSet, else the target's kind; without .GROUP: of group apps.",
         ),
         text("src-name", "Name of the source."),
         text("dst-name", "Name of the target; for a StatefulSet or DaemonSet by default the source's."),

@@ -241,7 +241,7 @@ def _reason_of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -
     if codes == {Code.PARTITION}:
         return Reason(
             Code.PARTITION,
-            f"{count}; the partition keeps {format_count(ws.limits.partition, 'node')} there",
+            f"{count}; the partition keeps {format_count(ws.limits.partition, 'node')} on older revisions",
             f"lower {_BLOCK}.partition to continue",
         )
     if codes <= {Code.PARTITION, Code.NODE_SELECTOR}:

@@ -105,7 +105,10 @@ def _find_pods_of_others(snapshot: BudgetSnapshot) -> Iterator[tuple[str, Reason
     for pod in snapshot.pods:
         result = budget_name_of(pod)
         if result in snapshot.others:
-            text = f"PodUnavailableBudget {result} protects some of its pods, and only that budget is checked"
+            text = (
+                f"some pods of this budget are assigned to PodUnavailableBudget {result}: for these pods only "
+                f"{result} is checked"
+            )
             yield pod.name, Reason(Code.OTHER_BUDGET, text)
 
 

@@ -13,7 +13,7 @@ from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.view.sidecars import list_injected_sets
 from pykruise.runtime.reasons import Reason
 
-_RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new ones get them"
+_RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new pods get the sidecars"
 _RESUME_AND_RECREATE: Final = f"set spec.injectionStrategy.paused to false, then {_RECREATE}"
 _NOT_REVIEWED_LABEL: Final = ("control-plane", "openkruise")
 """Label of namespaces whose pods are not sent to webhooks (admission/reviewers.py)."""

@@ -193,7 +193,7 @@ def _reason_of_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason])
     if len(old) <= ws.limits.partition:
         return Reason(
             Code.PARTITION,
-            f"{count}; the partition keeps {min(ws.limits.partition, len(ws.slots))} there",
+            f"{count}; the partition keeps {min(ws.limits.partition, len(ws.slots))} on older revisions",
             "lower spec.updateStrategy.rollingUpdate.partition to continue",
         )
     return Reason(Code.UPDATING, f"{count} and being updated")

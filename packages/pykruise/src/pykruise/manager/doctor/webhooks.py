@@ -164,7 +164,10 @@ async def _check_conditions(live: Live, name: str, conditions: Document) -> list
     if {path: written[path] for path in due} in (due, list_widest_conditions(rules)):
         return []
     names = ", ".join(sorted(f"{kind.resource.kind}s" for kind in selecting))
-    what = f"with {name} API servers do not send reviews of all pods that objects select ({names})"
+    what = (
+        f"the match conditions of {name} leave out pods that objects select ({names}): API servers send no reviews "
+        "of these pods"
+    )
     log = LOG.format(namespace=live.namespace)
     return [
         make_fault("webhooks", what, f"start a manager, which corrects this within a second; otherwise {log}")

@@ -135,7 +135,7 @@ def _daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
     wanted, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
     if ready < wanted:
         nodes = f"{ready} of {format_count(wanted, 'node')}"
-        what = f"agents are ready on {nodes}: images, probes and recreations wait on the others"
+        what = f"agents are ready on {nodes}: on the other nodes, image pulls, probes and recreations wait"
         return [make_warning("gates", what, f"kubectl -n {namespace} describe pods -l control-plane=daemon")]
     return []
 

@@ -365,7 +365,8 @@ def _remedy_of_closed(budget: BudgetView) -> str:
     if not isinstance(total, int) or budget.desired_available < total:
         return ""
     return (
-        f"{describe_opening(budget)} of PodUnavailableBudget {budget.name}: now it refuses every disruption"
+        f"{describe_opening(budget)} of PodUnavailableBudget {budget.name}, because the budget now rejects every "
+        "disruption"
     )
 
 

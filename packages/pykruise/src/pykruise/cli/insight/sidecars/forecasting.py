@@ -135,8 +135,8 @@ def _new_pods(sight: SidecarSight) -> Iterator[str]:
         yield f"get revision {contents.revision}, as injectionStrategy.revision requires"
     elif choice is not None and choice.policy == PARTIAL and (choice.revision_name or choice.custom_version):
         yield (
-            "get the containers below; the number of pods that "
-            "updateStrategy.partition keeps get the revision of injectionStrategy.revision"
+            "get the containers below; the percentage of pods that "
+            "updateStrategy.partition keeps gets the revision that injectionStrategy.revision names"
         )
     yield from _describe_contents(contents)
 
