@@ -482,7 +482,12 @@ async def old_cluster(patient: Patient) -> None:
         (no_configuration, "webhooks", f"{VALIDATING_NAME} does not exist", "pykruise install"),
         (no_bundle, "webhooks", "has no CA bundle", "start a manager"),
         (webhooks_elsewhere, "webhooks", "points to Service kruise-system/other", "pykruise install"),
-        (guards_kube_system, "webhooks", "mpod.kb.io guards pods of kube-system", "pykruise install"),
+        (
+            guards_kube_system,
+            "webhooks",
+            "mpod.kb.io reviews pods of namespace kube-system",
+            "pykruise install",
+        ),
         (sidecars_are_not_asked_for, "webhooks", "leave out pods that objects select", "start a manager"),
         (webhook_not_reachable, "admission", "context deadline exceeded", "network policies"),
         (

@@ -124,7 +124,7 @@ async def test_explain_reports_the_pods_that_spent_a_budget_and_when_the_next_ma
     assert explanation.next[0] == "deletion, eviction: would be rejected"
     assert "the next pod may be disrupted when 1 more pod serves" in explanation.next
     by_pod = {wait.pods: wait for wait in explanation.waits}
-    assert by_pod[(second.name,)].words == "this budget refused 2 disruptions"
+    assert by_pod[(second.name,)].words == "this budget rejected 2 disruptions"
     assert (successor,) in by_pod  # which uses the budget up
     # and the one that does not serve may go at any time
     explanation = await of_pod(stage, successor)

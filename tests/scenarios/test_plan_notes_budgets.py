@@ -73,7 +73,7 @@ async def protect(stage: Stage, budget: str, wanted: int) -> None:
         (
             "disruption",
             "PodDisruptionBudget guard requires 3 available pods, and at times 2 remain: "
-            "it does not block controllers, but drains wait during that time",
+            "the budget does not block controllers, but drains wait during that time",
         ),
         (
             "unavailable",

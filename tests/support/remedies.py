@@ -939,7 +939,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (take_the_patches_off, make_the_image_available),
     ),
     (r"turn the gate \w+ of the manager on", ()),
-    (r"leave it out, or create it again when it has been deleted", ()),
+    (r"remove namespace \S+ from spec.targets, or create the namespace again after its deletion", ()),
     (r"correct its requiredNodeSelector in spec.subsets, then delete these pods.*", (correct_the_subset,)),
     (r"raise maxReplicas in spec.subsets, or add a last subset without it", (take_off_the_limits,)),
     (r"raise maxReplicas in spec.topology.subsets", (take_off_the_limits_of_topology,)),
@@ -953,7 +953,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     # what only a person can judge
     (r"create the job again with a higher \S+: pulling takes longer" + _BY_A_LIST, ()),
     (r"create secret \S+ in namespace \S+, then create the job again", ()),
-    (r"leave the namespace out of spec.targets here or in .*, or distribute it by another name", ()),
+    (
+        r"remove the namespace from spec.targets of this distribution or of .*, or distribute the resource by another"
+        r" name",
+        (),
+    ),
     (r"correct what keeps its pods from being created: .*", ()),
     (r"request what the LimitRange allows, or change the LimitRange; to change the template, create .*", ()),
     (
@@ -961,7 +965,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" correct serviceAccountName in the pod template; to change the template, create \w+ \S+ again: .*",
         (create_the_account, create_again_without_the_account),
     ),
-    (r"correct what the events of .* name .*", ()),
+    (r"correct the cause that the events of .* report .*", ()),
     (r"bring \S+ back, or delete the node: its pods are then replaced", ()),
     (r"bring the nodes back, or delete them, or let the update leave them out: the annotation .*", ()),
     (r"create \w+ \S+", (create_the_target,)),
@@ -970,8 +974,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (replace_with_another_target,),
     ),
     (
-        r"correct the image or its pull secret in spec.template, then delete the pod, which keeps the old one, or make"
-        r" it available",
+        r"correct the image or its pull secret in spec.template, then delete the pod, which keeps the old value, or"
+        r" make it available",
         (correct_and_delete_pods, make_the_image_available),
     ),
     (
@@ -1057,12 +1061,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (create_what_is_missing, correct_the_sidecars_and_delete_pods),
     ),
     (
-        r"create the missing ones of these, or correct the volume in .* or in SidecarSet (?P<sidecars>\w+), then delete"
-        r" the pod, which keeps the old one",
+        r"create the missing objects, or correct the volume in .* or in SidecarSet (?P<sidecars>\w+), then delete"
+        r" the pod, which keeps the old value",
         (create_what_it_says_is_missing, correct_the_sidecars_and_delete_pods),
     ),
     (
-        r"create the missing ones of these, or (create AdvancedCronJob \S+ again with the volume corrected|correct the"
+        r"create the missing objects, or (create AdvancedCronJob \S+ again with the volume corrected|correct the"
         r" volume in .*)",
         (create_what_it_says_is_missing,),
     ),
@@ -1086,12 +1090,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"label nodes so that they match it, or add such nodes", (make_room,)),
     (
         r"(correct the image or its pull secret in|read its log \(kubectl logs [^()]+\), correct)"
-        r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old one(, or make it available)?",
+        r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old value(, or make it available)?",
         (correct_the_patch_and_delete_pods,),
     ),
     (
         r"correct (the patch|requiredNodeSelector|the nodeSelector in the patch) of subset (?P<subset>\w+) of"
-        r" WorkloadSpread (?P<spread>[^\s,]+), then delete the pod, which keeps the old one",
+        r" WorkloadSpread (?P<spread>[^\s,]+), then delete the pod, which keeps the old value",
         (correct_the_patch_and_delete_pods,),
     ),
     (
@@ -1141,7 +1145,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"read its log \(kubectl logs .+\), create pod \S+ again with a spec that works", ()),
     (r"if that lasts, check that the agent runs on the node.*", ()),
-    (r"rename it, or delete it if nothing needs it", ()),
+    (r"delete .* if nothing needs it, or create (it|that pod) again with another name", ()),
     (r"start the agent on that node, or bring the node back; then create the request again", ()),
     (r"if that lasts, make the image available, or create the job again .*", ()),
     (r"make the image available, or correct the image .*; then create the job again; AdvancedCronJob .*", ()),

@@ -122,7 +122,7 @@ class ChurnBrake:
             else "the controller repeats its writes"
         )
         return ChurnHold(
-            seconds=left_s, wait_s=known.wait_s, message=f"{what}, though its spec has not changed"
+            seconds=left_s, wait_s=known.wait_s, message=f"{what}, though the object's spec has not changed"
         )
 
     def note(

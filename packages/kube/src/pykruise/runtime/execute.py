@@ -121,7 +121,9 @@ _RANDOM = 5
 _GAPS = ("…", "...")
 """Marks that replace the end of a cut value."""
 
-_SHORTER = "names that are derived from its name are too long: delete it, and create it with a shorter name"
+_SHORTER = (
+    "names that are derived from the object's name are too long: create the object again with a shorter name"
+)
 
 
 def is_named_too_long(action: Action) -> bool:
@@ -151,7 +153,7 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
         "set in the pod template what the ResourceQuota requires, or add a LimitRange with defaults",
     ),
     ("enough allocatable resources", WriteFault.WRITE_FAILED, "request less, or make room on the node"),
-    ("being terminated", WriteFault.WRITE_FAILED, "nothing: the namespace is being deleted"),
+    ("being terminated", WriteFault.WRITE_FAILED, "no action is needed: the namespace is being deleted"),
     (
         "webhook",
         WriteFault.WEBHOOK,
@@ -193,9 +195,7 @@ def explain_refusal(message: str) -> tuple[WriteFault, str] | None:
     return None
 
 
-_UNREACHABLE: Final = (
-    "make the server of this webhook answer, or change or delete the webhook configuration that names it"
-)
+_UNREACHABLE: Final = "make the server of this webhook answer, or correct or delete the webhook configuration"
 
 
 def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str]:

@@ -283,7 +283,7 @@ class Reconciler:
         )
         if held_s is not None:
             _log.warning(
-                "%s %s: its writes undo each other, and are delayed for %g s",
+                "%s %s: the controller's writes undo each other; the next writes are delayed for %g s",
                 owner.resource.kind,
                 owner.key,
                 held_s,

@@ -97,7 +97,7 @@ def review(body: bytes, table: Conversions | None = None) -> bytes:
 
 def _read(body: bytes) -> tuple[str, _Request]:
     if (number := sum(map(body.count, (b",", b"[", b"{")))) > MOST_VALUES:
-        raise ValueError(f"a request may have {MOST_VALUES} values, this one has {number}")
+        raise ValueError(f"the request has {number} values, but at most {MOST_VALUES} are allowed")
     try:
         asked = _decode(body)
     except msgspec.DecodeError as err:

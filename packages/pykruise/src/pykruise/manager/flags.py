@@ -310,8 +310,8 @@ def _election_settings(values: Mapping[str, Any], environ: Mapping[str, str]) ->
     )
     if not lease_s > renew_s > retry_s * 1.2:
         raise FlagError(
-            "--leader-election-lease-duration must be longer than --leader-election-renew-deadline, and that"
-            " longer than 1.2 times --leader-election-retry-period, or a leader could work beside its successor"
+            "--leader-election-lease-duration must be longer than --leader-election-renew-deadline, and this deadline"
+            " longer than 1.2 times --leader-election-retry-period; otherwise two leaders could work at the same time"
         )
     if values["shards"] > 1 and not values["enable-leader-election"]:
         raise FlagError("--shards needs --enable-leader-election: managers use Leases to divide the objects")

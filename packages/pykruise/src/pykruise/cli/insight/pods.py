@@ -231,7 +231,8 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
         is_resize_apart=settings.is_resize_apart,
     )
     if sight.surging and operation == Operation.EVICT and (answer.refusal or answer.spends):
-        return f"CloneSet {sight.surging} creates a successor first, and deletes the pod when it is available"
+        creates = f"CloneSet {sight.surging} creates a successor first"
+        return f"{creates}, and deletes the pod when the successor is available"
     if answer.refusal:
         return _REFUSED
     if answer.spends:

@@ -238,7 +238,7 @@ def _waiting_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait
     opening = describe_opening(sight.snapshot.budget)
     remedy = "" if desired < total else f"{opening}, because the budget now rejects every disruption"
     for name, count in sorted(sight.kept.items()):
-        words = f"this budget refused {count} disruption{'s' if count > 1 else ''}"
+        words = f"this budget rejected {count} disruption{'s' if count > 1 else ''}"
         yield Wait(code=Code.DISRUPTION_BUDGET, words=words, pods=(name,), remedy=remedy)
 
 
@@ -251,7 +251,7 @@ def _free_again_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None)
         desired = computed.status["desiredAvailable"]
         pods = format_count(len(snapshot.pods), "pod")
         yield (
-            f"none may be disrupted as long as {desired} of {pods} must serve: to allow it, "
+            f"no pod may be disrupted as long as {desired} of {pods} must serve: to allow disruptions, "
             f"{describe_opening(snapshot.budget)}"
         )
     else:

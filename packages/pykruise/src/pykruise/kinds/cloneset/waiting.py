@@ -118,7 +118,7 @@ def _reason_of_missing(
         return Reason(
             Code.TERMINATING,
             f"pod {pod.name} {skipped[pod.name].message}",
-            "if that lasts, find out why it does not terminate",
+            "if that lasts, find out why the pod does not terminate",
         )
     return Reason(Code.CREATING, f"{format_count(missing, 'pod is', 'pods are')} missing and being created")
 
@@ -153,6 +153,6 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
         return Reason(
             Code.UPDATE_HELD,
             f"{count}; pod {name} {skipped[name].message}",
-            "remove what blocks it",
+            f"remove what blocks the update of pod {name}",
         )
     return Reason(Code.UPDATING, f"{count} and being updated")

@@ -47,7 +47,7 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
     label, value = _NOT_REVIEWED_LABEL
     if namespace in never or selected.namespace_labels.get(label) == value:
         remedy = (
-            "move it to another namespace"
+            "create the pod in another namespace"
             if namespace in never
             else f"remove the label {label}={value} from the namespace"
         )
@@ -58,7 +58,7 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
         remedy = _RESUME_AND_RECREATE if view.is_injection_paused else _RECREATE
         return Reason(Code.NOT_INJECTED, words, remedy)
     if view.is_injection_paused:
-        words = "it was created while injection is paused"
+        words = "injection is paused, so it was created without sidecars"
         return Reason(Code.INJECTION_PAUSED, words, _RESUME_AND_RECREATE)
     words = (
         "it was created without its sidecars: injection was paused, the webhooks were not called, "

@@ -30,7 +30,9 @@ async def find_claim_errors(
     new: list[dict[str, Any]] = spec.volume_claim_templates or []
     before: list[dict[str, Any]] = (old.get("spec") or {}).get("volumeClaimTemplates") or []
     if len(new) != len(before):
-        problem = "templates may be neither added nor removed while claims follow them"
+        problem = (
+            "templates cannot be added or removed while volumeClaimUpdateStrategy.type is OnPodRollingUpdate"
+        )
         return [make_invalid_error(FIELD, len(new), problem)]
     by_name = {read_template_name(entry): entry for entry in before}
     errors: list[Cause] = []

@@ -271,7 +271,7 @@ def _reason_of_unplaced(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, 
     pods = format_count(missing, "pod belongs", "pods belong")
     closed = [name for name, entry in sorted(ws.entries.items()) if passed_over_of(entry) is not None]
     if not closed:
-        message = f"{pods} to no subset: each has its maxReplicas"
+        message = f"{pods} to no subset: each subset has reached its maxReplicas"
         return Reason(Code.NO_SUBSET, message, "raise maxReplicas in spec.topology.subsets")
     names = ", ".join(closed)
     return Reason(

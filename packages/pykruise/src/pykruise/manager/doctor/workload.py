@@ -74,7 +74,7 @@ async def check_manager(live: Live) -> Sequence[Finding]:
         what = f"there is no Deployment {name}; a manager outside the cluster cannot be examined from here"
         return [make_warning("manager", what, APPLY)]
     if place := annotations_of(deployment).get(RUNS_IN):
-        return [make_fine("manager", f"it runs in {place}, and not in a pod")]
+        return [make_fine("manager", f"the manager runs in {place}, not in a pod")]
     wanted = deployment["spec"].get("replicas", 1)
     status = deployment.get("status") or {}
     ready = status.get("readyReplicas", 0)
@@ -110,7 +110,7 @@ async def check_gates(live: Live) -> Sequence[Finding]:
     except (FlagError, GateError) as error:
         return [
             make_fault(
-                "gates", f"the manager refuses its flags: {error}", "correct the args of its Deployment"
+                "gates", f"the manager rejects its flags: {error}", "correct the args of its Deployment"
             )
         ]
     gates = settings.gates

@@ -169,7 +169,7 @@ def _failure_in(graph: Graph, *, is_complete: bool) -> ExplorationFailure | None
         return None
     path = min((tuple(graph.path_to(state)) for state in stuck), key=len)
     return ExplorationFailure(
-        "rest", f"{format_count(len(stuck), 'state has', 'states have')} no way to rest", path
+        "rest", f"{format_count(len(stuck), 'state has', 'states have')} no way to come to rest", path
     )
 
 
@@ -272,7 +272,7 @@ class _World:
             if not problems and self._clock() - self._storage.last_change_at >= QUIET_S:
                 return
         raise RuntimeError(
-            f"no rest before the first action: {problems[0] if problems else 'objects change'}"
+            f"the world did not come to rest before the first action: {problems[0] if problems else 'objects change'}"
         )
 
     def _new_cluster(self) -> Cluster:

@@ -147,14 +147,14 @@ def _waits_of_injection(sight: SidecarSight) -> Iterator[Wait]:
     try:
         choose_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)
     except InjectionError as error:
-        remedy = "correct spec.injectionStrategy.revision: until then new pods are refused"
+        remedy = "correct spec.injectionStrategy.revision: until then new pods are rejected"
         yield Wait(code=Code.INJECTION_FAILS, words=str(error), remedy=remedy)
 
 
 _WARNINGS: Final = {
     "FailedInjection": (
         Code.INJECTION_FAILS,
-        "correct what the message names: until then the webhook refuses such pods",
+        "correct what the message names: until then the webhook rejects such pods",
     ),
     "FailedUpgradeSidecar": (Code.WRITE_FAILED, "find out what rejects the write; the manager retries"),
     "ResetContainerFailed": (Code.WRITE_FAILED, "find out what rejects the write; the manager retries"),
@@ -211,7 +211,7 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
         )
         yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
     else:
-        words = "its sidecars have new images, and do not run them yet"
+        words = "its sidecars do not run their new images yet"
         yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
 
 

@@ -128,7 +128,7 @@ def _new_pods(sight: SidecarSight) -> Iterator[str]:
     try:
         contents = choose_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)
     except InjectionError as error:
-        yield f"are refused: {error}"
+        yield f"are rejected: {error}"
         return
     choice = strategy.revision if strategy is not None else None
     if contents is not view.contents:
@@ -194,7 +194,7 @@ def _find_notes(
         )
         yield f"{have} against maxUnavailable"
     if any(container.is_hot for container in (sight.view.contents.containers if sight.view.contents else ())):
-        yield "hot sidecars: one more write ends each upgrade, when the new container serves"
+        yield "hot sidecars: when the new container serves, one more write ends the upgrade of its pod"
     if restarting:
         yield f"variables of {', '.join(restarting)} read changed annotations: these containers restart in place"
     if batches:

@@ -200,13 +200,14 @@ def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str,
         if missing := describe_unmatched_term(document, sight.nodes.values()):
             room = LABEL_NODES
             words = f"no node matches requiredNodeSelector of subset {subset.name} ({missing}); "
-        room += "; or correct its requiredNodeSelector in spec.subsets, then delete these pods, which keep the old one"
+        room += "; or correct its requiredNodeSelector in spec.subsets"
+        room += ", then delete these pods, which keep the old selector"
     if is_last:
         return f"{words}{subset.name} is the last subset, whose pods always wait", room
     patience = sight.view.reschedule_after_s
     if not patience:
         return (
-            f"{words}subset {subset.name} is strict, so it waits",
+            f"{words}subset {subset.name} is strict, so its pods wait",
             f"{room}; or set scheduleStrategy.type to Adaptive with adaptive.rescheduleCriticalSeconds",
         )
     later = (
@@ -235,10 +236,10 @@ def _waits_of_subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Itera
     for entry, limit in list_limited(sight, status):
         if limit != ANY_NUMBER and entry.replicas > limit:
             pods = format_count(entry.replicas, "pod")
-            words = f"subset {entry.name} has {pods} for {format_count(limit, 'place')}: none is moved"
+            words = f"subset {entry.name} has {pods} for {format_count(limit, 'place')}: no pod is moved"
             remedy = (
                 "no action is needed: surplus pods are deleted first at the next scale-down; "
-                f"or delete pods of it {ONE_AT_A_TIME}, to have them placed elsewhere"
+                f"or delete pods of the subset {ONE_AT_A_TIME}, so that they are created elsewhere"
             )
             yield Wait(code=Code.SURPLUS, words=words, remedy=remedy)
     for entry in _versioned_statuses(status):

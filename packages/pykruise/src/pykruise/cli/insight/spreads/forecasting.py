@@ -149,5 +149,5 @@ def _find_notes(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
         if 0 <= limit < entry.replicas:
             yield (
                 f"subset {entry.name} would have {format_count(entry.replicas - limit, 'pod')} too many: "
-                "none is moved"
+                "no pod is moved"
             )
