@@ -895,7 +895,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" (?P<kind>ConfigMap|Secret) (?P<namespace>[^/]+)/(?P<name>\S+)",
         (free_the_copy,),
     ),
-    (r"raise maxUnavailable of PodUnavailableBudget (?P<budget>\S+): .*", (open_the_budget,)),
+    (r"raise maxUnavailable of PodUnavailableBudget (?P<budget>[^\s,]+), because .*", (open_the_budget,)),
     (r"correct allowedTopologies of storage class (?P<class>\S+)", (correct_the_class,)),
     (r"label a node with (?P<key>[^\s=]+)=(?P<value>\S+)", (label_a_node,)),
     (r"wait for them; for later pods, shorten the preStop hook or lower terminationGracePeriodSeconds", ()),

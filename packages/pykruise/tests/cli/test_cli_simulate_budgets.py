@@ -50,7 +50,7 @@ def test_pods_are_recreated_as_fast_as_the_budget_allows() -> None:
     # and the refused ones are reported
     assert result.kept["pub"] > 0
     assert any("is kept by PodUnavailableBudget pub" in what for _, what in result.events)
-    assert any(line.startswith("budgets             pub refused") for line in report("new", result))
+    assert any(line.startswith("budgets             pub rejected") for line in report("new", result))
 
 
 def test_in_place_updates_spend_the_budget_only_with_the_gate() -> None:

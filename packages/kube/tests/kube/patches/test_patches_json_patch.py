@@ -196,7 +196,7 @@ def test_a_json_patch_item_that_is_not_an_object_is_refused() -> None:
 
 
 def test_a_document_must_stay_an_object() -> None:
-    with pytest.raises(PatchError, match="must leave an object"):
+    with pytest.raises(PatchError, match="must be an object"):
         apply_json_patch({}, [{"op": "replace", "path": "", "value": [1]}])
 
 

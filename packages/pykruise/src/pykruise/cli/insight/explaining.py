@@ -350,7 +350,7 @@ def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, A
 def _failure_of(reason: Any, message: str, since: str) -> Wait:
     """Return the wait for a failure in a condition."""
     if reason == Code.CLAIM_CANNOT_FOLLOW:
-        remedy = "do what the message about the PVC says"
+        remedy = "follow the instruction in the message about the PVC"
         return Wait(code=Code.CLAIMS, words=message, since=since, remedy=remedy)
     if reason in NOT_WRITTEN:  # the message ends with the remedy
         return Wait(code=Code(reason), words=message, since=since)
