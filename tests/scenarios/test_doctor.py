@@ -497,7 +497,12 @@ async def old_cluster(patient: Patient) -> None:
             "does not match the CA bundle",
         ),
         (no_account, "rbac", "there is no ServiceAccount", "pykruise install"),
-        (rights_of_an_older_version, "rbac", "may not patch pods/resize (to resize cpu and memory", "pykruise install"),
+        (
+            rights_of_an_older_version,
+            "rbac",
+            "may not patch pods/resize (to resize cpu and memory",
+            "pykruise install",
+        ),
         (no_manager_leads, "lease", "no holder", "start a manager"),
         (leader_is_dead, "lease", "manager_1 has not renewed lease", "check whether that manager is alive"),
         (leader_is_ahead, "lease", "its clock is ahead", "NTP"),
