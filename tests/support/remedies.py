@@ -906,7 +906,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"set (?P<path>spec[.\w]+) to (?P<value>false), then recreate the pods one at a time.*",
         (resume_and_replace,),
     ),
-    (r"delete (such pods|pods of it) one at a time.*", (replace_one_at_a_time,)),
+    (r"delete (such pods|pods of the subset) one at a time.*", (replace_one_at_a_time,)),
     (r"if this lasts, check that the manager runs.*", (start_a_manager,)),
     (r"widen rollingUpdate.selector to continue", (widen_the_selector,)),
     (r"restore the old selector", (put_the_selector_back,)),
@@ -1003,8 +1003,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"create what is missing, or correct the reference or securityContext in spec.template, then delete the pod,"
-        r" which keeps the old"
-        r" one",
+        r" which keeps the old value",
         (create_what_is_missing, correct_and_delete_pods),
     ),
     (
@@ -1057,7 +1056,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (
         r"create what is missing, or correct the reference or securityContext in SidecarSet (?P<sidecars>\w+), then"
         r" delete the pod, which"
-        r" keeps the old one",
+        r" keeps the old value",
         (create_what_is_missing, correct_the_sidecars_and_delete_pods),
     ),
     (

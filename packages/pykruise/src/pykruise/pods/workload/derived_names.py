@@ -43,5 +43,5 @@ def warnings_of_names(doc: Mapping[str, Any], derived: Sequence[DerivedName], se
         if len(longest) > derived_name.longest:
             yield (
                 f"metadata.name: {derived_name.what} would be {longest} ({format_count(len(longest), 'character')}), "
-                f"but at most {derived_name.longest} are allowed: the API server would reject it; use a shorter name"
+                f"but the limit is {derived_name.longest}: the API server would reject it; use a shorter name"
             )
