@@ -179,7 +179,7 @@ async def test_explain_reports_which_of_two_budgets_counts_and_which_is_missing(
     other = {"older": "pub", "pub": "older"}[named]
     assert explanation.headline.startswith(f"PodUnavailableBudget {named} covers it")
     assert any(
-        wait.words == f"PodUnavailableBudget {other} selects the pod too, but is not checked for this pod"
+        wait.words == f"is also selected by PodUnavailableBudget {other}, but only {named} is checked"
         for wait in explanation.waits
     )
     # and a pod of a budget that is not there

@@ -172,7 +172,10 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
     pod, names = sight.view, sorted(str(entry["metadata"]["name"]) for entry in sight.disruption)
     others = [name for name in sight.meant_by if name != budget_name_of(pod)]
     if sight.budget is not None and others:
-        words = f"PodUnavailableBudget {' and '.join(others)} selects the pod too, but is not checked for this pod"
+        selecting = " and ".join(others)
+        words = (
+            f"is also selected by PodUnavailableBudget {selecting}, but only {budget_name_of(pod)} is checked"
+        )
         yield Wait(code=Code.OTHER_BUDGET, words=words, pods=(pod.name,))
     if len(names) > 1:
         words = f"is covered by PodDisruptionBudgets {' and '.join(names)}: API servers evict no pod with two budgets"
