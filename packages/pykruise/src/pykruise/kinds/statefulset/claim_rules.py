@@ -89,7 +89,7 @@ async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLo
                     make_invalid_error(f"{field}.storageClassName", name, "the storage class does not exist")
                 )
         elif chosen.get("allowVolumeExpansion") is False:
-            problem = f"storage class {chosen['metadata']['name']} does not let volumes grow"
+            problem = f"storage class {chosen['metadata']['name']} does not allow the expansion of volumes"
             errors.append(make_forbidden_error(f"{field}.resources.requests.storage", problem))
     return errors
 

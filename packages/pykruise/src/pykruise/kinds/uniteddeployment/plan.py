@@ -67,8 +67,8 @@ def plan_united(snapshot: UnitedSnapshot) -> Plan:
         return make_refused_plan(["spec.template: exactly one of the templates must be set"])
     if not snapshot.is_served:
         kind = type_of(united.template)
-        message = f"the API server does not serve {kind}: its definition is not installed"
-        reason = Reason(Code.NO_TARGET, message, f"install the definition of {kind}")
+        message = f"the API server does not serve {kind}: its CRD is not installed"
+        reason = Reason(Code.NO_TARGET, message, f"install the CRD of {kind}")
         return Plan(waiting=reason, requeue_after_s=_DEFINED_AGAIN_S)
     return _plan_readable(snapshot)
 

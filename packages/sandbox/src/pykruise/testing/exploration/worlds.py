@@ -193,7 +193,9 @@ def check_all(world: SmallWorld, *, most_states: int = 20_000, processes: int = 
     if result.failure is not None:
         raise AssertionError(f"{result}\n{result.failure}")
     if not result.is_complete:
-        raise AssertionError(f"{result}: not all was tried; give fewer actions or faults, or more states")
+        raise AssertionError(
+            f"{result}: some cases were not tried; give fewer actions or faults, or more states"
+        )
     return result
 
 
