@@ -617,7 +617,7 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
         ),
         (
             ForbiddenError(ErrorStatus(code=403, message="namespace x is being terminated")),
-            "nothing: the namespace",
+            "no action is needed: the namespace",
         ),
         (
             ForbiddenError(ErrorStatus(code=403, message='User "m" cannot create resource "pods"')),
