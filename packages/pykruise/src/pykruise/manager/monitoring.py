@@ -394,7 +394,10 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="DaemonSet nodes without an available pod",
-                about="Look for the cause if more than maxUnavailable during a rollout, or any without a rollout.",
+                about=(
+                    "Look for the cause if the number is above maxUnavailable during a rollout, or above 0 at any "
+                    "other time."
+                ),
                 lines=[
                     (
                         "max by (namespace, daemonset)"
