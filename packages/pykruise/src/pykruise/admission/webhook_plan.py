@@ -339,7 +339,9 @@ class _Draft:
             return
         config = (crd.conversion.get("webhook") or {}).get("clientConfig") or {}
         if config.get("caBundle") != wanted["webhook"]["clientConfig"].get("caBundle"):
-            self.problems.append(f"{crd.name}: its conversion does not match the external caBundle")
+            self.problems.append(
+                f"{crd.name}: the caBundle of spec.conversion differs from the external CA bundle"
+            )
 
     def _external_problems(self, live: Document) -> list[str]:
         problems = []

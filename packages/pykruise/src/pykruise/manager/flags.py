@@ -152,7 +152,10 @@ _OWN: Sequence[Flag] = (
     ),
     make_text_flag("shutdown-timeout", "8s", "Time limit of pending writes at shutdown.", read=read_duration),
     make_text_flag(
-        "shutdown-delay", "3s", "Minimum time for which webhooks are served at shutdown.", read=read_duration
+        "shutdown-delay",
+        "3s",
+        "Webhooks are served for at least this time after shutdown begins.",
+        read=read_duration,
     ),
     switch(
         "enable-webhooks",

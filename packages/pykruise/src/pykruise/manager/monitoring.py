@@ -174,7 +174,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseMissingRights",
         expr="sum by (method, resource) (increase(pykruise_missing_rights_total[15m])) > 0",
         for_s=0,
-        summary="The manager may not {{ $labels.method }} {{ $labels.resource }}.",
+        summary="The manager has no permission to {{ $labels.method }} {{ $labels.resource }}.",
     ),
     Alert(
         name="KruiseWebhookErrors",

@@ -45,8 +45,8 @@ GATES: Final[Mapping[str, Gate]] = {
     GATE: Gate(
         False,
         "alpha",
-        "the content of ConfigMaps and Secrets belongs to the revision of workloads with the annotation "
-        "pykruise.io/roll-on-config",
+        "workloads with the annotation pykruise.io/roll-on-config get a new revision when the ConfigMaps or Secrets "
+        "of their template change",
     )
 }
 """Gates of the kinds that follow the content; OpenKruise does not have them."""

@@ -278,7 +278,7 @@ def test_unsorted_tags_are_sorted() -> None:
     [
         (
             node_image("n1", entry("a"), entry("b", createdAt=None)),
-            "nginx:b has no time of its request",
+            "the entry of nginx:b has no createdAt",
         ),
         (node_image("n1", entry(jobs=[job("gone")])), "its jobs no longer request nginx:1.9"),
         (node_image("n1", entry(jobs=[job("gone"), job("here")])), "a job no longer requests nginx:1.9"),

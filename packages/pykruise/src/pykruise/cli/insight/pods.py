@@ -252,7 +252,7 @@ def _explain_free_operation(sight: PodSight, budget: BudgetView, operation: Oper
     if budget.ignored is not None and budget.ignored.matches(pod.labels):
         return "spec.ignoredPodSelector excludes it"
     if budget.desired_available == 0:
-        return "the budget requires no pod to serve"
+        return "the budget allows all its pods to be unavailable"
     if operation not in list_protected_operations(budget, is_resize_apart=settings.is_resize_apart):
         return "spec.protectOperations does not contain this operation"
     assert is_admitted_again(budget, pod, now=sight.now)

@@ -193,7 +193,7 @@ def _describe_starting(ws: DaemonSetWorkingSet) -> str:
         if state.place is Place.RUN
         and not ws.is_available(state.pods[0])  # the node has at least one pod: no node lacks one here
     )
-    return f"pods of {count} of {format_count(ws.limits.desired, 'node')} are starting"
+    return f"the pods on {count} of {format_count(ws.limits.desired, 'node')} are starting"
 
 
 # Nodes

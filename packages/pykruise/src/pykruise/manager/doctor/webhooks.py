@@ -93,7 +93,8 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     name = f"{live.namespace}/{settings.secret}"
     if secret is None:
-        fix = f"start a manager, which creates one; otherwise {LOG.format(namespace=live.namespace)}"
+        log = LOG.format(namespace=live.namespace)
+        fix = f"if no manager runs, start one, which creates it; if one runs, see {log}"
         return [make_fault("certificate", f"there is no Secret {name}", fix)]
     stored = read_certificates(secret)
     host = f"{settings.service}.{live.namespace}.svc"
@@ -172,9 +173,7 @@ async def _check_conditions(live: Live, name: str, conditions: Document) -> list
         "of these pods"
     )
     log = LOG.format(namespace=live.namespace)
-    return [
-        make_fault("webhooks", what, f"start a manager, which corrects this within a second; otherwise {log}")
-    ]
+    return [make_fault("webhooks", what, f"if no manager runs, start one; if one runs, see {log}")]
 
 
 def _check_entry(
@@ -196,7 +195,11 @@ def _check_entry(
     bundle = _bundle_of(config)
     if not bundle:
         what = f"{name} has no CA bundle: the API server rejects the manager's certificate"
-        findings.append(make_fault("webhooks", what, f"start a manager, which fills it in; otherwise {log}"))
+        findings.append(
+            make_fault(
+                "webhooks", what, f"if no manager runs, start one, which fills it in; if one runs, see {log}"
+            )
+        )
     elif problem := _problem_of(bundle):
         findings.append(
             make_fault("webhooks", f"the CA bundle of {name} {problem}", f"restart the manager; {log}")
