@@ -218,9 +218,9 @@ _CLONE_SET: Final = _differences_of(
         "after a switch, users do not expect an adoption",
     ),
     (
-        "the successor of a pod is created as soon as the pod terminates",
-        "the same; with the annotation `pykruise.io/pod-replacement-policy: Failed` it is created when the pod has "
-        "ended",
+        "the successor of a pod is created as soon as the termination of the pod begins",
+        "the same; with the annotation `pykruise.io/pod-replacement-policy: Failed` it is created only when the "
+        "pod has ended",
         "quotas, licences and GPUs are free only when the pod has ended",
     ),
     (
@@ -243,7 +243,7 @@ _CLONE_SET: Final = _differences_of(
     ),
     (
         "pods that are updated in place on nodes that do not respond use up `maxUnavailable` and can stop a rollout",
-        "the same; with the annotation `pykruise.io/ignore-unavailable-nodes` that number of nodes out of service does "
+        "the same; the annotation `pykruise.io/ignore-unavailable-nodes` sets how many nodes out of service do "
         "not count against `maxUnavailable`",
         "a dead node does not stop the rollout on all others",
     ),
@@ -316,7 +316,7 @@ _STATEFUL_SET: Final = _differences_of(
     ),
     (
         "pods on nodes that do not respond use up `maxUnavailable` and can stop a rollout",
-        "the same; with the annotation `pykruise.io/ignore-unavailable-nodes` that number of nodes out of service does "
+        "the same; the annotation `pykruise.io/ignore-unavailable-nodes` sets how many nodes out of service do "
         "not count against `maxUnavailable` (with podManagementPolicy Parallel)",
         "a dead node does not stop the rollout on all others",
     ),
@@ -370,7 +370,7 @@ _DAEMON_SET: Final = _differences_of(
     (
         "nodes that are down use up `maxUnavailable` and can stop a rollout; pods that are not available are updated "
         "in addition to that limit, all at the same time",
-        "the same; with the annotation `pykruise.io/ignore-unavailable-nodes` that number of unavailable nodes does "
+        "the same; the annotation `pykruise.io/ignore-unavailable-nodes` sets how many unavailable nodes do "
         "not count against `maxUnavailable`, and with `pykruise.io/strict-max-unavailable` the limit also applies "
         "to pods that are not available",
         "a few dead nodes do not stop the rollout of a large cluster, and critical daemons do not restart together",
@@ -893,8 +893,8 @@ _UNITED_DEPLOYMENT: Final = _differences_of(
         "`currentRevision` is reliable",
     ),
     (
-        "in reserve mode, pods that the partition holds back count as failed updates; a raised "
-        "`maxUnavailable` stays",
+        "in reserve mode, pods that the partition holds back count as failed updates; "
+        "a `maxUnavailable` that the controller changed for reserved pods is never reset",
         "such pods do not count; `maxUnavailable` is reset to its old value, is at least 1, and is never set in a "
         "Deployment with the strategy Recreate",
         "pods that the user holds back get no substitutes",

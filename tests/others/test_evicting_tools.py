@@ -204,8 +204,8 @@ def test_descheduler_evicts_as_many_pods_as_a_budget_allows(descheduler: Desched
 
 
 @runs_descheduler(
-    "owners: it evicts pods of every workload but DaemonSets, Advanced DaemonSets among them; `minReplicas` and limits"
-    " of evictions hold"
+    "owners: it evicts pods of every workload, except pods of DaemonSets and Advanced DaemonSets; `minReplicas` and"
+    " limits of evictions have their effect"
 )
 def test_descheduler_knows_the_owners_of_pods(descheduler: Descheduler, apps: Apps) -> None:
     evicted, kept = (CLONE_SET, STATEFUL_SET, UNITED), (ADVANCED, OWN)
@@ -249,8 +249,9 @@ def treatments(karpenter: Program, apps: Apps, owner: Owner) -> list[Document]:
 
 
 @runs_karpenter(
-    "owners: pods of every workload are rescheduled and evicted; it takes those of an Advanced DaemonSet for pods of"
-    " any owner; `do-not-disrupt` and the deletion cost in a template hold"
+    "owners: pods of every workload are rescheduled and evicted; it treats pods of an Advanced DaemonSet like"
+    " pods of other workloads, not like pods of a DaemonSet; `do-not-disrupt` and the deletion cost in a template have"
+    " their effect"
 )
 def test_karpenter_treats_pods_by_their_owner(karpenter: Program, apps: Apps) -> None:
     apps.create(STATEFUL_SET, UNITED, ADVANCED, OWN)

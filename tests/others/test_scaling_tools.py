@@ -129,8 +129,9 @@ def first_pod(cluster: Cluster, app: str) -> str:
 
 
 @runs_vpa(
-    "every kind with a scale in every version: the pods of a target and the controller of a pod; VPA takes"
-    " StatefulSet and DaemonSet for Kubernetes' own kinds, and a pod of a UnitedDeployment for one of its subset"
+    "every kind with a scale in every version: the pods of a target and the controller of a pod; VPA treats"
+    " every StatefulSet and DaemonSet as Kubernetes' own kind; for a pod of a UnitedDeployment it finds the workload"
+    " of the subset as the controller"
 )
 def test_vpa_finds_the_pods_of_a_target_and_the_controller_of_a_pod(vpa: Program, owning: Workloads) -> None:
     cluster, targets = owning.cluster, owning.targets

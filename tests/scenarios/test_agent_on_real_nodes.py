@@ -49,7 +49,7 @@ async def agents(stage: Stage) -> AsyncIterator[Agents]:
     for node in stage.nodes:
         stage.nodes.registry.set_rule(f"{stage.namespace}/", None)
         if not stage.is_refused_at_times:
-            assert "a right is missing" not in made.log(node.name).read_text()
+            assert "a permission is missing" not in made.log(node.name).read_text()
 
 
 # ── images ───────────────────────────────────────────────────────────────────

@@ -108,7 +108,7 @@ async def test_a_template_that_the_api_server_refuses(stage: Stage) -> None:
         await stage.create(body)
     # then
     await says(
-        stage, "FailedScale", "WriteFailed", "imagePullPolicy", "; correct what the API server refuses"
+        stage, "FailedScale", "WriteFailed", "imagePullPolicy", "; correct what the API server rejects"
     )
     events = await stage.until(lambda: stage.events("FailedCreate"))
     assert "imagePullPolicy" in events[0]["message"]

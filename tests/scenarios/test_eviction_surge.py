@@ -114,7 +114,7 @@ async def test_an_eviction_waits_for_a_successor_that_does_not_become_ready(stag
     now = stage.clock()
     pod = await read_and_explain_pod(stage.client, Key(stage.namespace, names[0]), now=now)
     assert (
-        "eviction: CloneSet web creates a successor first, and deletes the pod when it is available"
+        "eviction: CloneSet web creates a successor first, and deletes the pod when the successor is available"
         in pod.next
     )
     result = await read_and_explain(stage.client, Key(stage.namespace, "web"), now=now, kind=KIND)

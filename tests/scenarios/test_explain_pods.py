@@ -83,15 +83,17 @@ async def test_explain_reports_the_budget_of_a_pod_and_the_answer_to_each_reques
     assert (explanation.kind, explanation.verdict) == ("Pod", "done")
     assert (
         explanation.headline
-        == "PodUnavailableBudget pub covers it: 4 of 4 pods serve, 3 must: 1 may be disrupted"
+        == "PodUnavailableBudget pub covers it: 4 of 4 pods serve, 3 are required: 1 may be disrupted"
     )
     assert explanation.next[:2] == (
-        "deletion, eviction: would be allowed, and use one of 1",
-        "update, resize: no budget is checked (feature gate PodUnavailableBudgetUpdateGate)",
+        "deletion, eviction: would be allowed, and use up 1 of 1 allowed disruptions",
+        "update, resize: no budget is checked (feature gate PodUnavailableBudgetUpdateGate is off)",
     )
     # and with the gate updates are asked about too
     explanation = await of_pod(stage, pods[0].name, BOTH_GATES)
-    assert explanation.next[:1] == ("deletion, update, eviction, resize: would be allowed, and use one of 1",)
+    assert explanation.next[:1] == (
+        "deletion, update, eviction, resize: would be allowed, and use up 1 of 1 allowed disruptions",
+    )
 
 
 async def test_explain_reports_the_pods_that_spent_a_budget_and_when_the_next_may_be_disrupted(
@@ -117,12 +119,12 @@ async def test_explain_reports_the_pods_that_spent_a_budget_and_when_the_next_ma
     assert explanation.verdict == "waiting"
     assert (
         explanation.headline
-        == "PodUnavailableBudget pub covers it: 3 of 4 pods serve, 3 must: none may be disrupted"
+        == "PodUnavailableBudget pub covers it: 3 of 4 pods serve, 3 are required: no pod may be disrupted"
     )
-    assert explanation.next[0] == "deletion, eviction: would be refused"
+    assert explanation.next[0] == "deletion, eviction: would be rejected"
     assert "the next pod may be disrupted when 1 more pod serves" in explanation.next
     by_pod = {wait.pods: wait for wait in explanation.waits}
-    assert by_pod[(second.name,)].words == "this budget refused 2 disruptions"
+    assert by_pod[(second.name,)].words == "this budget rejected 2 disruptions"
     assert (successor,) in by_pod  # which uses the budget up
     # and the one that does not serve may go at any time
     explanation = await of_pod(stage, successor)
@@ -177,7 +179,8 @@ async def test_explain_reports_which_of_two_budgets_counts_and_which_is_missing(
     other = {"older": "pub", "pub": "older"}[named]
     assert explanation.headline.startswith(f"PodUnavailableBudget {named} covers it")
     assert any(
-        wait.words == f"{other} matches it too, but is not checked for it" for wait in explanation.waits
+        wait.words == f"is also selected by PodUnavailableBudget {other}, but only {named} is checked"
+        for wait in explanation.waits
     )
     # and a pod of a budget that is not there
     names = ("pub.kruise.io/related-pub", "kruise.io/related-pub")

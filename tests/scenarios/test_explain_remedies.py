@@ -331,4 +331,7 @@ async def test_pods_on_excluded_nodes_do_not_contradict_the_headline(stage: Stag
     explanation = await read_and_explain(stage.client, key, now=stage.clock(), kind=DAEMON_SET)
     # then
     assert "3 of 3 available" in explanation.headline
-    assert "1 of them on nodes that should have none, which the count above omits" in explanation.done[0]
+    assert (
+        "1 of them are on nodes that should have no pod, and the count above leaves them out"
+        in explanation.done[0]
+    )

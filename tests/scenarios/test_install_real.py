@@ -169,7 +169,7 @@ async def test_a_leader_killed_in_mid_rollout_is_followed_and_nothing_is_lost_or
             # then (stopping and starting take their time on a busy machine)
             assert loop.time() - killed_at < 6 + 2 * 1.2 + 10
             await until(lambda: is_settled(client))
-            refused = [line for line in follower.lines + leader.lines if "a right is missing" in line]
+            refused = [line for line in follower.lines + leader.lines if "a permission is missing" in line]
             assert refused == []
             # and each pod was replaced once: events report all of them
             created = await created_pods(kubectl)
@@ -280,7 +280,7 @@ async def test_a_revoked_right_is_one_log_line_and_a_metric_without_a_crash(
                 kubectl.says, "create", "-f", "-", stdin=yaml.safe_dump(cloneset(name, replicas=2))
             )
         # then
-        await process.says("a right is missing, POST events is refused")
+        await process.says("a permission is missing, POST events is forbidden")
         await asyncio.sleep(3.0)
         assert sum("POST events is refused" in line for line in process.lines) == 1
         text = (await process.get("metrics", "/metrics"))[1]

@@ -136,7 +136,7 @@ def _review(kind: Kind, length: int) -> Verdict:
     answer = after_both(_rules(), kind.resource, doc)
     if answer.refusal is not None:
         return Verdict(refusal=answer.refusal.message)
-    warnings = (warning for warning in answer.warnings if "it cannot be created" in warning)
+    warnings = (warning for warning in answer.warnings if "the API server would reject it" in warning)
     return Verdict(warnings=frozenset(warning.partition(" would be ")[0] for warning in warnings))
 
 

@@ -65,5 +65,5 @@ async def test_a_pod_with_an_invalid_path_segment_is_refused_with_its_field(
         }
         code, fields = await refusal(stage, CONTAINER_RECREATE_REQUESTS, doc)
         assert (code, fields) == (422, {"spec.podName"}), name
-    assert "a right is missing" not in caplog.text
+    assert "a permission is missing" not in caplog.text
     assert "Traceback" not in caplog.text

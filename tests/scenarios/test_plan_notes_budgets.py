@@ -73,12 +73,12 @@ async def protect(stage: Stage, budget: str, wanted: int) -> None:
         (
             "disruption",
             "PodDisruptionBudget guard requires 3 available pods, and at times 2 remain: "
-            "it does not block controllers, but drains wait during that time",
+            "the budget does not block controllers, but drains wait during that time",
         ),
         (
             "unavailable",
             "PodUnavailableBudget guard requires 3 available pods, and at times 2 remain: "
-            "a webhook that checks it refuses disruptions below that",
+            "a webhook that checks this budget rejects disruptions that would leave fewer than 3",
         ),
     ],
     ids=["disruption", "unavailable"],

@@ -40,7 +40,7 @@ async def test_a_plan_of_a_new_budget_annotates_the_existing_pods(stage: Stage) 
     (batch,) = outlook.batches
     assert sorted(fate.pod for fate in batch.fates) == names
     assert {fate.do for fate in batch.fates} == {"assign to it: it names no budget"}
-    assert outlook.notes == ("3 of 3 pods serve, 2 must: 1 may be disrupted",)
+    assert outlook.notes == ("3 of 3 pods serve, 2 are required: 1 may be disrupted",)
     # and nothing was written
     assert not await stage.exists("pub", resource=POD_UNAVAILABLE_BUDGETS)
     assert {budget_name_of(pod) for pod in await stage.pods()} == {""}
@@ -58,7 +58,7 @@ async def test_a_changed_amount_is_shown_with_its_field_and_its_effect(stage: St
     assert outlook.change == "changed"
     assert tuple(map(str, outlook.fields)) == ("spec.maxUnavailable: 1 → 2",)
     assert outlook.batches == ()
-    assert outlook.notes == ("3 of 3 pods serve, 1 must: 2 may be disrupted",)
+    assert outlook.notes == ("3 of 3 pods serve, 1 is required: 2 may be disrupted",)
     # and as it is, nothing would happen
     assert (await planned(stage, budget(**SELECTED, maxUnavailable=1))).change == "unchanged"
 
@@ -85,4 +85,4 @@ async def test_pods_of_another_budget_stay_with_it(stage: Stage) -> None:
     target = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}
     outlook = await planned(stage, budget(targetRef=target, maxUnavailable=1))
     assert [sorted(pods) for pods in outlook.stays.values()] == [names]
-    assert "PodUnavailableBudget older protects some of its pods" in next(iter(outlook.stays))
+    assert "some pods of this budget are assigned to PodUnavailableBudget older" in next(iter(outlook.stays))

@@ -100,7 +100,7 @@ async def test_changed_limits_move_no_pods_and_change_costs(
     golden(request, "limits", outlook)
     assert tuple(map(str, outlook.fields)) == ("spec.subsets[a].maxReplicas: 3 → 1",)
     assert {fate.do for batch in outlook.batches for fate in batch.fates} == {"deletion cost 200 → -100"}
-    assert "subset a would have 2 pods too many: none is moved" in outlook.notes
+    assert "subset a would have 2 pods too many: no pod is moved" in outlook.notes
     assert outlook.new_pods == ("the next 10 to subset b, and so on",)
 
 

@@ -151,7 +151,7 @@ async def test_a_bad_image_takes_one_pod_and_the_rollout_waits_for_a_good_one(st
     assert await figures(stage) == (4, 3, 3, 0)
     assert sorted(images(await stage.pods())) == ["nginx:1", "nginx:1", "nginx:1", "nginx:bad"]
     explanation = await read_and_explain(stage.client, key, now=stage.clock(), kind=KIND, settings=BOTH_GATES)
-    assert explanation.headline == "3 of 4 pods serve, 3 must: none may be disrupted"
+    assert explanation.headline == "3 of 4 pods serve, 3 are required: no pod may be disrupted"
     assert explanation.next[0] == "the next pod may be disrupted when 1 more pod serves"
     # and when a good one comes, all get it
     await stage.set_image("web", "nginx:2")

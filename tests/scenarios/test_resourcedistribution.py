@@ -339,4 +339,4 @@ async def test_explain_reports_where_copies_are_missing_and_why(stage: Stage) ->
     # then
     said = format_explanation(explanation, now=stage.clock())
     assert f"Secret {theirs}/{distribution.name} exists, and this distribution did not create it" in said
-    assert "rename it, or delete it" in said
+    assert "if nothing needs it, or create it again with another name" in said

@@ -145,7 +145,8 @@ async def test_a_deleted_object_begins_no_rollout(stage: Stage) -> None:
     key, now = Key(stage.namespace, "web"), stage.clock()
     explanation = await read_and_explain(stage.client, key, now=now, kind=KIND, settings=FOLLOWING)
     assert (
-        "ConfigMap app does not exist: its content begins no rollout until it can be read" in explanation.next
+        "ConfigMap app does not exist: changes of the content start no rollout until the manager can read it"
+        in explanation.next
     )
     await stage.scale("web", 2)
     await stage.until(lambda: _count_is(stage, 2))

@@ -78,7 +78,7 @@ async def test_commands_and_doctor_read_the_gates_of_the_sandbox() -> None:
         assert settings.gates == settings_of(asked).gates
         live = Live(place.client, clock=make_loop_clock(start=START))
         (manager,) = await check_manager(live)
-        assert "it runs in pykruise up" in manager.format_line()
+        assert "the manager runs in pykruise up" in manager.format_line()
         assert not any("is off" in gate.format_line() for gate in await check_gates(live))
 
 

@@ -901,7 +901,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" (?P<kind>ConfigMap|Secret) (?P<namespace>[^/]+)/(?P<name>\S+)",
         (free_the_copy,),
     ),
-    (r"raise maxUnavailable of PodUnavailableBudget (?P<budget>\S+): .*", (open_the_budget,)),
+    (r"raise maxUnavailable of PodUnavailableBudget (?P<budget>[^\s,]+), because .*", (open_the_budget,)),
     (r"correct allowedTopologies of storage class (?P<class>\S+)", (correct_the_class,)),
     (r"label a node with (?P<key>[^\s=]+)=(?P<value>\S+)", (label_a_node,)),
     (r"wait for them; for later pods, shorten the preStop hook or lower terminationGracePeriodSeconds", ()),
@@ -912,7 +912,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"set (?P<path>spec[.\w]+) to (?P<value>false), then recreate the pods one at a time.*",
         (resume_and_replace,),
     ),
-    (r"delete (such pods|pods of it) one at a time.*", (replace_one_at_a_time,)),
+    (r"delete (such pods|pods of the subset) one at a time.*", (replace_one_at_a_time,)),
     (r"if this lasts, check that the manager runs.*", (start_a_manager,)),
     (r"set maxUnavailable or maxSurge to 100%, and partition to 0", (allow_the_whole_group,)),
     (r"widen rollingUpdate.selector to continue", (widen_the_selector,)),
@@ -946,28 +946,33 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (take_the_patches_off, make_the_image_available),
     ),
     (r"turn the gate \w+ of the manager on", ()),
-    (r"leave it out, or create it again when it has been deleted", ()),
+    (r"remove namespace \S+ from spec.targets, or create the namespace again after its deletion", ()),
     (r"correct its requiredNodeSelector in spec.subsets, then delete these pods.*", (correct_the_subset,)),
     (r"raise maxReplicas in spec.subsets, or add a last subset without it", (take_off_the_limits,)),
     (r"raise maxReplicas in spec.topology.subsets", (take_off_the_limits_of_topology,)),
     (r"create \w+ \S+ again with \w+ of \S+ as the target, .*", (replace_with_the_namesake,)),
     (r"delete the copy \S+, which cannot be changed: it is created again", (delete_the_copies,)),
     (
-        r"set (?P<field>paused|suspend) of \w+ (?P<child>\S+) to false(; then create .* again without it)?",
+        r"set (?P<field>paused|suspend) of \w+ (?P<child>\S+) to false"
+        r"(; then create .* again without (paused|suspend) in its template)?",
         (resume_the_child,),
     ),
     # what only a person can judge
     (r"create the job again with a higher \S+: pulling takes longer" + _BY_A_LIST, ()),
     (r"create secret \S+ in namespace \S+, then create the job again", ()),
-    (r"leave the namespace out of spec.targets here or in .*, or distribute it by another name", ()),
-    (r"correct what refuses its pods: .*", ()),
+    (
+        r"remove the namespace from spec.targets of this distribution or of .*, or distribute the resource by another"
+        r" name",
+        (),
+    ),
+    (r"correct what keeps its pods from being created: .*", ()),
     (r"request what the LimitRange allows, or change the LimitRange; to change the template, create .*", ()),
     (
         r"create ServiceAccount \S+ \(kubectl create serviceaccount -n (?P<namespace>\S+) (?P<account>\S+)\), or"
-        r" correct serviceAccountName in the pod template; to change the template, create \w+ \S+ again, .*",
+        r" correct serviceAccountName in the pod template; to change the template, create \w+ \S+ again: .*",
         (create_the_account, create_again_without_the_account),
     ),
-    (r"correct what the events of .* name .*", ()),
+    (r"correct the cause that the events of .* report .*", ()),
     (r"bring \S+ back, or delete the node: its pods are then replaced", ()),
     (r"bring the nodes back, or delete them, or let the update leave them out: the annotation .*", ()),
     (r"create \w+ \S+", (create_the_target,)),
@@ -976,8 +981,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (replace_with_another_target,),
     ),
     (
-        r"correct the image or its pull secret in spec.template, then delete the pod, which keeps the old one, or make"
-        r" it available",
+        r"correct the image or its pull secret in spec.template, then delete the pod, which keeps the old value, or"
+        r" make it available",
         (correct_and_delete_pods, make_the_image_available),
     ),
     (
@@ -1005,8 +1010,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"create what is missing, or correct the reference or securityContext in spec.template, then delete the pod,"
-        r" which keeps the old"
-        r" one",
+        r" which keeps the old value",
         (create_what_is_missing, correct_and_delete_pods),
     ),
     (
@@ -1059,16 +1063,16 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (
         r"create what is missing, or correct the reference or securityContext in SidecarSet (?P<sidecars>\w+), then"
         r" delete the pod, which"
-        r" keeps the old one",
+        r" keeps the old value",
         (create_what_is_missing, correct_the_sidecars_and_delete_pods),
     ),
     (
-        r"create the missing ones of these, or correct the volume in .* or in SidecarSet (?P<sidecars>\w+), then delete"
-        r" the pod, which keeps the old one",
+        r"create the missing objects, or correct the volume in .* or in SidecarSet (?P<sidecars>\w+), then delete"
+        r" the pod, which keeps the old value",
         (create_what_it_says_is_missing, correct_the_sidecars_and_delete_pods),
     ),
     (
-        r"create the missing ones of these, or (create AdvancedCronJob \S+ again with the volume corrected|correct the"
+        r"create the missing objects, or (create AdvancedCronJob \S+ again with the volume corrected|correct the"
         r" volume in .*)",
         (create_what_it_says_is_missing,),
     ),
@@ -1078,7 +1082,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (create_the_mounted,),
     ),
     (r"create the missing PVC (?P<claim>\S+)", (create_the_claim,)),
-    (r"if its data may be lost, delete PVC (?P<claim>\S+), then the pod", (give_up_the_data,)),
+    (r"if you do not need the data of PVC (?P<claim>\S+), delete the PVC, then the pod", (give_up_the_data,)),
     (
         r"create a PersistentVolume of storage class (?P<class>\S+) for a node that can run the pod",
         (create_the_volume,),
@@ -1092,12 +1096,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"label nodes so that they match it, or add such nodes", (make_room,)),
     (
         r"(correct the image or its pull secret in|read its log \(kubectl logs [^()]+\), correct)"
-        r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old one(, or make it available)?",
+        r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old value(, or make it available)?",
         (correct_the_patch_and_delete_pods,),
     ),
     (
         r"correct (the patch|requiredNodeSelector|the nodeSelector in the patch) of subset (?P<subset>\w+) of"
-        r" WorkloadSpread (?P<spread>[^\s,]+), then delete the pod, which keeps the old one",
+        r" WorkloadSpread (?P<spread>[^\s,]+), then delete the pod, which keeps the old value",
         (correct_the_patch_and_delete_pods,),
     ),
     (
@@ -1147,7 +1151,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"read its log \(kubectl logs .+\), create pod \S+ again with a spec that works", ()),
     (r"if that lasts, check that the agent runs on the node.*", ()),
-    (r"rename it, or delete it if nothing needs it", ()),
+    (r"delete .* if nothing needs it, or create (it|that pod) again with another name", ()),
     (r"start the agent on that node, or bring the node back; then create the request again", ()),
     (r"if that lasts, make the image available, or create the job again .*", ()),
     (r"make the image available, or correct the image .*; then create the job again; AdvancedCronJob .*", ()),

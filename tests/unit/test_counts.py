@@ -82,6 +82,7 @@ VERBS = frozenset(
             "protects",
             "pulls",
             "refers",
+            "requires",
         ),
         *("restores", "runs", "says", "scales", "serves", "shows", "simulates", "spreads", "stores", "takes"),
         *(

@@ -16,7 +16,7 @@ ROOT: Final = Path(__file__).parents[2]
 NO_FIRST_WORDS: Final = frozenset(
     (
         *("What", "Of", "Who", "Those", "These", "By", "In", "Looked", "As", "Which", "Where", "How"),
-        *("With", "From", "To", "For", "Not", "That", "Whose"),
+        *("With", "From", "To", "For", "Not", "That", "Whose", "Most"),
     )
 )
 """A docstring begins with a noun, or with a verb: "Pods that wait for a slot.", not "What waits for a slot."."""

@@ -181,7 +181,7 @@ BUDGETS: Final = (
     Situation(stage=it_is_about_no_pod, cause=Code.NO_PODS, phase=Phase.HEALTHY, ways=2),
     Situation(stage=its_target_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="plan"),
     Situation(stage=its_pods_cannot_pull, cause=Code.IMAGE_PULL, ways=2, known_by="plan"),
-    Situation(stage=it_lets_nothing_go, cause="", phase=Phase.HEALTHY, says="none may be disrupted"),
+    Situation(stage=it_lets_nothing_go, cause="", phase=Phase.HEALTHY, says="no pod may be disrupted"),
     Situation(stage=all_its_pods_must_serve, cause="", phase=Phase.HEALTHY, says="lower minAvailable"),
     Situation(stage=its_pods_crash, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=1, known_by="plan"),
 )
@@ -304,7 +304,7 @@ POD_STATES: Final = (
     Situation(
         stage=its_node_is_cordoned,
         cause=Code.UNSCHEDULABLE,
-        says="by PersistentPodState web, as it was on node",
+        says="because PersistentPodState web recorded that it ran on node",
         ways=2,
         known_by="plan",
     ),
@@ -326,7 +326,7 @@ POD_STATES: Final = (
     Situation(
         stage=a_bound_node_has_no_room,
         cause=Code.UNSCHEDULABLE,
-        says="by PersistentPodState web, as it was on node",
+        says="because PersistentPodState web recorded that it ran on node",
         ways=2,
         known_by="plan",
     ),

@@ -174,7 +174,7 @@ CLONE_SETS: Final = (
         stage=a_budget_lets_no_pod_be_updated,
         cause=Code.DISRUPTION_BUDGET,
         phase=Phase.PROGRESSING,
-        says="PodUnavailableBudget web: now it refuses every disruption",
+        says="PodUnavailableBudget web, because the budget now rejects every disruption",
         ways=1,
     ),
     Situation(
@@ -263,7 +263,7 @@ STATEFUL_SETS: Final = (
     Situation(
         stage=a_budget_refuses_the_deletion_of_a_pod,
         cause=Code.DISRUPTION_REFUSED,
-        says="raise maxUnavailable of PodUnavailableBudget web: now it refuses every disruption",
+        says="raise maxUnavailable of PodUnavailableBudget web, because the budget now rejects every disruption",
     ),
     Situation(stage=a_statefulset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(stage=its_first_pod_is_not_ready, cause=Code.NOT_READY, phase=Phase.PROGRESSING, ways=1),
@@ -352,7 +352,7 @@ DAEMON_SETS: Final = (
     Situation(
         stage=a_budget_refuses_the_deletion_of_a_daemon,
         cause=Code.DISRUPTION_REFUSED,
-        says="raise maxUnavailable of PodUnavailableBudget web: now it refuses every disruption",
+        says="raise maxUnavailable of PodUnavailableBudget web, because the budget now rejects every disruption",
     ),
     Situation(
         stage=its_new_pod_needs_the_host_port_of_the_old_one,

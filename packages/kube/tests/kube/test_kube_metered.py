@@ -52,7 +52,7 @@ async def test_a_repeated_missing_right_is_logged_once_and_counted(
     # then
     assert metered.missing_rights == {"GET pods": 2}
     (line,) = (record for record in caplog.records if record.levelno == logging.ERROR)
-    assert "a right is missing, GET pods is refused: " in line.getMessage()
+    assert "a permission is missing, GET pods is forbidden: " in line.getMessage()
     assert "cannot list resource" in line.getMessage()
 
 

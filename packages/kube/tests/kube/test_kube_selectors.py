@@ -135,11 +135,14 @@ def expression(operator: Any, *values: Any, key: Any = "a") -> dict[str, Any]:
         ),
         (expression("In", "!"), 'values[0][a]: Invalid value: "!": a valid label must be'),
         (expression("Exists", key="_"), 'key: Invalid value: "_": name part must consist of'),
-        (expression("In", 1), "keys and values of a label selector are strings"),
+        (expression("In", 1), "keys and values of a label selector must be strings"),
         ({"matchLabels": {"a": "!"}}, 'values[0][a]: Invalid value: "!": a valid label must be'),
-        ({"matchLabels": {"a": 1}}, "keys and values of a label selector are strings"),
+        ({"matchLabels": {"a": 1}}, "keys and values of a label selector must be strings"),
         ({"matchLabels": ["a"]}, "invalid label selector: matchLabels must be a map, and"),
-        ({"matchExpressions": ["a"]}, "an entry of matchExpressions has a key, an operator and values"),
+        (
+            {"matchExpressions": ["a"]},
+            "an entry of matchExpressions must be an object with key, operator and values",
+        ),
     ],
 )
 def test_a_wrong_label_selector_document_is_refused(doc: dict[str, Any], says: str) -> None:

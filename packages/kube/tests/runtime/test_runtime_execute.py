@@ -617,11 +617,11 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
         ),
         (
             ForbiddenError(ErrorStatus(code=403, message="namespace x is being terminated")),
-            "nothing: the namespace",
+            "no action is needed: the namespace",
         ),
         (
             ForbiddenError(ErrorStatus(code=403, message='User "m" cannot create resource "pods"')),
-            "give the manager the right",
+            "grant the manager the missing permission",
         ),
         (
             ForbiddenError(
@@ -660,13 +660,13 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
         ),
         (
             InvalidError(ErrorStatus(code=422, message="ValidatingAdmissionPolicy 'p' denied request: no")),
-            "correct what it refuses in the object's spec, or change the policy",
+            "change the object's spec so that the policy allows the write",
         ),
         (
             InvalidError(ErrorStatus(code=422, message="spec.containers")),
-            "correct what the API server refuses",
+            "correct what the API server rejects",
         ),
-        (UnreachableError("no route"), "nothing, if the API server"),
+        (UnreachableError("no route"), "no action is needed if the API server"),
         (
             InternalError(ErrorStatus(code=500, message='failed calling webhook "check.team.io": refused')),
             "make the server of this webhook answer",

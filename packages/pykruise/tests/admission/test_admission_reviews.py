@@ -322,7 +322,7 @@ async def test_an_object_of_nothing_but_brackets_is_refused_before_it_is_read() 
     asked = request(CONFIG_MAPS, {"data": [[]] * 100_000})
     result = await reply(serving(recorder), posted(asked))
     assert (result.allowed, result.code) == (False, 400)
-    assert "request.object: may have 100000 lists and objects" in result.message
+    assert "lists and objects, but the limit is 100000" in result.message
     assert recorder.asked == []
 
 

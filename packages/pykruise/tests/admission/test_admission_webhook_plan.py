@@ -240,7 +240,10 @@ def test_match_conditions_that_miss_a_stored_object_are_removed_immediately() ->
     # when a SidecarSet appears without a review: restored from a backup, say
     written = cluster.step(at + 1, WEB)
     # then
-    assert f"{MUTATING_NAME}: API servers send reviews of every pod while selectors change" in written
+    assert (
+        f"{MUTATING_NAME}: API servers should send reviews of every pod until the selectors are stable"
+        in written
+    )
     assert cluster.expression() == ""
     # and later its pods are named
     cluster.settle(at + 2, WEB)

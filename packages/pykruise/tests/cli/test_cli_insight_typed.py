@@ -69,7 +69,7 @@ def test_exit_codes_distinguish_changes_from_none_and_errors(tmp_path: Path) -> 
     assert first.stdout.startswith("CloneSet default/web: would be created\n")
     assert (second.exit_code, second.stdout) == (0, "CloneSet default/web: nothing would change\n")
     assert third.exit_code == 1
-    assert third.stdout.startswith("CloneSet default/web: would be refused\n  spec.updateStrategy")
+    assert third.stdout.startswith("CloneSet default/web: would be rejected\n  spec.updateStrategy")
     # and what is no workload is named, and no reason to say nothing of what is one
     expected = "CloneSet default/web: nothing would change\n\nNot planned: Service web\n"
     assert (beside.exit_code, beside.stdout) == (0, expected)

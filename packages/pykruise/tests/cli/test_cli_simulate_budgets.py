@@ -50,7 +50,7 @@ def test_pods_are_recreated_as_fast_as_the_budget_allows() -> None:
     # and the refused ones are reported
     assert result.kept["pub"] > 0
     assert any("is kept by PodUnavailableBudget pub" in what for _, what in result.events)
-    assert any(line.startswith("budgets             pub refused") for line in report("new", result))
+    assert any(line.startswith("budgets             pub rejected") for line in report("new", result))
 
 
 def test_in_place_updates_spend_the_budget_only_with_the_gate() -> None:
@@ -75,7 +75,7 @@ def test_a_budget_that_blocks_every_eviction_is_reported_at_the_end() -> None:
     assert result.lowest_available == 4
     assert result.end is not None
     assert (result.end.kind, result.end.cause) == ("PodUnavailableBudget", "DisruptionBudget")
-    line = "none may be disrupted as long as 4 of 4 pods must serve: to allow it, raise maxUnavailable"
+    line = "no pod may be disrupted as long as 4 of 4 pods must serve: to allow disruptions, raise maxUnavailable"
     assert line in result.end.next
 
 

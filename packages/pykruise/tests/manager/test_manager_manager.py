@@ -89,7 +89,9 @@ async def test_a_missing_right_is_one_log_line_and_an_unready_manager(
         async with running(place, transport=faulty) as manager:
             await asyncio.sleep(600.0)
             # then
-            wanted = "this manager may not list and watch persistentvolumeclaims: its role lacks the right"
+            wanted = (
+                "this manager cannot list and watch persistentvolumeclaims: its role lacks the permission"
+            )
             assert sum(wanted in line for line in caplog.messages) == 1
             assert any(wanted in problem for problem in manager.list_problems())
             # when it may
@@ -115,7 +117,7 @@ async def test_a_right_that_one_controller_lacks_holds_only_that_controller(
             # then the others work, the log says once what is missing, and the manager is ready
             await place.until(lambda: _has(place, 2), within_s=60.0)
             await asyncio.sleep(600.0)
-            wanted = "may not list and watch containerrecreaterequests"
+            wanted = "cannot list and watch containerrecreaterequests"
             assert sum(wanted in line for line in caplog.messages) == 1
             assert manager.list_problems() == ()
             assert manager.read_stats().controllers["sidecarterminator"].reconciles == 0

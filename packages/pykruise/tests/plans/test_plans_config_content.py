@@ -130,8 +130,11 @@ async def test_an_object_that_cannot_be_read_keeps_the_last_record(refuses: bool
     result = await follow_config(view, make_read(view, server, record="last main"))
     # then
     assert record_of(result.view) == {START_ANNOTATION: "last main"}
-    why = "may not be read" if refuses else "does not exist"
-    assert result.problem == f"ConfigMap app {why}: its content begins no rollout until it can be read"
+    why = "cannot be read (no permission)" if refuses else "does not exist"
+    assert (
+        result.problem
+        == f"ConfigMap app {why}: changes of the content start no rollout until the manager can read it"
+    )
 
 
 async def test_an_absent_optional_object_differs_from_an_empty_one_and_from_the_last_record() -> None:

@@ -34,7 +34,7 @@ def test_an_injected_container_is_corrected_in_its_sidecarset(container: str, ow
     kept = correct_container(MESH, container, own, is_in_place=False)
     assert (
         kept.describe_for("it")
-        == "correct it in SidecarSet mesh, then delete the pod, which keeps the old one"
+        == "correct it in SidecarSet mesh, then delete the pod, which keeps the old value"
     )
 
 

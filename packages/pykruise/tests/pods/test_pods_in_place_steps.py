@@ -426,7 +426,7 @@ def test_the_second_batch_waits_for_the_first_and_then_ends_the_update() -> None
     assert "c1 does not run c1:v2 yet" in waits(pod).because
     # when
     pod.restarts("c1", ready=False)
-    assert waits(pod).because == "waits until c1 is ready to update the next"
+    assert waits(pod).because == "waits until c1 is ready; then the next containers are updated"
     pod.status_of("c1")["ready"] = True
     result = go_on(pod, after=9)
     # then

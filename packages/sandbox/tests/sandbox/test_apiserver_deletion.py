@@ -23,7 +23,7 @@ async def with_pod(**options: Any) -> Api:
     return api
 
 
-async def test_most_kinds_are_deleted_immediately_with_a_status_as_the_answer() -> None:
+async def test_a_deletion_of_most_kinds_is_immediate_with_a_status_as_the_answer() -> None:
     # given
     api = await with_config_map()
     uid = (await api.get(X)).meta["uid"]

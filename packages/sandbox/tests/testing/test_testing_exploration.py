@@ -124,5 +124,5 @@ def test_a_world_that_cannot_be_explored_is_refused(change: dict[str, Any], word
 
 
 def test_a_bound_that_is_too_small_is_an_error_and_no_success() -> None:
-    with pytest.raises(AssertionError, match="not all was tried"):
+    with pytest.raises(AssertionError, match="some cases were not tried"):
         check_all(world_of(RIGHT, "create", "write"), most_states=10)

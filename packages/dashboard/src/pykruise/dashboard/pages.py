@@ -300,7 +300,9 @@ class _LookedAtPage(ABC):
                     self._show(await self._parts())
                 except Exception:  # a failing page must not end the server
                     _log.exception("the page for %s %s failed", self._resource, self._key)
-                    self._show([self._remark("it could not be examined; the dashboard's log has the error")])
+                    self._show(
+                        [self._remark("this object could not be examined; the dashboard's log has the error")]
+                    )
                 self._is_read = self._is_read or can_be_whole
                 # One page uses at most half of the time.
                 await asyncio.sleep(max(AT_LEAST_S, loop.time() - begun))
@@ -576,7 +578,12 @@ class _HealthPage:
                 rows = await build_health_rows(self._client, namespace=self._namespace)
             except Exception:  # a page that fails must not end the server
                 _log.exception("the health page failed")
-                rows = [{"id": "note", "note": "it could not be examined; the dashboard's log has the error"}]
+                rows = [
+                    {
+                        "id": "note",
+                        "note": "the installation could not be examined; the dashboard's log has the error",
+                    }
+                ]
             kept = {str(row["id"]) for row in rows}
             for row in self.board.list_rows():
                 if row.id not in kept:

@@ -41,7 +41,8 @@ MOST_BYTES: Final = 3 * 1024 * 1024
 """Largest object that an API server accepts, in bytes of JSON."""
 
 MOST_CONTAINERS: Final = 100_000
-"""Most lists and objects in one document. An `env` list of 3 MiB contains only about half of this number."""
+"""Maximum number of lists and objects in one document. An `env` list of 3 MiB contains only about half of this number.
+"""
 
 
 def decode(raw: bytes | msgspec.Raw) -> Document:
@@ -66,9 +67,11 @@ def check_bounds(raw: bytes | msgspec.Raw, *, most_bytes: int = MOST_BYTES) -> b
     """
     view = bytes(memoryview(raw))
     if len(view) > most_bytes:
-        raise ValueError(f"may have {format_count(most_bytes, 'byte')}, has {len(view)}")
+        raise ValueError(f"has {format_count(len(view), 'byte')}, but the limit is {most_bytes}")
     if (number := view.count(b"{") + view.count(b"[")) > MOST_CONTAINERS:
-        raise ValueError(f"may have {MOST_CONTAINERS} lists and objects, has {number}")
+        raise ValueError(
+            f"has {format_count(number, 'list or object', 'lists and objects')}, but the limit is {MOST_CONTAINERS}"
+        )
     return raw
 
 

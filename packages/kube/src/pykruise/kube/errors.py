@@ -278,7 +278,8 @@ _decode_status = msgspec.json.Decoder(ErrorStatus).decode
 _MOST_CAUSES: Final = 16
 
 _MOST_DIGITS: Final = 10
-"""Most digits of a wait: longer numbers are too long in any case, and parsing 200,000 digits takes time."""
+"""Maximum number of digits of a wait: longer numbers are too long in any case, and parsing 200,000 digits takes time.
+"""
 
 
 def parse_error(code: int, body: bytes, headers: Mapping[str, str] | None = None) -> ApiError:

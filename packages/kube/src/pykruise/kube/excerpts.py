@@ -13,10 +13,12 @@ from typing import Any, Final
 __all__ = ["MOST_NAMED", "MOST_TEXT", "MOST_TOLD", "excerpt", "fit_status", "shorten_messages"]
 
 MOST_TEXT: Final = 1024
-"""Most characters that are kept of a text from outside."""
+"""Maximum number of characters that are kept of a text from outside."""
 _GAP: Final = " … "
 _WORD: Final = 128
-"""Most characters by which a cut is moved to be between two words: a part of a name could differ with each try."""
+"""Maximum number of characters by which a cut is moved to be between two words: a part of a name could differ with each
+try.
+"""
 
 
 def excerpt(text: str, *, most: int = MOST_TEXT) -> str:
@@ -59,12 +61,12 @@ def _short_item(name: str, item: Any) -> Any:
 # ── whole statuses ───────────────────────────────────────────────────────────
 
 MOST_TOLD: Final = 24 * 1024
-"""Most bytes of the messages of a status's entries (subsets, images, containers) together: with 256 entries, 96 each.
-The status's own message and conditions do not count.
+"""Maximum number of bytes of the messages of a status's entries (subsets, images, containers) together: with 256
+entries, 96 each. The status's own message and conditions do not count.
 """
 MOST_NAMED: Final = 24 * 1024
-"""Most bytes of a status's lists of names together: nodes or namespaces with failures. A number next to a list gives
-the full count.
+"""Maximum number of bytes of a status's lists of names together: nodes or namespaces with failures. A number next to a
+list gives the full count.
 """
 _LENGTHS: Final = (MOST_TEXT, 512, 256, 128, 64, 16, 0)
 """Possible limits of a message in bytes. The first limit with which all messages fit is used; with thousands of entries

@@ -217,7 +217,8 @@ def _stage(purpose: str, steps: Sequence[Step]) -> Stage:
 
 def _name_taken(resource: Resource, other: DocumentView) -> Reason:
     message = f"{resource.kind} {other.name} belongs to another owner"
-    return Reason(DesiredReason.NAME_TAKEN, message, "delete it, or rename the object that requires it")
+    remedy = f"delete {resource.kind} {other.name}, or create this object again with another name"
+    return Reason(DesiredReason.NAME_TAKEN, message, remedy)
 
 
 def _note_of(reason: Reason) -> Note:

@@ -59,8 +59,8 @@ class ChurnHold(msgspec.Struct, frozen=True, kw_only=True):
     def reason(self) -> Reason:
         """The reason for which the object waits. Its message stays the same while this hold lasts."""
         remedy = (
-            "find out what marks or changes the objects that it creates: its template, a webhook, another "
-            "controller"
+            "find out what marks or changes the objects that the controller creates: their template, a webhook, "
+            "another controller"
         )
         return Reason(WriteFault.CHURNING, self.message, remedy)
 
@@ -117,10 +117,12 @@ class ChurnBrake:
         if left_s <= 0:
             return None
         what = (
-            "it deletes the objects that it creates" if known.is_unmaking else "it writes the same repeatedly"
+            "the controller deletes the objects that it creates"
+            if known.is_unmaking
+            else "the controller repeats its writes"
         )
         return ChurnHold(
-            seconds=left_s, wait_s=known.wait_s, message=f"{what}, though its spec has not changed"
+            seconds=left_s, wait_s=known.wait_s, message=f"{what}, though the object's spec has not changed"
         )
 
     def note(

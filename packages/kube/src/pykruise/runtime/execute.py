@@ -121,7 +121,9 @@ _RANDOM = 5
 _GAPS = ("…", "...")
 """Marks that replace the end of a cut value."""
 
-_SHORTER = "names that are derived from its name are too long: delete it, and create it with a shorter name"
+_SHORTER = (
+    "names that are derived from the object's name are too long: create the object again with a shorter name"
+)
 
 
 def is_named_too_long(action: Action) -> bool:
@@ -140,7 +142,7 @@ def is_named_too_long(action: Action) -> bool:
     return is_long or any(isinstance(name, str) and len(name) > LONGEST_LABEL for name in names)
 
 
-_CORRECT: Final = "correct what it refuses in the object's spec, or change the policy that refuses it"
+_CORRECT: Final = "change the object's spec so that the policy allows the write, or change the policy"
 _FIT_LIMITS: Final = "request what the LimitRange allows, or change the LimitRange"
 
 _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
@@ -151,8 +153,12 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
         "set in the pod template what the ResourceQuota requires, or add a LimitRange with defaults",
     ),
     ("enough allocatable resources", WriteFault.WRITE_FAILED, "request less, or make room on the node"),
-    ("being terminated", WriteFault.WRITE_FAILED, "nothing: the namespace is being deleted"),
-    ("webhook", WriteFault.WEBHOOK, "satisfy the webhook that refuses it, or have it changed"),
+    ("being terminated", WriteFault.WRITE_FAILED, "no action is needed: the namespace is being deleted"),
+    (
+        "webhook",
+        WriteFault.WEBHOOK,
+        "satisfy the webhook that rejects the write, or have the webhook changed",
+    ),
     ("AdmissionPolicy", WriteFault.POLICY, _CORRECT),
     (" usage per ", WriteFault.POLICY, _FIT_LIMITS),
     ("limit to request ratio", WriteFault.POLICY, _FIT_LIMITS),
@@ -174,7 +180,7 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
         WriteFault.POLICY,
         "correct the pod template, or the label pod-security.kubernetes.io/enforce of the namespace",
     ),
-    ("cannot ", WriteFault.FORBIDDEN, "give the manager the right (pykruise doctor names it)"),
+    ("cannot ", WriteFault.FORBIDDEN, "grant the manager the missing permission (pykruise doctor names it)"),
 )
 """Patterns of the messages of API servers' admission plugins and of RBAC, each with the code and the remedy, which
 contains the groups of the pattern.
@@ -189,9 +195,7 @@ def explain_refusal(message: str) -> tuple[WriteFault, str] | None:
     return None
 
 
-_UNREACHABLE: Final = (
-    "make the server of this webhook answer, or change or delete the webhook configuration that names it"
-)
+_UNREACHABLE: Final = "make the server of this webhook answer, or correct or delete the webhook configuration"
 
 
 def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str]:
@@ -219,14 +223,14 @@ def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str
         case ForbiddenError() | InvalidError() if code == WriteFault.POLICY:
             return code, _CORRECT
         case ForbiddenError():
-            return code, "satisfy what refuses it, or have it changed"
+            return code, "change the object so that the write is allowed, or change what rejects the write"
         case InvalidError():
-            return code, "correct what the API server refuses in the object's spec"
+            return code, "correct what the API server rejects in the object's spec"
         case InternalError() | ServerUnavailableError() | ServerTimeoutError() if code == WriteFault.WEBHOOK:
             return code, _UNREACHABLE
         case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():
-            return code, "nothing, if the API server and its webhooks recover"
-    return code, "correct what the API server refuses"
+            return code, "no action is needed if the API server and its webhooks recover"
+    return code, "correct what the API server rejects"
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -116,7 +116,12 @@ class FurtherKinds:
                 try:
                     await self._apply_list()
                 except (KubeError, ValueError) as error:
-                    _log.warning("the list %s is not followed: %s", self._reads.key, error)
+                    _log.warning(
+                        "list %s of ConfigMap %s could not be applied: %s",
+                        self._reads.key,
+                        self._reads.configuration,
+                        error,
+                    )
                 with suppress(TimeoutError):
                     async with asyncio.timeout(AGAIN_S):
                         await self._is_changed.wait()
@@ -133,7 +138,9 @@ class FurtherKinds:
             if known is not None and known.resource != resource:
                 self._drop(target)
             if resource is None:
-                _log.warning("%s on the list %s is not served", target.kind, self._reads.key)
+                _log.warning(
+                    "kind %s of the list %s is not served by the API server", target.kind, self._reads.key
+                )
             elif target not in self.by_kind:
                 self._add(target, resource)
 

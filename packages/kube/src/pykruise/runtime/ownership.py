@@ -119,7 +119,7 @@ def check_still_there(
         uid=uid,
         resource_version=resource_version,
     )
-    step = Step(action=action, because="checks that it still exists unchanged")
+    step = Step(action=action, because="checks that the owner still exists unchanged")
     return Stage(purpose=purpose, chains=(Chain(subject="", steps=(step,)),))
 
 

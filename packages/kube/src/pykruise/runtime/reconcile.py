@@ -283,7 +283,7 @@ class Reconciler:
         )
         if held_s is not None:
             _log.warning(
-                "%s %s: its writes undo each other, and are delayed for %g s",
+                "%s %s: the controller's writes undo each other; the next writes are delayed for %g s",
                 owner.resource.kind,
                 owner.key,
                 held_s,
@@ -560,7 +560,8 @@ class Reconciler:
         now = self._objects.get(owner.key)
         if now is not None and now.uid == owner.uid and not owner.is_deleting and not now.kstatus:
             _log.warning(
-                "%s: its definition has no place for Ready, Reconciling and Stalled", owner.resource.kind
+                "%s: the CRD has no schema for the conditions Ready, Reconciling and Stalled, so they are not reported",
+                owner.resource.kind,
             )
             self._reports_ready = False
 

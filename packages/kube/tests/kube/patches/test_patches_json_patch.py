@@ -191,12 +191,12 @@ def test_a_json_patch_that_is_not_a_list_of_objects_is_refused(ops: Any) -> None
 
 
 def test_a_json_patch_item_that_is_not_an_object_is_refused() -> None:
-    with pytest.raises(PatchError, match="an operation of a JSON patch is an object"):
+    with pytest.raises(PatchError, match="an operation of a JSON patch must be an object"):
         apply_json_patch({}, ["remove"])  # type: ignore[list-item]
 
 
 def test_a_document_must_stay_an_object() -> None:
-    with pytest.raises(PatchError, match="must leave an object"):
+    with pytest.raises(PatchError, match="must be an object"):
         apply_json_patch({}, [{"op": "replace", "path": "", "value": [1]}])
 
 

@@ -30,7 +30,7 @@ class CertificateWork(Protocol):
 
 
 class InProcess:
-    """Works in this process: for programs that have loaded the library."""
+    """Works in this process: for programs that have loaded the package `cryptography` anyway."""
 
     async def examine(self, stored: Certificates, *, host: str) -> CertificateFacts:
         """See CertificateWork."""

@@ -19,6 +19,7 @@ import orjson
 from pykruise.kinds import list_conversions
 from pykruise.kube.documents import Document, check_bounds, decode, encode
 from pykruise.kube.schemas.conversion import ConversionError, Conversions, convert
+from pykruise.kube.values.counts import format_count
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ def review(body: bytes, table: Conversions | None = None) -> bytes:
 
 def _read(body: bytes) -> tuple[str, _Request]:
     if (number := sum(map(body.count, (b",", b"[", b"{")))) > MOST_VALUES:
-        raise ValueError(f"a request may have {MOST_VALUES} values, this one has {number}")
+        raise ValueError(f"the request has {format_count(number, 'value')}, but the limit is {MOST_VALUES}")
     try:
         asked = _decode(body)
     except msgspec.DecodeError as err:

@@ -144,7 +144,10 @@ def announce_selection(reviewer: Reviewer, announce: Announce | None, selection:
         try:
             await announce(request, opens)
         except KubeError as error:
-            text = f"the webhook configuration could not be changed to select its pods: {error}; try again"
+            text = (
+                "the webhook configuration could not be changed to include the pods that this object selects: "
+                f"{error}; try again"
+            )
             return AdmissionAnswer(
                 refusal=ErrorStatus(status="Failure", message=text, reason="InternalError", code=500)
             )

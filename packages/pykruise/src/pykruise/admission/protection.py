@@ -153,7 +153,7 @@ class Protection:
     ) -> int | str:
         """Return the count, or the reason why it is not known; the deletion is then rejected."""
         if self._counts is None:
-            return f", and {what} cannot be counted here"
+            return f", and this webhook cannot count {what}"
         try:
             return await count(self._counts)
         except KubeError as error:

@@ -334,12 +334,14 @@ class _Draft:
                 CUSTOM_RESOURCE_DEFINITIONS,
                 {**live, "spec": {"conversion": crd.conversion}},
                 {**live, "spec": {"conversion": wanted}},
-                because="this manager converts it",
+                because="this manager converts its objects",
             )
             return
         config = (crd.conversion.get("webhook") or {}).get("clientConfig") or {}
         if config.get("caBundle") != wanted["webhook"]["clientConfig"].get("caBundle"):
-            self.problems.append(f"{crd.name}: its conversion does not match the external caBundle")
+            self.problems.append(
+                f"{crd.name}: the caBundle of spec.conversion differs from the external CA bundle"
+            )
 
     def _external_problems(self, live: Document) -> list[str]:
         problems = []
@@ -347,7 +349,9 @@ class _Draft:
             problems.append(f"{', '.join(wrong)}: does not match the external caBundle")
         if any(read_current_conditions(live).values()):
             # A previous manager left the condition. Nothing updates it now, so new objects would get no reviews.
-            problems.append(f"no manager maintains its match condition {CONDITION} now: delete it")
+            problems.append(
+                f"no manager updates its match condition {CONDITION} now: delete the condition, not the configuration"
+            )
         return problems
 
     def _with_conditions(self, name: str, live: Document) -> tuple[Mapping[str, ReviewRule], str]:
@@ -366,9 +370,15 @@ class _Draft:
             listed = self._observed.listed_selectors
             self.needs_selectors = self.needs_selectors or listed is None
             if listed is not None and list_due_conditions(narrowable, listed) == due:
-                return replace_conditions(self._rules, due), "API servers send reviews of selected pods only"
+                return replace_conditions(
+                    self._rules, due
+                ), "API servers should send reviews of selected pods only"
         is_wider = any(current[path] not in ((), conditions) for path, conditions in widest.items())
-        because = "API servers send reviews of every pod while selectors change" if is_wider else usual
+        because = (
+            "API servers should send reviews of every pod until the selectors are stable"
+            if is_wider
+            else usual
+        )
         return replace_conditions(self._rules, widest), because
 
     def _plan_confirmation(self, resource: Resource, live: Document) -> None:

@@ -230,7 +230,9 @@ class WebhookSync:
             try:
                 wanted = apply_json_patch(live, patch.body)
             except PatchError as error:
-                raise WebhookSyncError(f"it changed at the same time: {error}") from error
+                raise WebhookSyncError(
+                    f"{patch.name} was changed by another client at the same time: {error}"
+                ) from error
             raw = await self._client.update(patch.resource, "", patch.name, wanted)
         if metadata_of(raw).resource_version == patch.version:
             # An API server that does not support match conditions drops them: remember that, instead of a write every

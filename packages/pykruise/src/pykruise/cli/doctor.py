@@ -78,7 +78,7 @@ async def _check_reached(client: Client) -> None:
         raise CommandError(f"the API server does not answer: {error}") from error
     except UnauthorizedError as error:
         raise CommandError(
-            f"the API server refuses the user: {error}; log in again, or name another context"
+            f"the API server rejects the credentials: {error}; log in again, or name another context"
         ) from error
 
 

@@ -92,7 +92,7 @@ async def _check_access(client: Client) -> None:
     try:
         await client.list(NODES, limit=1)
     except ApiError as error:
-        raise CommandError(f"the cluster refuses to list nodes: {error}") from error
+        raise CommandError(f"this user cannot list nodes: {error}") from error
 
 
 async def _serve(

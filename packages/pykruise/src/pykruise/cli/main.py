@@ -51,7 +51,7 @@ for subcommand in (
 
 
 @app.command(
-    short_help="Show what moves and what waits, in a browser.",
+    short_help="Show rollouts and what they wait for, in a browser.",
     examples=("dashboard",),
     # The dashboard is another distribution, which parses its own flags.
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},

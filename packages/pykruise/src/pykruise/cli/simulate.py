@@ -468,7 +468,7 @@ def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:
             f"--outage {text!r}: expected a subset and a time, such as zone-a@60s or zone-a@60s..5m"
         )
     if subset not in nodes_for:
-        known = ", ".join(nodes_for) or "subsets without required nodes"
+        known = ", ".join(nodes_for) or "none, because no subset requires nodes"
         raise CommandError(f"--outage {text!r}: no subset is named {subset!r}; available: {known}")
     first, dots, last = when.partition("..")
     begins = parse_seconds(first, "--outage")

@@ -49,7 +49,7 @@ def format_comparison(names: Sequence[str], played: Sequence[Played]) -> list[st
         ("pods deleted", [str(_count_of(item, "delete")) for item in played]),
     ]
     if any(item.kept for item in played):
-        rows.append(("refused by budgets", [str(sum(item.kept.values())) for item in played]))
+        rows.append(("rejected by budgets", [str(sum(item.kept.values())) for item in played]))
     width = max(len(name) for name in names) + 2
     lines.append(f"{'':20s}" + "".join(f"{name:>{width}s}" for name in names))
     lines += [f"{title:20s}" + "".join(f"{value:>{width}s}" for value in values) for title, values in rows]
@@ -107,7 +107,7 @@ def _fact_lines(played: Played) -> list[str]:
 def _budget_lines(played: Played) -> list[str]:
     """Number of requests that budgets denied."""
     refused = ", ".join(
-        f"{name} refused {format_count(count, 'request')}" for name, count in sorted(played.kept.items())
+        f"{name} rejected {format_count(count, 'request')}" for name, count in sorted(played.kept.items())
     )
     return [f"budgets             {refused}"] if refused else []
 

@@ -73,7 +73,7 @@ GATES: Mapping[str, Gate] = {
         by_server=True,
     ),
     "EnablePodProbeMarkerOnServerless": Gate(
-        False, "alpha", "PodProbeMarker on virtual nodes, by annotations"
+        False, "alpha", "probes pods on virtual nodes, by annotations of the pods"
     ),
     "EnableSortSidecarContainerByName": Gate(False, "alpha", "sorts injected containers by name"),
     "InPlacePodVerticalScaling": Gate(False, "alpha", "budgets treat RESIZE as a separate operation"),

@@ -122,6 +122,6 @@ def _state_of(stats: CacheStats) -> State:
 
 def _forbidden_text(resource: Resource) -> str:
     return (
-        f"this manager may not list and watch {resource}: its role lacks the right;"
-        " apply the one that `pykruise install` prints"
+        f"this manager cannot list and watch {resource}: its role lacks the permission;"
+        " apply the role that `pykruise install` prints"
     )

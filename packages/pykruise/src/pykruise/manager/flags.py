@@ -65,7 +65,9 @@ _OWN: Sequence[Flag] = (
     make_text_flag("namespace", "", "Work on objects of this namespace only."),
     make_text_flag("metrics-addr", ":8080", "Address of /metrics; 0: none.", read=read_address),
     switch(
-        "state-metrics", "false", "Serve /state-metrics there: the state of each object (docs/monitoring.md)."
+        "state-metrics",
+        "false",
+        "Serve /state-metrics, the state of each object, at --metrics-addr (docs/monitoring.md).",
     ),
     make_text_flag(
         "state-metrics-namespaces",
@@ -150,7 +152,10 @@ _OWN: Sequence[Flag] = (
     ),
     make_text_flag("shutdown-timeout", "8s", "Time limit of pending writes at shutdown.", read=read_duration),
     make_text_flag(
-        "shutdown-delay", "3s", "Minimum time for which webhooks are served at shutdown.", read=read_duration
+        "shutdown-delay",
+        "3s",
+        "Webhooks are served for at least this time after shutdown begins.",
+        read=read_duration,
     ),
     switch(
         "enable-webhooks",
@@ -308,8 +313,8 @@ def _election_settings(values: Mapping[str, Any], environ: Mapping[str, str]) ->
     )
     if not lease_s > renew_s > retry_s * 1.2:
         raise FlagError(
-            "--leader-election-lease-duration must be longer than --leader-election-renew-deadline, and that"
-            " longer than 1.2 times --leader-election-retry-period, or a leader could work beside its successor"
+            "--leader-election-lease-duration must be longer than --leader-election-renew-deadline, and this deadline"
+            " longer than 1.2 times --leader-election-retry-period; otherwise two leaders could work at the same time"
         )
     if values["shards"] > 1 and not values["enable-leader-election"]:
         raise FlagError("--shards needs --enable-leader-election: managers use Leases to divide the objects")

@@ -174,7 +174,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseMissingRights",
         expr="sum by (method, resource) (increase(pykruise_missing_rights_total[15m])) > 0",
         for_s=0,
-        summary="The manager may not {{ $labels.method }} {{ $labels.resource }}.",
+        summary="The manager has no permission to {{ $labels.method }} {{ $labels.resource }}.",
     ),
     Alert(
         name="KruiseWebhookErrors",
@@ -394,7 +394,10 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="DaemonSet nodes without an available pod",
-                about="Look for the cause if more than maxUnavailable during a rollout, or any without a rollout.",
+                about=(
+                    "Look for the cause if the number is above maxUnavailable during a rollout, or above 0 at any "
+                    "other time."
+                ),
                 lines=[
                     (
                         "max by (namespace, daemonset)"

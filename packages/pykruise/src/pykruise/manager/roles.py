@@ -40,8 +40,10 @@ CERTIFICATE_SECRET = WebhookSettings().secret
 
 SHARED_RIGHTS: Sequence[Right] = (
     make_right(PODS, *READ, "create", "delete", "patch", why="pods of workloads"),
-    make_right(PODS, "patch", subresource="status", why="readiness of pods in and out of an update"),
-    make_right(PODS, "patch", subresource="resize", why="cpu and memory in place"),
+    make_right(
+        PODS, "patch", subresource="status", why="to take pods out of service for an update, and back"
+    ),
+    make_right(PODS, "patch", subresource="resize", why="to resize cpu and memory of pods in place"),
     # The same as for workloads: the admission plugin OwnerReferencesPermissionEnforcement requires it.
     make_right(PODS, "update", subresource="finalizers", why="to delete claims together with their pod"),
     make_right(CONTROLLER_REVISIONS, *READ, "create", "delete", "patch", why="revisions of workloads"),

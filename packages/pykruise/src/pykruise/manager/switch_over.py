@@ -342,7 +342,9 @@ async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding
                     )
                     findings.append(
                         make_warning(
-                            "webhooks", what, "check whether it compares the user names of OpenKruise"
+                            "webhooks",
+                            what,
+                            "check whether this webhook compares user names with OpenKruise's",
                         )
                     )
     return findings

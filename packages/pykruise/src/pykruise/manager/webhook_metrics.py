@@ -72,7 +72,7 @@ class WebhookMetrics:
         )
         self._shed = prometheus_client.Gauge(
             "pykruise_webhook_requests_shed",
-            "Requests refused because too many were in progress.",
+            "Requests rejected because too many were in progress.",
             registry=None,
         )
 

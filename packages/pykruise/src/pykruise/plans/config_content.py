@@ -45,8 +45,8 @@ GATES: Final[Mapping[str, Gate]] = {
     GATE: Gate(
         False,
         "alpha",
-        "the content of ConfigMaps and Secrets belongs to the revision of workloads with the annotation "
-        "pykruise.io/roll-on-config",
+        "workloads with the annotation pykruise.io/roll-on-config get a new revision when the ConfigMaps or Secrets "
+        "of their template change",
     )
 }
 """Gates of the kinds that follow the content; OpenKruise does not have them."""
@@ -141,7 +141,7 @@ async def follow_config(view: V, read: Read[Any]) -> FollowedConfig[V]:
         own = read.list_owned(REVISION_VIEWS, view.uid)
         latest = max(own, key=lambda revision: revision.number, default=None)
         annotations = read_recorded(latest.template) if latest is not None else {}
-        text = f"{'; '.join(problems)}: its content begins no rollout until it can be read"
+        text = f"{'; '.join(problems)}: changes of the content start no rollout until the manager can read it"
         return FollowedConfig(_with_record(view, annotations, memory), text)
     return FollowedConfig(_with_record(view, make_annotations(uses, digests), memory))
 
@@ -165,7 +165,7 @@ async def _read_digest(
     except NotFoundError:
         return "", _MISSING
     except ForbiddenError:
-        return "", "may not be read"
+        return "", "cannot be read (no permission)"
     metadata: Document = document["metadata"]
     digest = digest_content(use.kind, document)
     version = int(metadata.get("resourceVersion") or 0)

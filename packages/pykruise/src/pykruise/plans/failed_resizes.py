@@ -81,8 +81,8 @@ def plan_recreation_instead(
 def explain_infeasible(settings: InPlaceSettings) -> str:
     """Return the reason to recreate a pod that has waited for resources for long enough."""
     return (
-        "its node can never provide the new resources, and has not for "
-        f"{settings.resize_patience_s:g} s: recreated instead"
+        "its node can never provide the new resources, and "
+        f"{settings.resize_patience_s:g} s have passed: the pod is recreated instead"
     )
 
 
@@ -128,7 +128,7 @@ def _is_overdue(refused_since: Instant | None, *, settings: InPlaceSettings, now
 
 
 def _because_refused(settings: InPlaceSettings) -> str:
-    return f"the API server has refused for {settings.resize_patience_s:g} s to resize a pod"
+    return f"the API server has rejected the resize of a pod for {settings.resize_patience_s:g} s"
 
 
 def read_refused_since(conditions: Iterable[WrittenCondition] | None, kind: str) -> Instant | None:

@@ -337,7 +337,9 @@ def _waiting_reason(waiting: Waiting) -> Reason:
 
 def make_only_in_place_reason(why: str) -> Reason:
     """Return the reason for a pod that is not updated, since its policy only allows in-place updates."""
-    return Reason(Code.NOT_IN_PLACE, f"cannot be updated in place, and InPlaceOnly forbids more: {why}")
+    return Reason(
+        Code.NOT_IN_PLACE, f"cannot be updated in place, and InPlaceOnly does not allow recreation: {why}"
+    )
 
 
 def make_unknown_state_reason(pod: PodView) -> Reason:

@@ -172,7 +172,7 @@ def _store_revision(choice: UpdateChoice, *, namespace: str) -> Chain | None:
             body=choice.patch,
             uid=choice.revision.uid,
         )
-        because = "the template is that of an older revision again"
+        because = "the template equals that of an older revision"
     else:
         return None
     return Chain(subject=choice.revision.name, steps=(Step(action=action, because=because),))

@@ -1,4 +1,4 @@
-"""Workloads whose pods other objects manage: their views, and reads of workloads without a cache.
+"""Workloads that are targets of other objects: cached views of workloads, and a reader that asks the API server.
 
 bytes of a workload ──▶ project_target() ──▶ TargetView (the view that TARGET_VIEWS keep of workloads)
 group, kind, name   ──▶ WorkloadReader   ──▶ the document, or its scale
@@ -63,7 +63,7 @@ class TargetView(msgspec.Struct, frozen=True, kw_only=True):
     revision: str = ""
     """Annotation of a Deployment that changes with its pod template."""
     template_digest: str = ""
-    """Digest of spec.template without that label: equal for a Deployment and its ReplicaSet."""
+    """Digest of spec.template without the label pod-template-hash: equal for a Deployment and its ReplicaSet."""
     template_labels: Mapping[str, str] = {}
     """Labels of the pods that it creates."""
 

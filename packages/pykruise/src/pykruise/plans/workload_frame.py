@@ -215,7 +215,7 @@ def truncate_history(
     revisions: Iterable[RevisionView], *, live: Collection[RevisionHash], limit: int
 ) -> list[Chain]:
     """Return the deletions of old revisions that no pod has. `revisions`: the workload's own; `live`: hashes in use."""
-    because = f"no pod is of it, and revisionHistoryLimit is {limit}"
+    because = f"no pod has this revision, and revisionHistoryLimit is {limit}"
     return [
         delete_revision(revision, because)
         for revision in to_truncate(list(revisions), live=live, limit=limit)

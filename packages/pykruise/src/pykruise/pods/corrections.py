@@ -47,7 +47,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
 
 IN_TEMPLATE: Final = Correction()
 """Correction in a workload, which replaces or updates its pods."""
-KEEPS_OLD_ONE: Final = ", then delete the pod, which keeps the old one"
+KEEPS_OLD_ONE: Final = ", then delete the pod, which keeps the old value"
 OF_A_JOB: Final = Correction(then=KEEPS_OLD_ONE)
 """Correction in a job: existing pods stay unchanged, and a deleted one is created from the new template."""
 OF_THE_WORKLOAD: Final = Correction(

@@ -173,7 +173,7 @@ _HOOK: Final = "the hook's owner must remove its label or finalizer from the pod
 _INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
 ONE_AT_A_TIME: Final = "one at a time (wait until each replacement is available)"
 """Way to delete pods that serve: deleting all at the same time would cause an outage."""
-_REJECTING: Final = "satisfy it, or change it; the write is retried automatically"
+_REJECTING: Final = "satisfy the webhook or policy, or change it; the write is retried automatically"
 
 CODES: Final[Mapping[Code, Meaning]] = {
     Code.REFUSED: Meaning("the object requests something that cannot be carried out", _CORRECT),
@@ -195,7 +195,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NAME_TAKEN: Meaning(
         "another object already has the name; it was not created for this object, and stays unchanged",
-        "rename or delete it, or exclude the namespace",
+        "rename or delete the other object, or exclude the namespace",
     ),
     Code.NO_NAMESPACE: Meaning(
         "a namespace does not exist, or is being deleted", "create it, or remove it from the spec"
@@ -216,7 +216,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.PATCH: Meaning("the patch of a subset results in invalid pods", "correct the patch"),
     Code.CHURNING: Meaning(
         "the manager undoes its own work on this object, and waits longer each time before it continues",
-        "find out what marks or changes the objects that it creates: its template, a webhook, another controller",
+        "find out what marks or changes the objects that the manager creates: their template, a webhook, another "
+        "controller",
     ),
     Code.LIMIT_IS_ZERO: Meaning(
         "a limit of the spec is 0 or less, and blocks everything that it limits",
@@ -230,7 +231,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NAME_TOO_LONG: Meaning(
         "a name or label that is derived from the object's name would be too long",
-        "delete it, and create it with a shorter name",
+        "create the object again with a shorter name",
     ),
     Code.WRITE_FAILED: Meaning("the API server rejects a write", "read the API server's message"),
     Code.RESIZE_REFUSED: Meaning(
@@ -304,7 +305,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.BACKOFF: Meaning(
         "a pod ended soon after it replaced another pod; it is replaced after a delay",
-        "find out why its pod ends on that node",
+        "find out why the pod ends on its node",
     ),
     Code.NOT_INJECTED: Meaning("the pod has no sidecars of this set", f"recreate the pods {ONE_AT_A_TIME}"),
     Code.HOT_UPGRADE: Meaning("the pod is in a hot upgrade", moves_in_s=_A_NODE_S),
@@ -320,14 +321,14 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.DEPARTING: Meaning(
         "a pod or PVC must be deleted before its successor is created", moves_in_s=AS_ASKED
     ),
-    Code.TERMINATING: Meaning("a pod terminates", "if that lasts, find out why it does not end"),
+    Code.TERMINATING: Meaning("a pod terminates", "if that lasts, find out why the deletion does not end"),
     Code.DELETING: Meaning("pods must be deleted", moves_in_s=_A_MOMENT_S),
     Code.UPDATING: Meaning("pods have an older template and are being updated", moves_in_s=_A_MOMENT_S),
     Code.UPDATE_HELD: Meaning(
         "pods have an older template, and the update of all of them is held back", moves_in_s=AS_ASKED
     ),
     Code.CLAIM: Meaning(
-        "a PVC must be deleted before its pod is created", "if that lasts, find out what blocks it"
+        "a PVC must be deleted before its pod is created", "if that lasts, find out what blocks the deletion"
     ),
     Code.CLAIM_CANNOT_FOLLOW: Meaning("a PVC cannot get the size of its template", "follow the message"),
     Code.CLAIMS_GROW: Meaning("PVCs do not have their requested size yet", moves_in_s=_A_NODE_S),

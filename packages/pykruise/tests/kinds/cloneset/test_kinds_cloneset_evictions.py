@@ -105,7 +105,7 @@ def test_the_wait_names_the_successor_and_what_keeps_it() -> None:
     # and when there is none yet
     plan = plan_cloneset(surging(evicted(cloneset(3), "a", "b"), "1").snapshot())
     assert left(plan)["b"].endswith(
-        "waits for a successor: at most 1 at the same time (pykruise.io/eviction-surge)"
+        "waits for a successor: pykruise.io/eviction-surge allows 1 successor at the same time"
     )
     assert plan.waiting is not None
     assert plan.waiting.code == Code.SPECIFIED

@@ -290,7 +290,7 @@ def test_any_running_container_counts_as_new_without_a_recorded_context() -> Non
         ),
         (
             [{"name": "main", "phase": "Failed"}, {"name": "side", "phase": "Succeeded"}],
-            "the agent has not reported the end yet",
+            "the agent has not reported the end of the recreation yet",
         ),
     ],
 )

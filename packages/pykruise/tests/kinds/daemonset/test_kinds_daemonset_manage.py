@@ -320,7 +320,7 @@ def test_a_pod_that_fails_again_too_soon_waits(surge: bool) -> None:
 @pytest.mark.parametrize(
     ("phase", "remedy"),
     [
-        ("Failed", "find out why its pod fails on that node"),
+        ("Failed", "find out why the pod fails on its node"),
         ("Succeeded", "a DaemonSet's pod must keep running: find out why it ends"),
     ],
 )

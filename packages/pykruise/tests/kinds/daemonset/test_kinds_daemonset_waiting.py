@@ -271,16 +271,16 @@ def test_a_block_by_the_spec_is_named_with_its_remedy(
             "1 pod is to be deleted",
         ),
         (daemonset().with_spec(minReadySeconds=30).ready_for(3, "n2").old("n1"), "Updating", "1 pod"),
-        (daemonset().unscheduled("n2").born(1, "n2"), "Starting", "pods of 1 of 5 nodes are starting"),
+        (daemonset().unscheduled("n2").born(1, "n2"), "Starting", "the pods on 1 of 5 nodes are starting"),
         (
             daemonset().unscheduled("n2").born(1, "n2").orphaned("n4"),
             "Starting",
-            "pods of 1 of 5 nodes are starting",
+            "the pods on 1 of 5 nodes are starting",
         ),
         (
             unready(daemonset().unscheduled("n2").born(1, "n2").taint("n3", "x:NoSchedule"), "n3", 5),
             "Starting",
-            "pods of 1 of 4 nodes are starting",
+            "the pods on 1 of 4 nodes are starting",
         ),
         (
             daemonset()
@@ -288,7 +288,7 @@ def test_a_block_by_the_spec_is_named_with_its_remedy(
             .born(1, "n2")
             .taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
             "Starting",
-            "pods of 1 of 5 nodes are starting",
+            "the pods on 1 of 5 nodes are starting",
         ),
         (daemonset().with_spec(minReadySeconds=30).ready_for(3, "n2"), "MinReadySeconds", "30 s"),
     ],

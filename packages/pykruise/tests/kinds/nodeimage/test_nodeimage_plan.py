@@ -278,7 +278,7 @@ def test_unsorted_tags_are_sorted() -> None:
     [
         (
             node_image("n1", entry("a"), entry("b", createdAt=None)),
-            "nginx:b has no time of its request",
+            "the entry of nginx:b has no createdAt",
         ),
         (node_image("n1", entry(jobs=[job("gone")])), "its jobs no longer request nginx:1.9"),
         (node_image("n1", entry(jobs=[job("gone"), job("here")])), "a job no longer requests nginx:1.9"),
@@ -289,7 +289,7 @@ def test_unsorted_tags_are_sorted() -> None:
         (node_image(spec={"images": {"nginx": {"tags": []}}}), "no job requests image nginx"),
         (node_image("n1", entry(), secrets=[{"namespace": "shop", "name": "gone"}]), "a secret was removed"),
         (node_image("n1", entry("b"), entry("a")), "its tags are sorted"),
-        (node_image("n1", entry(), labels={"a": "b"}), "the node has other labels"),
+        (node_image("n1", entry(), labels={"a": "b"}), "the labels of the node changed"),
     ],
 )
 def test_a_change_of_entries_has_its_reason(view: NodeImageView, because: str) -> None:

@@ -384,7 +384,7 @@ def test_in_place_only_recreates_no_pod_and_reports_it() -> None:
     assert {note.reason for note in plan.notes} == {"FailedUpdatePodInPlace"}
     (failed, waits) = plan.status["conditions"]  # type: ignore[index]  # there is a status
     assert (failed["type"], failed["status"]) == ("FailedUpdatePod", "True")
-    assert "InPlaceOnly forbids more" in failed["message"]
+    assert "InPlaceOnly does not allow recreation" in failed["message"]
     assert waits["reason"] == "CannotUpdate"
     result = left(plan)
     assert result[2] in failed["message"]

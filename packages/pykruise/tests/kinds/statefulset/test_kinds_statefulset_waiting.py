@@ -83,7 +83,7 @@ def test_a_failing_old_pod_under_ordered_management_must_be_deleted(
 
 def test_a_pod_that_terminates_is_named_with_what_keeps_it() -> None:
     message = "pod web-1 terminates; its successor is created afterwards"
-    expected = Reason(Code.TERMINATING, message, "if that lasts, find out what blocks it")
+    expected = Reason(Code.TERMINATING, message, "if that lasts, find out what blocks the deletion")
     assert reason(statefulset(2).deleted(1)) == expected
     for is_parallel in (False, True):
         result = reason(finalized(statefulset(4, parallel=is_parallel).without(2), 1).deleted(1))
@@ -106,7 +106,7 @@ def test_surplus_pods_are_counted_and_the_next_one_is_named_with_its_obstacle() 
     # given one that terminates
     terminates, remedy = (
         "pod web-2 terminates; the next one is deleted afterwards",
-        "if that lasts, find out what blocks it",
+        "if that lasts, find out what blocks the deletion",
     )
     builder = statefulset(1).pod(1, 2).deleted(2)
     assert reason(builder) == Reason(Code.DELETING, f"2 pods are surplus; {terminates}", remedy)

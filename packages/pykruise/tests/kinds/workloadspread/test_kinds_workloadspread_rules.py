@@ -73,7 +73,7 @@ def without_target() -> Document:
             referring(apiVersion="x/v1", kind="StatefulSet"),
             *(
                 "FieldValueInvalid",
-                "StatefulSet is known of group apps and apps.kruise.io; others must be on",
+                "StatefulSet is permitted in group apps and apps.kruise.io; others must be on",
             ),
         ),
         (

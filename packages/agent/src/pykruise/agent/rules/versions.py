@@ -28,7 +28,7 @@ UNREADY_SINCE: Final = "crr.apps.kruise.io/unready-acquired"
 PRE_RECREATE_GRACE: Final = "PreRecreateGrace"
 """Condition type: the pod is out of service, and its containers will be stopped."""
 
-_MESSAGE: Final = "the pod is not ready, its containers are stopped after the grace period"
+_MESSAGE: Final = "the pod is kept out of service; its containers are stopped after the grace period"
 
 
 def _request_to_hub(doc: Document) -> Document:

@@ -235,7 +235,7 @@ class Limiter:
             level = logging.WARNING if until - now > PATIENCE_S else logging.DEBUG
             _LOG.log(
                 level,
-                "%s: requests are held back for %g s, because the response requires it (%d)",
+                "%s: no requests are sent for %g s, because a response with status code %d asked to wait",
                 scope,
                 until - now,
                 code,
@@ -272,5 +272,5 @@ def _is_overload(err: BaseException) -> bool:
 
 
 def _held_back(scope: str) -> ErrorStatus:
-    message = f"{scope}: requests are held back, because a response requires it; nothing was sent"
+    message = f"{scope}: the request was not sent, because an earlier response asked to wait"
     return ErrorStatus(status="Failure", message=message, reason="TooManyRequests", code=429)

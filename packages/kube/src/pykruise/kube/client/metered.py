@@ -87,7 +87,7 @@ class MeteredTransport(WrappedTransport):
     def _note_refusal(self, what: str, error: Exception) -> None:
         self.missing_rights[what] += 1
         if self.missing_rights[what] == 1:
-            _log.error("a right is missing, %s is refused: %s", what, error)
+            _log.error("a permission is missing, %s is forbidden: %s", what, error)
 
 
 def _resource_of(path: str) -> str:

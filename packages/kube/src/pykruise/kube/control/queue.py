@@ -37,7 +37,7 @@ K = TypeVar("K", bound=Hashable)
 BASE_DELAY_S = 0.005
 """Seconds until the first retry of a key; each further failure doubles this time."""
 MAX_DELAY_S = 300.0
-"""Most seconds until a retry."""
+"""Maximum seconds until a retry."""
 COST_THRESHOLD_S = 0.002
 TICK_S = 0.001
 """A wait with fewer seconds left is treated as ended: a timer may fire slightly early."""

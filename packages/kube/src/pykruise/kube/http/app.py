@@ -28,9 +28,9 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     bodies: int = 0
     """Largest total of all request bodies, in bytes; 0: no limit."""
     requests: int = 0
-    """Most requests that are answered at the same time; 0: no limit."""
+    """Maximum number of requests that are answered at the same time; 0: no limit."""
     connections: int = 0
-    """Most connections at the same time, including those in a TLS handshake; 0: no limit."""
+    """Maximum number of connections at the same time, including those in a TLS handshake; 0: no limit."""
     share: float = 1.0
     """Largest share of `bodies`, `requests` and `connections` for one peer address."""
     least_rate: int = 0

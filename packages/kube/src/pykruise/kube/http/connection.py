@@ -61,18 +61,19 @@ _WITHOUT_BODY: Final = frozenset({"GET", "DELETE", "HEAD"})
 _MOST_BLOCKS: Final = 64
 
 _MOST_WORDS: Final = 512
-"""Most characters of a message from a parser or a socket."""
+"""Maximum number of characters of a message from a parser or a socket."""
 
 _READ_BYTES: Final = 64 * 1024
 
 MOST_HEAD: Final = 64 * 1024
-"""Most bytes outside bodies: heads (interim ones together with the final one), and data behind a body."""
+"""Maximum number of bytes outside bodies: heads (interim ones together with the final one), and data behind a body."""
 MOST_BODY: Final = 64 * 1024 * 1024
-"""Most bytes of a response's body: a page of a list. A list with larger pages is requested in small pages."""
+"""Maximum number of bytes of a response's body: a page of a list. A list with larger pages is requested in small pages.
+"""
 MOST_REFUSAL: Final = 1024 * 1024
-"""Most bytes of the body of an error response to a stream."""
+"""Maximum number of bytes of the body of an error response to a stream."""
 MOST_LINE: Final = 16 * 1024 * 1024
-"""Most bytes of a line of a stream: an event has one object, of 3 MiB at most."""
+"""Maximum number of bytes of a line of a stream: an event has one object, of 3 MiB at most."""
 
 Fields = tuple[tuple[str, str], ...]
 """Names and values of headers, in their order."""

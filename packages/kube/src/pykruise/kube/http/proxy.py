@@ -23,7 +23,7 @@ from pykruise.kube.http.heads import HEAD_END, LINE_END, format_request_head
 __all__ = ["ProxyAddress", "open_tunnel", "read_proxy"]
 
 _MOST_ANSWER: Final = 64 * 1024
-"""Most bytes of a proxy's response to CONNECT."""
+"""Maximum number of bytes of a proxy's response to CONNECT."""
 _MOST_WORDS: Final = 200
 _PORTS: Final = {"http": 80, "https": 443}
 

@@ -35,9 +35,9 @@ _BACKLOG: Final = 4096
 second.
 """
 _ACCEPTS: Final = 128
-"""Most new connections in one iteration of the loop."""
+"""Maximum number of new connections in one iteration of the loop."""
 _HANDSHAKES: Final = 2
-"""Most handshakes that begin in one iteration. Each takes almost a millisecond. Addresses take turns."""
+"""Maximum number of handshakes that begin in one iteration. Each takes almost a millisecond. Addresses take turns."""
 _NO_FILES_S: Final = 0.1
 """Seconds until the next accept when no more files can be opened."""
 _LATE_S: Final = 0.5

@@ -58,7 +58,7 @@ _GOODBYE_S: Final = 2.0
 _UNSENT: Final = 64 * 1024
 """Bodies with more bytes are not copied behind the head of their response."""
 _MOST_IGNORED: Final = 256 * 1024
-"""Most bytes that are still read and dropped after an early response."""
+"""Maximum number of bytes that are still read and dropped after an early response."""
 _PART: Final = 32 * 1024
 """Bytes of an incomplete body after which other connections get a turn."""
 _PARTS: Final = 2
@@ -68,7 +68,7 @@ _STEP: Final = 4 * 1024
 _UPGRADED_STEP: Final = 1024
 """Bytes that one step passes to a protocol that has replaced HTTP: a frame of six bytes may need a response."""
 _MOST_FIELDS: Final = 256
-"""Most parameters of a query."""
+"""Maximum number of parameters of a query."""
 _SINGLE: Final = frozenset({"host", "content-length", "transfer-encoding"})
 """Headers that must not repeat: with a second one, a proxy on the way could read another request."""
 REFUSAL_CODES: Final = (400, 408, 413, 417, 429, 431, 500, 501, 505)

@@ -41,7 +41,7 @@ from pykruise.kube.http.connection import (
 __all__ = ["Stream", "Streams", "lines_of"]
 
 _MOST_BYTES: Final = 1 << 20
-"""Most bytes that are kept for a slow reader."""
+"""Maximum number of bytes that are kept for a slow reader."""
 
 
 class Stream(HttpConnection):

@@ -87,7 +87,7 @@ class _Writer:
         schema, api_version, kind = _read_definition(definition, version)
         if kind in self.kinds:
             raise GenerationError(
-                f"{kind} is a kind of {self.kinds[kind]} and of {api_version}: generate two modules"
+                f"{self.kinds[kind]} and {api_version} both define kind {kind}: generate two modules"
             )
         self.kinds[kind] = api_version
         properties = dict(schema.get("properties") or {})

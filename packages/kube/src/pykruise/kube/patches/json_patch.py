@@ -43,7 +43,7 @@ def apply_json_patch(doc: Mapping[str, Any], ops: Sequence[Mapping[str, Any]]) -
     for op in ops:
         result = _apply_operation(result, op)
     if not isinstance(result, dict):
-        raise PatchError("a JSON patch must leave an object", code=422)
+        raise PatchError("the result of a JSON patch must be an object", code=422)
     return result
 
 
@@ -139,7 +139,9 @@ class _Test(jsonpatch.TestOperation):
         if isinstance(parent, dict):
             return parent.get(step)
         if step == "-":
-            raise jsonpointer.JsonPointerException("the end of a list is not a value")
+            raise jsonpointer.JsonPointerException(
+                "'-' names the position after the last item, which has no value"
+            )
         return self.pointer.walk(parent, step)
 
 
@@ -156,7 +158,7 @@ _OPERATIONS: Mapping[str, Any] = {
 def _apply_operation(doc: Any, op: Mapping[str, Any]) -> Any:
     """Apply one operation to `doc`, in place where possible, and return the result."""
     if not isinstance(op, Mapping):
-        raise PatchError("an operation of a JSON patch is an object with op and path")
+        raise PatchError("an operation of a JSON patch must be an object with op and path")
     kind = op.get("op")
     operation = _OPERATIONS.get(kind) if isinstance(kind, str) else None
     if operation is None:

@@ -43,10 +43,10 @@ ROOT = "<nil>"
 """Field name that the server uses for an error without a field."""
 
 MOST_CAUSES: Final = 1_000
-"""Most field errors in one response; it states the number of further ones."""
+"""Maximum number of field errors in one response, which states how many more there are."""
 
 LONGEST_PART: Final = 2_048
-"""Most characters of a field's path, or of a message."""
+"""Maximum number of characters of a field's path, or of a message."""
 
 
 def make_required_error(field: str, detail: str = "") -> Cause:
@@ -62,12 +62,12 @@ def make_invalid_error(field: str, value: object, detail: str) -> Cause:
 
 
 def make_invalid_shown_error(field: str, text: str, detail: str) -> Cause:
-    """Return the error of `invalid` for a value that the server shows as a Go struct: `text`."""
+    """Return the error of make_invalid_error for a value that the server shows as a Go struct, the `text`."""
     return Cause(reason="FieldValueInvalid", message=f"Invalid value: {excerpt(text)}: {detail}", field=field)
 
 
 def make_invalid_whole_error(field: str, detail: str) -> Cause:
-    """Return the error of `invalid` for a value as a whole; no value is shown."""
+    """Return the error of make_invalid_error for a value as a whole: the message does not show the value."""
     return Cause(reason="FieldValueInvalid", message=f"Invalid value: {detail}", field=field)
 
 

@@ -72,13 +72,13 @@ def collect_request_metrics(metered: MeteredTransport, host: str) -> Iterator[Me
     )
     yield make_counter(
         "pykruise_missing_rights",
-        "Requests that RBAC refused.",
+        "Requests that RBAC denied.",
         ["method", "resource"],
         [(what.split(" ", 1), count) for what, count in metered.missing_rights.items()],
     )
     yield make_counter(
         "pykruise_api_conflicts",
-        "Writes that the API server refused with a conflict.",
+        "Writes that the API server rejected with a conflict.",
         ["method"],
         [([method], count) for (method, code), count in metered.answers.items() if code == 409],
     )

@@ -20,7 +20,8 @@ __all__ = [
 ]
 
 LONGEST_EXCERPT: Final = 256
-"""Most characters of a value in a message: a response must not contain a name of two megabytes six times."""
+"""Maximum number of characters of a value in a message: a response must not contain a name of two megabytes six times.
+"""
 
 _ESCAPES = {
     '"': '\\"',

@@ -75,7 +75,7 @@ def parse_image(text: str) -> ImageName:
     if not _DOMAIN.fullmatch(domain) or not _PATH.fullmatch(rest):
         raise ValueError(f"{name!r} is not an image name")
     if len(domain) + 1 + len(rest) > LONGEST_NAME:
-        raise ValueError(f"the name may have {LONGEST_NAME} characters")
+        raise ValueError(f"the name must have at most {LONGEST_NAME} characters")
     return ImageName(_shorten_name(domain, rest), digest or tag or "latest")
 
 

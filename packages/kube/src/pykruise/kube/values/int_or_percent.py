@@ -26,7 +26,7 @@ class Rounding(Enum):
 
 
 _DIGITS = 18
-"""Most digits before the % sign, and of the fraction: as many as fit into 64 bits."""
+"""Maximum number of digits before the % sign, and of the fraction: as many as fit into 64 bits."""
 
 _PERCENT = re.compile(
     rf"([+-]?(?:[0-9]{{1,{_DIGITS}}}(?:\.[0-9]{{0,{_DIGITS}}})?|\.[0-9]{{1,{_DIGITS}}}))%", re.ASCII

@@ -17,7 +17,7 @@ from pykruise.kube.values.go_text import excerpt
 __all__ = ["Match", "Pattern", "PatternError", "compile_pattern"]
 
 _MOST_MEMORY: Final = 4 * 1024 * 1024
-"""Most bytes of memory for one pattern."""
+"""Maximum number of bytes of memory for one pattern."""
 
 _MOST_KEPT: Final = 16
 

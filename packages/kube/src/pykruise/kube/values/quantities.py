@@ -41,8 +41,8 @@ _EXPONENT = re.compile(r"[eE]([-+]?[0-9]{1,18})", re.ASCII)
 _MAX_EXPONENT = 1000
 _LONGEST_KNOWN = 32
 _MOST_DIGITS = 4_000
-"""Most digits of a quantity: Python does not format numbers with more than 4,300 digits, and no cluster has that much
-of anything.
+"""Maximum number of digits of a quantity: Python does not format numbers with more than 4,300 digits, and no cluster
+has that much of anything.
 """
 
 _WRONG_SHAPE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"

@@ -33,7 +33,7 @@ __all__ = [
 
 
 _MOST_ERRORS: Final = 16
-"""Most errors that are reported for one requirement."""
+"""Maximum number of errors that are reported for one requirement."""
 
 
 class SelectorError(ValueError):
@@ -339,14 +339,14 @@ def format_label_selector(doc: Mapping[str, Any] | None) -> str:
 
 def _from_expression(expression: Any) -> Requirement:
     if not isinstance(expression, Mapping):
-        raise SelectorError("an entry of matchExpressions has a key, an operator and values")
+        raise SelectorError("an entry of matchExpressions must be an object with key, operator and values")
     name = expression.get("operator", "")
     operator = _DOCUMENT_OPERATORS.get(name) if isinstance(name, str) else None
     if operator is None:
         raise SelectorError(f"{quote_text(excerpt(str(name)))} is not a valid label selector operator")
     values = expression.get("values") or []
     if not isinstance(values, Sequence) or isinstance(values, str):
-        raise SelectorError(f"values of a label selector are a list, got {excerpt(repr(values))}")
+        raise SelectorError(f"values of a label selector must be a list, got {excerpt(repr(values))}")
     return _requirement(expression.get("key", ""), operator, values)
 
 
@@ -354,7 +354,7 @@ def _requirement(key: Any, operator: SelectorOperator, values: Sequence[Any]) ->
     """Return a valid requirement. Raises SelectorError with all mistakes."""
     if not isinstance(key, str) or not all(isinstance(value, str) for value in values):
         raise SelectorError(
-            f"keys and values of a label selector are strings, got {excerpt(repr(key))} "
+            f"keys and values of a label selector must be strings, got {excerpt(repr(key))} "
             f"and {excerpt(repr(list(values)))}"
         )
     given = tuple(values)

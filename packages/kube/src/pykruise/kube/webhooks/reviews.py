@@ -51,7 +51,7 @@ VERSIONS: Final = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 """Versions of AdmissionReview that are understood."""
 
 LONGEST_WARNING: Final = 256
-"""Most characters of a warning; API servers cut longer ones."""
+"""Maximum number of characters of a warning; API servers cut longer ones."""
 MOST_WARNINGS: Final = 16
 """Maximum number of warnings: an API server cuts warnings to 4096 characters in total."""
 

@@ -251,7 +251,9 @@ class WebhookServer:
         if code == 429:
             return self._turned_away()
         if code == 413:
-            return _plain_response(413, f"a body may have {format_count(request.most_body, 'byte')}")
+            return _plain_response(
+                413, f"the body must have at most {format_count(request.most_body, 'byte')}"
+            )
         return _plain_response(code, _REFUSALS[code])
 
     def _timeout_s(self, text: str) -> float:

@@ -417,7 +417,7 @@ TOOLS: Final[Sequence[AssistantTool]] = (
     AssistantTool(
         name="doctor",
         title="Examine the installation",
-        description="Checks the installation of pykruise or OpenKruise: CRDs, webhooks, rights, versions, agents.",
+        description="Checks the installation of pykruise or OpenKruise: CRDs, webhooks, permissions, versions, agents.",
         arguments=DoctorArguments,
         answer=DoctorAnswer,
         run=examine_installation,

@@ -84,7 +84,7 @@ def explain(
     examples=(
         "plan clonesets/web --set image=main=nginx:1.28",
         "plan clone web --set replicas=10 --set partition=50%",
-        "plan -f web.yaml           # a file as it would be applied; its folder, too",
+        "plan -f web.yaml           # manifests as they would be applied; a folder works, too",
         "kustomize build . | pykruise plan -f -",
     ),
 )
@@ -168,7 +168,9 @@ def plan(
     help="Start of a schedule's simulation: 2026-03-01T00:00:00Z (default: now).",
 )
 @click.option(
-    "--outage", multiple=True, help="Nodes of a subset fail, and return: zone-a@60s, or zone-a@60s..5m."
+    "--outage",
+    multiple=True,
+    help="Let the nodes of a subset fail, at zone-a@60s until the end or at zone-a@60s..5m until 5m.",
 )
 @options.kubernetes
 @click.option(

@@ -50,7 +50,7 @@ from pykruise.cli.errors import CommandError, CommandLineError
 @click.option(
     "--webhook-host",
     default="",
-    help="WEBHOOK_HOST of managers outside the cluster; no manager is installed inside.",
+    help="WEBHOOK_HOST of managers that run outside the cluster; the output then contains no manager.",
 )
 @click.option(
     "--webhook-port",
@@ -174,7 +174,7 @@ def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, co
     )
 
 
-@words.word(short_help="Show what a cluster would lose.", examples=("uninstall --check",))
+@words.word(short_help="Show what an uninstallation would delete.", examples=("uninstall --check",))
 @click.option("--check", is_flag=True, help="Show what would be lost; removes nothing.")
 @options.kubeconfig
 @options.context

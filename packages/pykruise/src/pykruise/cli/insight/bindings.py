@@ -122,7 +122,10 @@ async def _with_binding(client: Client, wait: Wait, bound: _Bound) -> Wait:
     node = binding.node
     labels = ", ".join(f"{key}={value}" for key, value in sorted(binding.labels.items()))
     is_gone, how = await _describe_node(client, node)
-    words = f"is bound to {labels} by {owner}, as it was on node {node}, which {how}; {wait.words}"
+    words = (
+        f"must run on a node with {labels}, because {owner} recorded that it ran on node {node}, which {how}; "
+        f"{wait.words}"
+    )
     room = (
         f"add a node with {labels}"
         if is_gone

@@ -78,7 +78,7 @@ def list_budgets_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int
         for name, wanted, left in result:
             yield (
                 f"PodDisruptionBudget {name} requires {wanted} available pods, and at times "
-                f"{format_count(left, 'remains', 'remain')}: it does not block controllers, but drains wait "
+                f"{format_count(left, 'remains', 'remain')}: the budget does not block controllers, but drains wait "
                 "during that time"
             )
     for entry in budgets.unavailable:
@@ -94,7 +94,8 @@ def list_budgets_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int
         for name, wanted, left in result:
             yield (
                 f"PodUnavailableBudget {name} requires {wanted} available pods, and at times "
-                f"{format_count(left, 'remains', 'remain')}: a webhook that checks it refuses disruptions below that"
+                f"{format_count(left, 'remains', 'remain')}: a webhook that checks this budget rejects "
+                f"disruptions that would leave fewer than {wanted}"
             )
 
 

@@ -113,7 +113,9 @@ def _named_after(child: InsightChild, wait: Wait) -> Wait:
     if wait.code == Code.PAUSED:
         field = "suspend" if child.resource == JOBS else "paused"
         again = (
-            f"; then create {child.correction.again} again without it" if child.correction is not None else ""
+            f"; then create {child.correction.again} again without {field} in its template"
+            if child.correction is not None
+            else ""
         )
         remedy = f"set {field} of {name} to false{again}"
     return msgspec.structs.replace(wait, words=f"{wait.words} ({name})", remedy=remedy)
@@ -205,12 +207,16 @@ async def read_refused_creations(
     known = explain_refusal(message)
     remedy = known[1] if known is not None else _REFUSED
     if again:
-        remedy = f"{remedy}; to change the template, create {again} again, since it cannot be changed there"
+        remedy = (
+            f"{remedy}; to change the template, create {again} again: the stored template cannot be changed"
+        )
     first = str(latest.get("firstTimestamp") or "")
     return [Wait(code=Code.WRITE_FAILED, words=message, since=first, remedy=remedy)]
 
 
-_REFUSED: Final = "correct what refuses its pods: the object that the message names, or the pod template"
+_REFUSED: Final = (
+    "correct what keeps its pods from being created: the object that the message names, or the pod template"
+)
 
 
 def _waits_of_pod(document: Document, now: Instant, correction: Correction) -> Iterator[Wait]:

@@ -115,7 +115,7 @@ def head_lines(foreseen: Foreseen) -> list[str]:
         else f"{foreseen.kind} {foreseen.name}"
     )
     if foreseen.change == "refused":
-        return [f"{title}: would be refused", *(f"  {error}" for error in foreseen.errors)]
+        return [f"{title}: would be rejected", *(f"  {error}" for error in foreseen.errors)]
     if not foreseen.has_changes:
         return [f"{title}: nothing would change"]
     return [

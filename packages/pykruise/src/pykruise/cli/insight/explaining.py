@@ -156,7 +156,9 @@ def _finished_lines(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iter
     words = f"{_pods_are(len(new))} of {revision}, {len(serving)} of them serving"
     surplus = len(new) - counts.wanted
     if is_per_node(sight.kind) and surplus > 0:
-        words += f"; {surplus} of them on nodes that should have none, which the count above omits"
+        words += (
+            f"; {surplus} of them are on nodes that should have no pod, and the count above leaves them out"
+        )
     yield words
 
 
@@ -229,7 +231,7 @@ def _held_as(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -
         return msgspec.structs.replace(cause, words=f"{cause.words}; {held.message}", remedy=held.remedy)
     if held.code not in HELD or cause.code not in OF_THE_TEMPLATE:
         return cause
-    words = f"{cause.words}; it is of an older template, and {held.message}"
+    words = f"{cause.words}; the pod was created from an older template, and {held.message}"
     return msgspec.structs.replace(cause, words=words, remedy=remedy_of(held))
 
 
@@ -348,7 +350,7 @@ def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, A
 def _failure_of(reason: Any, message: str, since: str) -> Wait:
     """Return the wait for a failure in a condition."""
     if reason == Code.CLAIM_CANNOT_FOLLOW:
-        remedy = "follow the message about the claim"
+        remedy = "follow the instruction in the message about the PVC"
         return Wait(code=Code.CLAIMS, words=message, since=since, remedy=remedy)
     if reason in NOT_WRITTEN:  # the message ends with the remedy
         return Wait(code=Code(reason), words=message, since=since)

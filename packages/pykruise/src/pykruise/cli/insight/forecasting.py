@@ -369,7 +369,7 @@ def _correct_by_simulation(
             why = (
                 "volumeClaimTemplates changed"
                 if not is_same(*claims)
-                else "it cannot be updated in place now"
+                else "these pods cannot be updated in place now"
             )
             result[revision] = f"recreated: {why}"
     return result

@@ -172,11 +172,19 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
     pod, names = sight.view, sorted(str(entry["metadata"]["name"]) for entry in sight.disruption)
     others = [name for name in sight.meant_by if name != budget_name_of(pod)]
     if sight.budget is not None and others:
-        words = f"{' and '.join(others)} matches it too, but is not checked for it"
+        selecting = " and ".join(others)
+        words = (
+            f"is also selected by PodUnavailableBudget {selecting}, but only {budget_name_of(pod)} is checked"
+        )
         yield Wait(code=Code.OTHER_BUDGET, words=words, pods=(pod.name,))
     if len(names) > 1:
         words = f"is covered by PodDisruptionBudgets {' and '.join(names)}: API servers evict no pod with two budgets"
-        yield Wait(code=Code.EVICTION_BUDGET, words=words, pods=(pod.name,), remedy="have one for each pod")
+        yield Wait(
+            code=Code.EVICTION_BUDGET,
+            words=words,
+            pods=(pod.name,),
+            remedy="cover each pod with only one PodDisruptionBudget",
+        )
     elif sight.disruption and pod.has_ready_condition and not _allowed_disruptions(sight.disruption[0]):
         words = f"PodDisruptionBudget {names[0]} allows no eviction of its pods now"
         yield Wait(code=Code.EVICTION_BUDGET, words=words, pods=(pod.name,))
@@ -193,7 +201,7 @@ def _allowed_disruptions(budget: Document) -> int:
 
 # ── answers of admission ─────────────────────────────────────────────────────
 
-_REFUSED: Final = "would be refused"
+_REFUSED: Final = "would be rejected"
 
 
 def _answer_lines(answers: dict[Operation, str]) -> Iterator[str]:
@@ -215,7 +223,7 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
     is_deletion = operation in (Operation.DELETE, Operation.EVICT)
     if not (settings.guards_deletion if is_deletion else settings.guards_updates):
         gate = "PodUnavailableBudgetDeleteGate" if is_deletion else "PodUnavailableBudgetUpdateGate"
-        return f"no budget is checked (feature gate {gate})"
+        return f"no budget is checked (feature gate {gate} is off)"
     answer = ask(
         budget,
         pod,
@@ -226,11 +234,12 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
         is_resize_apart=settings.is_resize_apart,
     )
     if sight.surging and operation == Operation.EVICT and (answer.refusal or answer.spends):
-        return f"CloneSet {sight.surging} creates a successor first, and deletes the pod when it is available"
+        creates = f"CloneSet {sight.surging} creates a successor first"
+        return f"{creates}, and deletes the pod when the successor is available"
     if answer.refusal:
         return _REFUSED
     if answer.spends:
-        return f"would be allowed, and use one of {budget.unavailable_allowed}"
+        return f"would be allowed, and use up 1 of {budget.unavailable_allowed} allowed disruptions"
     return f"costs nothing: {_explain_free_operation(sight, budget, operation)}"
 
 
@@ -243,8 +252,8 @@ def _explain_free_operation(sight: PodSight, budget: BudgetView, operation: Oper
     if budget.ignored is not None and budget.ignored.matches(pod.labels):
         return "spec.ignoredPodSelector excludes it"
     if budget.desired_available == 0:
-        return "none of its pods is required to serve"
+        return "the budget allows all its pods to be unavailable"
     if operation not in list_protected_operations(budget, is_resize_apart=settings.is_resize_apart):
-        return "spec.protectOperations does not contain that"
+        return "spec.protectOperations does not contain this operation"
     assert is_admitted_again(budget, pod, now=sight.now)
     return "its disruption is allowed already"

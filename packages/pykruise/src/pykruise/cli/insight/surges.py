@@ -39,7 +39,8 @@ def explain_surge(
         return cause
     other, why = first
     node = str(other["spec"]["nodeName"])
-    words = f"cannot run beside pod {other['metadata']['name']} on node {node}, which it replaces: {why}; {cause.words}"
+    name = other["metadata"]["name"]
+    words = f"replaces pod {name}, but cannot run beside that pod on node {node}: {why}; {cause.words}"
     return msgspec.structs.replace(cause, words=words, remedy=_describe_remedy(sight, correction))
 
 

@@ -162,12 +162,13 @@ def _describe_budget(computed: ComputedBudget | None) -> str:
     )
     serving = f"{current} of {format_count(total, 'pod serves', 'pods serve')}"
     if desired == 0:
-        return f"{serving}, and none must: everything is allowed"
-    return f"{serving}, {desired} must: {_may_go(status['unavailableAllowed'])}"
+        return f"{serving}, and the budget requires none: all disruptions are allowed"
+    required = format_count(desired, "is required", "are required")
+    return f"{serving}, {required}: {_may_go(status['unavailableAllowed'])}"
 
 
 def _may_go(count: int) -> str:
-    return "none may be disrupted" if count == 0 else f"{count} may be disrupted"
+    return "no pod may be disrupted" if count == 0 else f"{count} may be disrupted"
 
 
 def _record_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> Iterator[str]:
@@ -177,7 +178,10 @@ def _record_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> 
         for name, since in sorted(records.items()):
             age = snapshot.now - parse_time(since)
             left = format_age(max(lasting_s - age, 0))
-            yield f"{name} {what} {format_age(max(age, 0))} ago; if it stays unchanged, it counts again in {left}"
+            yield (
+                f"pod {name} {what} {format_age(max(age, 0))} ago; if the pod stays unchanged, it counts as "
+                f"available again in {left}"
+            )
 
 
 _LISTS: Final = (
@@ -232,9 +236,9 @@ def _waiting_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait
     """Yield pods that wait for the budget."""
     total, desired = computed.status["totalReplicas"], computed.status["desiredAvailable"]
     opening = describe_opening(sight.snapshot.budget)
-    remedy = "" if desired < total else f"{opening}: now every disruption is refused"
+    remedy = "" if desired < total else f"{opening}, because the budget now rejects every disruption"
     for name, count in sorted(sight.kept.items()):
-        words = f"this budget refused {count} disruption{'s' if count > 1 else ''}"
+        words = f"this budget rejected {count} disruption{'s' if count > 1 else ''}"
         yield Wait(code=Code.DISRUPTION_BUDGET, words=words, pods=(name,), remedy=remedy)
 
 
@@ -247,7 +251,7 @@ def _free_again_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None)
         desired = computed.status["desiredAvailable"]
         pods = format_count(len(snapshot.pods), "pod")
         yield (
-            f"none may be disrupted as long as {desired} of {pods} must serve: to allow it, "
+            f"no pod may be disrupted as long as {desired} of {pods} must serve: to allow disruptions, "
             f"{describe_opening(snapshot.budget)}"
         )
     else:

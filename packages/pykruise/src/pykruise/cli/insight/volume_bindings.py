@@ -90,7 +90,7 @@ async def _find_binding(
         return None
     able = [node for node in nodes if any(_matches(term, node) for term in terms)]
     what = f"volume {volume_name} of PVC {name}"
-    lost = f"if its data may be lost, delete PVC {name}, then the pod"
+    lost = f"if you do not need the data of PVC {name}, delete the PVC, then the pod"
     if not able:
         labels = " or ".join(filter(None, map(describe_term, terms)))
         return VolumeBinding(

@@ -12,7 +12,7 @@ from pykruise.kube.resources import Resource
 from pykruise.pods.workload.revisions import RevisionView
 
 _UNSEEN = (
-    " (no pod of it is left to show that it works; spec.minReadySeconds keeps a rollout from replacing the last pods"
+    " (no pod of this revision is left to show that it works; with spec.minReadySeconds, a rollout keeps the last pods"
     " that serve)"
 )
 

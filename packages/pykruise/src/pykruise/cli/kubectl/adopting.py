@@ -278,7 +278,7 @@ def _plan_lines(move: _Move) -> Iterator[str]:
     yield f"  2. {move.old} is deleted; its pods{beside} stay"
     yield f"  3. {move.new} is created with updateStrategy OnDelete, so that no pod is replaced"
     yield f"  4. it adopts {shown or 'nothing: there are no pods'}"
-    yield f"  5. when all pods have its revision, it gets its updateStrategy: {_strategy_text(move.made)}"
+    yield f"  5. when all pods have the new revision, {move.new} gets its updateStrategy: {_strategy_text(move.made)}"
     for path in move.made.lost:
         yield f"not carried over: {path}, which {move.target} does not have"
     for name in move.scalers:
@@ -331,7 +331,7 @@ async def _carry_out(session: Session, move: _Move) -> None:
         async with asyncio.timeout(timeout_s if timeout_s > 0 else ADOPTION_S):
             await _wait_until_adopted(session, move, uid)
     except (KubeError, TimeoutError) as error:
-        why = str(error) or "not all pods are adopted and have its revision yet"
+        why = str(error) or "some pods are not adopted yet, or do not have the new revision yet"
         raise KubectlError(
             f"migration failed: {why}; {move.new} has updateStrategy OnDelete, so no pod is replaced;"
             f" the way back: {move.way_back}"

@@ -72,7 +72,7 @@ ROLLOUT: Final = Command(
                 *CHANGES,
                 DRY_RUN,
                 number("to-revision", "The revision to roll back to; 0: the previous one."),
-                switch("fast", "Return a Rollout to the largest earlier step without traffic."),
+                switch("fast", "Return a Rollout to the earlier step with the most replicas and no traffic."),
             ),
             examples=("rollout undo clone/web --to-revision=3 --dry-run=client",),
         ),
@@ -327,8 +327,8 @@ _CREATES: Final = (
     switch("save-config", "Store the configuration for kubectl apply."),
     text("validate", "Not used: the API server validates.", default="strict", alone="strict"),
 )
-_WAITS: Final = (switch("wait", "Wait until it has ended; exit code 1 when it failed."), TIMEOUT)
-_TTL: Final = number("ttl", "Seconds from its end until it is deleted.")
+_WAITS: Final = (switch("wait", "Wait until the object has ended; exit code 1 if it failed."), TIMEOUT)
+_TTL: Final = number("ttl", "Seconds from the job's end until it is deleted.")
 _PULLS: Final = (
     *_CREATES,
     *_WAITS,
@@ -411,7 +411,7 @@ CREATE: Final = Command(
             KubectlFlag(name="containers", type="words", help="Containers; default: all."),
             number(
                 "unreadyGracePeriodSeconds",
-                "Seconds that containers are not ready before they are stopped.",
+                "Seconds for which the pod is not ready before its containers are stopped.",
                 "3",
                 "u",
             ),
@@ -421,7 +421,7 @@ CREATE: Final = Command(
             switch("force", "Recreate a container even if preStop fails."),
             text("failure-policy", "Fail or Ignore.", default="Fail"),
             number("active-deadline-seconds", "Time limit of the request in seconds.", "300"),
-            number("ttl", "Seconds from its end until it is deleted.", "1800"),
+            number("ttl", "Seconds from the request's end until it is deleted.", "1800"),
             aliases=("ContainerRecreateRequest", "crr"),
             examples=("create ContainerRecreateRequest restart-1 --pod web-a --containers nginx",),
         ),
@@ -483,7 +483,7 @@ MIGRATE: Final = Command(
         DRY_RUN,
         text(
             "from",
-            "Deployment; or StatefulSet or DaemonSet as the target, Kubernetes' own unless .GROUP is given.",
+            "Kind of the source: Deployment for a CloneSet, else the target's kind; without .GROUP: of group apps.",
         ),
         text("src-name", "Name of the source."),
         text("dst-name", "Name of the target; for a StatefulSet or DaemonSet by default the source's."),
@@ -496,7 +496,7 @@ MIGRATE: Final = Command(
             name="timeout-seconds",
             type="seconds",
             default="0",
-            help="Time limit in seconds; 0 or -1: none, and 60 seconds where pods are adopted.",
+            help="Time limit in seconds; 0 or -1: none for a CloneSet, 60 seconds for a StatefulSet or DaemonSet.",
         ),
     ),
     examples=(

@@ -42,7 +42,9 @@ def container_of(pod: Document, *, container: str, sidecar: str) -> tuple[str, s
         if sidecar in working:
             return working[sidecar], f"Working container of sidecar {sidecar}: {working[sidecar]}"
         if sidecar not in names:
-            raise KubectlError(f"sidecar {sidecar} is not a container of pod {name}, and none works for it")
+            raise KubectlError(
+                f"pod {name} has no container {sidecar}, and no hot upgrade names a working container for {sidecar}"
+            )
         return sidecar, ""
     if container:
         if container not in (*names, *others):

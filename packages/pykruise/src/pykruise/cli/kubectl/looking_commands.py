@@ -80,7 +80,11 @@ EXEC: Final = Command(
     flags=(
         *FILES,
         text("container", "The container.", "c"),
-        text("sidecar", "A sidecar; with hot upgrade its working container.", "S"),
+        text(
+            "sidecar",
+            "Name of a sidecar; a hot-upgrade sidecar stands for the container that works now.",
+            "S",
+        ),
         switch("stdin", "Pass standard input to the container.", "i"),
         switch("tty", "With a terminal.", "t"),
         switch("quiet", "Print only the output of the command.", "q"),

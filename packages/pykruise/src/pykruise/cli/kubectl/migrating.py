@@ -134,7 +134,8 @@ async def migrate(session: Session) -> list[Error]:
 
         if given := call.given & _OF_CLONE_SETS:
             raise KubectlError(
-                f"--{min(given)} is only for a CloneSet: here the pods stay, and the target adopts all of them"
+                f"--{min(given)} is only for a target CloneSet: any other target adopts all pods, and no pod is "
+                "replaced"
             )
         return await adopt(session, source, target)
     return await _to_cloneset(session, target)

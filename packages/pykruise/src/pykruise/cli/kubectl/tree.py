@@ -58,7 +58,7 @@ ROOT: Final = Command(
         _pykruise_command("plan", "Show the effects of applying a change"),
         _pykruise_command("simulate", "Simulate a rollout, a job or a schedule in virtual time"),
         _pykruise_command("doctor", "Report problems of an installation"),
-        _pykruise_command("dashboard", "Show what moves and what waits, in a browser"),
+        _pykruise_command("dashboard", "Show rollouts and what they wait for, in a browser"),
         *(
             _kubectl_command(name)
             for name in (

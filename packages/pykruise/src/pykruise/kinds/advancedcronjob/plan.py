@@ -61,7 +61,7 @@ number.
 _NAME_TOO_LONG: Final = Reason(
     Code.NAME_TOO_LONG,
     "no child can be created: the names of children contain the time, and would be too long",
-    "delete it, and create it with a name of at most 52 characters",
+    "create the AdvancedCronJob again with a name of at most 52 characters",
 )
 _UNNAMEABLE: Final = Note(
     reason=_NAME_TOO_LONG.code,
@@ -327,8 +327,8 @@ def _has_no_pods(child: ChildView) -> Reason:
     command = f"kubectl describe job -n {child.namespace} {child.name}"
     return Reason(
         Code.WRITE_FAILED,
-        f"{child.kind} {child.name} has no pods: something refuses them",
-        f"correct what the events of {child.kind} {child.name} name ({command})",
+        f"{child.kind} {child.name} has no pods: their creation is rejected",
+        f"correct the cause that the events of {child.kind} {child.name} report ({command})",
     )
 
 

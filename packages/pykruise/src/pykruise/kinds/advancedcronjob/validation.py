@@ -204,7 +204,7 @@ def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[s
     if policy.get("type") == "Never" and any(
         policy.get(field) is not None for field in ("ttlSecondsAfterFinished", "activeDeadlineSeconds")
     ):
-        yield "spec.template.broadcastJobTemplate: type Never with a deadline or a ttl is refused"
+        yield "spec.template.broadcastJobTemplate: completionPolicy.type Never with a deadline or a ttl is rejected"
     if _never_comes(spec.schedule):
         yield f"spec.schedule: {_DISTANT}"
     seconds = spec.starting_deadline_seconds

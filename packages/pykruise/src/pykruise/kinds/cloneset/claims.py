@@ -39,9 +39,9 @@ from pykruise.runtime.reasons import Reason
 
 _KEEPS_CLAIMS: Final = Reason(
     Code.CLAIMS,
-    "keeps its claims: spec.volumeClaimTemplates changed after its revision was stored, and applies to pods that are "
-    "created afterwards",
-    "recreate the pods (label apps.kruise.io/specified-delete) to have new ones",
+    "keeps its claims: spec.volumeClaimTemplates changed after the pod's revision was stored, and the change applies "
+    "to pods that are created afterwards",
+    "recreate the pods (label apps.kruise.io/specified-delete) to give them new claims",
 )
 
 

@@ -17,6 +17,7 @@ import msgspec
 from pykruise.kinds.cloneset.limits import Mark
 from pykruise.kinds.cloneset.snapshot import ReadableCloneSet
 from pykruise.kube.clock import Instant
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
@@ -72,7 +73,7 @@ class CloneSetEvictions(msgspec.Struct, frozen=True, kw_only=True):
                 Code.SPECIFIED,
                 f"must be evicted, and waits until its successor {successor.name} is available",
             )
-        limit = f"at most {self.most} at the same time ({EVICTION_SURGE.annotation})"
+        limit = f"{EVICTION_SURGE.annotation} allows {format_count(self.most, 'successor')} at the same time"
         return Reason(Code.SPECIFIED, f"must be evicted, and waits for a successor: {limit}")
 
 

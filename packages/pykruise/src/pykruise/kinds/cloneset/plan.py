@@ -279,7 +279,7 @@ def _plan_phases(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) ->
     )
     current = choose_current(snapshot.revisions, cloneset.status.current_revision, update=choice.revision)
     if not selector.matches(read_pod_labels(current.template)):
-        problem = f"those of revision {current.name} do not match spec.selector"
+        problem = f"the labels of revision {current.name} do not match spec.selector"
         return [_of_scale("spec.template.metadata.labels", problem)]
     ws = build_working_set(
         snapshot,

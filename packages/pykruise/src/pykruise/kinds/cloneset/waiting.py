@@ -91,7 +91,7 @@ def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> 
         if not held:
             return Reason(Code.DELETING, message)
         if allows_none(ws.limits):
-            return limit_is_zero(UPDATE_LIMIT, f"{message}, and no serving pod is")
+            return limit_is_zero(UPDATE_LIMIT, f"{message}, and no serving pod is deleted")
         remedy = "wait until more pods are available, or find out why they are not"
         return Reason(Code.MAX_UNAVAILABLE, f"{message}: maxUnavailable is used up", remedy)
     return None
@@ -118,7 +118,7 @@ def _reason_of_missing(
         return Reason(
             Code.TERMINATING,
             f"pod {pod.name} {skipped[pod.name].message}",
-            "if that lasts, find out why it does not terminate",
+            "if that lasts, find out why the pod does not terminate",
         )
     return Reason(Code.CREATING, f"{format_count(missing, 'pod is', 'pods are')} missing and being created")
 
@@ -137,7 +137,7 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
     if old and len(old) <= ws.limits.partition:
         return Reason(
             Code.PARTITION,
-            f"{count}; the partition keeps {ws.limits.partition} there",
+            f"{count}; the partition keeps {ws.limits.partition} on older revisions",
             "lower spec.updateStrategy.rollingUpdate.partition to continue",
         )
     if old and all(pod.name in skipped for pod in old):
@@ -153,6 +153,6 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
         return Reason(
             Code.UPDATE_HELD,
             f"{count}; pod {name} {skipped[name].message}",
-            "remove what blocks it",
+            f"remove what blocks the update of pod {name}",
         )
     return Reason(Code.UPDATING, f"{count} and being updated")

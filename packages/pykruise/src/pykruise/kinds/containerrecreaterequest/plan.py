@@ -221,7 +221,7 @@ def _reason_unfinished(request: ReadableRequestView) -> Reason:
             return Reason(
                 Code.PODS_ACTIVE, f"container {container.name}: {what}{_describe_grace(request, states)}"
             )
-    return Reason(Code.PODS_ACTIVE, "the agent has not reported the end yet")
+    return Reason(Code.PODS_ACTIVE, "the agent has not reported the end of the recreation yet")
 
 
 def _describe_grace(request: ReadableRequestView, states: Mapping[str, Any]) -> str:
@@ -257,7 +257,7 @@ def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodVie
         "status": "True",
         "reason": PRE_RECREATE_GRACE,
         "lastTransitionTime": format_time(snapshot.now),
-        "message": "the pod is not ready, its containers are stopped after the grace period",
+        "message": "the pod is kept out of service; its containers are stopped after the grace period",
     }
     others = [
         condition

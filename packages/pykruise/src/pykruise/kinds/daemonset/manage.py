@@ -132,9 +132,9 @@ def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: M
 
 def _backoff_reason(pod: PodView) -> Reason:
     """Return the reason that a finished pod is not replaced yet."""
-    message = f"{pod.phase.lower()} again shortly after the last one; it is replaced after a delay"
+    message = f"{pod.phase.lower()} again shortly after the previous pod of its node; the pod is replaced after a delay"
     if pod.phase == "Failed":
-        return Reason(Code.BACKOFF, message, "find out why its pod fails on that node")
+        return Reason(Code.BACKOFF, message, "find out why the pod fails on its node")
     return Reason(Code.BACKOFF, message, "a DaemonSet's pod must keep running: find out why it ends")
 
 
@@ -143,7 +143,7 @@ def _keep_old_and_new(ws: DaemonSetWorkingSet, running: Sequence[PodView], value
     new = next((pod for pod in running if ws.is_updated(pod)), None)
     old = next((pod for pod in running if not ws.is_updated(pod)), None)
     value.going += [
-        Going(pod, "its node has another pod of the same sort")
+        Going(pod, "its node has two old pods or two new pods")
         for pod in running
         if pod is not new and pod is not old
     ]

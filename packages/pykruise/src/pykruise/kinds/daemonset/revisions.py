@@ -150,7 +150,7 @@ def clean_up_revisions(
     idle = [item for item in revisions.old if hash_of(item) not in live and item.controller_uid == uid]
     for revision in idle[: max(too_many, 0)]:
         if not revision.is_deleting:
-            yield delete_revision(revision, f"no pod is of it, and revisionHistoryLimit is {limit}")
+            yield delete_revision(revision, f"no pod has this revision, and revisionHistoryLimit is {limit}")
 
 
 def read_unchanged_revisions(snapshot: DaemonSetSnapshot) -> Revisions:

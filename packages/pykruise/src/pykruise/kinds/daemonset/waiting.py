@@ -164,13 +164,13 @@ def _reported_by_nodes(ws: DaemonSetWorkingSet) -> Iterator[tuple[PodView, Reaso
 def _reason_of_lost_node(node: str) -> Reason:
     return Reason(
         Code.NODE_LOST,
-        f"does not serve, as its node {node} is not ready",
+        f"does not serve, because its node {node} is not ready",
         f"bring node {node} back, or delete it",
     )
 
 
 def _reason_of_lost_end(node: str) -> Reason:
-    remedy = f"bring node {node} back, or delete it, or the pod with --grace-period=0 --force"
+    remedy = f"bring node {node} back, or delete the node, or delete the pod with --grace-period=0 --force"
     return Reason(Code.NODE_LOST, f"must be deleted, but its node {node} is not ready", remedy)
 
 
@@ -193,7 +193,7 @@ def _describe_starting(ws: DaemonSetWorkingSet) -> str:
         if state.place is Place.RUN
         and not ws.is_available(state.pods[0])  # the node has at least one pod: no node lacks one here
     )
-    return f"pods of {count} of {format_count(ws.limits.desired, 'node')} are starting"
+    return f"the pods on {count} of {format_count(ws.limits.desired, 'node')} are starting"
 
 
 # Nodes
@@ -241,7 +241,7 @@ def _reason_of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -
     if codes == {Code.PARTITION}:
         return Reason(
             Code.PARTITION,
-            f"{count}; the partition keeps {format_count(ws.limits.partition, 'node')} there",
+            f"{count}; the partition keeps {format_count(ws.limits.partition, 'node')} on older revisions",
             f"lower {_BLOCK}.partition to continue",
         )
     if codes <= {Code.PARTITION, Code.NODE_SELECTOR}:

@@ -243,7 +243,7 @@ def _build_status(
                 name=target.name,
                 message="it could not be pulled on all nodes: see status.failedNodes of the ImagePullJob"
                 if own[target.name].status.failed > 0
-                else "its ImagePullJob has ended without a node",
+                else "its ImagePullJob ended, and no node was selected",
             )
             for target in targets
             if target.name in own

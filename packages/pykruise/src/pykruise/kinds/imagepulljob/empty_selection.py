@@ -13,7 +13,11 @@ from pykruise.runtime.reasons import Reason
 def explain_empty_selection(job: PullJobView, *, is_over: bool) -> Reason:
     """Reason of a job whose selector matches nothing. `is_over`: the job has ended."""
     field, objects, nothing = _describe_selector(job)
-    words = f"the job has ended without a node: {nothing}" if is_over else f"{nothing}; the job waits for one"
+    words = (
+        f"the job ended, and no node was selected: {nothing}"
+        if is_over
+        else f"{nothing}; the job waits for one"
+    )
     if not field:
         agents = "check that nodes are ready and that the manager runs (pykruise doctor)"
         return Reason(

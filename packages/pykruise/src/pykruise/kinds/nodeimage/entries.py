@@ -61,7 +61,7 @@ def _keep_entry(
     image: ImageName, entry: TagSpec, snapshot: NodeImageSnapshot, look_again: list[float], reasons: list[str]
 ) -> TagSpec | None:
     if not entry.created_at:
-        reasons.append(f"{image.reference} has no time of its request")
+        reasons.append(f"the entry of {image.reference} has no createdAt")
         return None
     owners = [ref for ref in entry.owner_references or () if _is_owner(ref, image, snapshot)]
     if entry.owner_references and not owners:

@@ -58,7 +58,7 @@ def plan_node_image(snapshot: NodeImageSnapshot) -> Plan:
     kept = list_kept_images(snapshot)
     changes = _build_changes(view, node, kept)
     if changes:  # the change enqueues it again, and then the status is written
-        return Plan(stages=(_patch_stage(view, changes, kept.because or "the node has other labels"),))
+        return Plan(stages=(_patch_stage(view, changes, kept.because or "the labels of the node changed"),))
     return _plan_status(snapshot, kept)
 
 

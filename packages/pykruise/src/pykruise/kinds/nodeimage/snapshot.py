@@ -33,7 +33,10 @@ class NodeImageSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for decisions about NodeImages."""
 
     creation_delay_s: Annotated[
-        float, FromFlag("nodeimage-creation-delay", "After a node is ready, until its NodeImage.")
+        float,
+        FromFlag(
+            "nodeimage-creation-delay", "Time from a node's readiness to the creation of its NodeImage."
+        ),
     ] = 30.0
     looks_at_secrets: Annotated[bool, OnGate("ImagePullJobGate")] = False
     """Whether the manager looks up secrets that were listed by hand. Otherwise it assumes that all of them exist. The

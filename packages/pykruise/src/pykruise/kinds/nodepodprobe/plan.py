@@ -225,8 +225,8 @@ def _note_conflict(snapshot: NodePodProbeSnapshot, pod: PodView, conflict: MarkC
     type_ = loser.probe.pod_condition_type
     return Note(
         reason="PodConditionConflict",
-        message=f"condition {type_} of pod {pod.name} shows probe"
-        f" {name_of_probe(winner.marker, winner.probe.name)}, and not {loser.probe.name}",
+        message=f"condition {type_} of pod {pod.name} shows the result of probe"
+        f" {name_of_probe(winner.marker, winner.probe.name)}, not of probe {loser.probe.name}",
         warning=True,
         about=Subject(resource=POD_PROBE_MARKERS, key=marker.key, uid=marker.uid),
         again_after_s=_WARN_AGAIN_S,

@@ -71,7 +71,9 @@ KIND = Kind(
     rights=(
         *RIGHTS,
         make_right(
-            PERSISTENT_POD_STATES, *WRITE, why="PersistentPodState: to create those that workloads request"
+            PERSISTENT_POD_STATES,
+            *WRITE,
+            why="PersistentPodState: to create the objects that workloads request",
         ),
         make_right(
             PERSISTENT_POD_STATES,

@@ -43,7 +43,7 @@ WHEN_DELETED: Final = "WhenDeleted"
 _NOT_YET: Final = Reason(Code.STARTING, "it is recorded once it is ready")
 _TOO_MANY: Final = Reason(
     Code.OTHER,
-    "its record does not fit into the status beside the others",
+    "the status has no room for its record beside those of the other pods",
     "take annotations with long values out of spec.persistentPodAnnotations",
 )
 
@@ -97,7 +97,7 @@ def _plan_records(snapshot: ReadablePersistentPodState, workload: RecordedWorklo
         ):
             skipped[pod.name] = Reason(
                 Code.NO_TOPOLOGY,
-                f"its node {pod.node_name} has no label {', '.join(missing)}, so nothing binds it there",
+                f"its node {pod.node_name} has no label {', '.join(missing)}, so the pod cannot be bound to this node",
                 "label the node, or change the keys of spec.requiredPersistentTopology",
             )
     if state.spec.persistent_pod_state_retention_policy != WHEN_DELETED:

@@ -27,7 +27,9 @@ async def _find_errors(request: AdmissionRequest) -> Sequence[Cause]:
     expected = ", ".join(OPERATIONS)
     return [
         make_invalid_error(
-            f"metadata.annotations[{PROTECT_OPERATIONS}]", given, f"must be some of {expected}"
+            f"metadata.annotations[{PROTECT_OPERATIONS}]",
+            given,
+            f"must be a comma-separated list of: {expected}",
         )
     ]
 

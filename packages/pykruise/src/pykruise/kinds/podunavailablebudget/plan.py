@@ -74,9 +74,7 @@ def _make_notes(snapshot: BudgetSnapshot) -> Iterator[Note]:
     if not snapshot.pods:
         yield Note(reason="NoPods", message="No matching pods found", again_after_s=AGAIN_S)
     if snapshot.unknown and budget.total is None:
-        text = (
-            f"how many pods {', '.join(snapshot.unknown)} wants is not known: set spec.protectTotalReplicas"
-        )
+        text = f"the number of pods that {', '.join(snapshot.unknown)} wants is unknown: set spec.protectTotalReplicas"
         yield Note(reason="UnknownReplicas", message=text, warning=True, again_after_s=AGAIN_S)
     doubles = dict.fromkeys(reason.message for _, reason in _find_pods_of_others(snapshot))
     if doubles:
@@ -105,7 +103,10 @@ def _find_pods_of_others(snapshot: BudgetSnapshot) -> Iterator[tuple[str, Reason
     for pod in snapshot.pods:
         result = budget_name_of(pod)
         if result in snapshot.others:
-            text = f"PodUnavailableBudget {result} protects some of its pods, and only that budget is checked"
+            text = (
+                f"some pods of this budget are assigned to PodUnavailableBudget {result}: for these pods only "
+                f"{result} is checked"
+            )
             yield pod.name, Reason(Code.OTHER_BUDGET, text)
 
 

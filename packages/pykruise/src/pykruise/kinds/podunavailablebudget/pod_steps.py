@@ -373,7 +373,7 @@ STEPS: Final = PodSteps(
     component=COMPONENT,
     prevention=PreventionMetric(
         metric="pod_unavailable_budget",
-        description="Deletions, evictions and updates of pods that a PodUnavailableBudget refused.",
+        description="Deletions, evictions and updates of pods that a PodUnavailableBudget rejected.",
         log_field="Budget",
     ),
     carries="validating",

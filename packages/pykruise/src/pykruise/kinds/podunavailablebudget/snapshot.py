@@ -286,8 +286,8 @@ async def _read_uncached(
             return _read_listed(await reader.read(*where, version=version), uid)
         except ForbiddenError:
             _log.info(
-                "%s %s of the white list may not be read; grant the right to read its "
-                "scale, which may hold the number of its pods",
+                "%s %s of the white list cannot be read; grant the manager permission to read its "
+                "scale, which can contain the number of its pods",
                 kind,
                 key,
             )

@@ -133,7 +133,11 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
     namespace = snapshot.namespaces.get(name)
     if namespace is None or namespace.is_deleting:
         what = "does not exist" if namespace is None else "is being deleted"
-        remedy = "" if namespace is None else "leave it out, or create it again when it has been deleted"
+        remedy = (
+            ""
+            if namespace is None
+            else f"remove namespace {name} from spec.targets, or create the namespace again after its deletion"
+        )
         verdicts.fail(
             NAMESPACE_NOT_EXISTS, name, Reason(Code.NO_NAMESPACE, f"namespace {name} {what}", remedy)
         )
@@ -183,12 +187,17 @@ def _reason_taken(what: str, copy: CopyView) -> Reason:
     owner = copy.controller
     if owner is None:
         message = f"{what} exists, and this distribution did not create it"
-        return Reason(Code.NAME_TAKEN, message, "rename it, or delete it if nothing needs it")
+        return Reason(
+            Code.NAME_TAKEN,
+            message,
+            f"delete {what} if nothing needs it, or create it again with another name",
+        )
     whose = f"{owner.kind} {owner.name}"
     return Reason(
         Code.NAME_TAKEN,
         f"{what} exists, and belongs to {whose}",
-        f"leave the namespace out of spec.targets here or in {whose}, or distribute it by another name",
+        f"remove the namespace from spec.targets of this distribution or of {whose}, or distribute the resource by "
+        "another name",
     )
 
 

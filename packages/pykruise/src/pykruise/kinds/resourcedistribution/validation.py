@@ -57,7 +57,7 @@ def _resource_errors(resource: Mapping[str, Any], old: Mapping[str, Any] | None)
     if not isinstance(stored, Mapping) or not _is_an_object(stored):
         yield make_internal_error(RESOURCE, "the stored resource cannot be read")
     elif _identity_of(stored) != _identity_of(resource):
-        detail = f"apiVersion, kind and name are immutable: it is {_describe(stored)}"
+        detail = f"apiVersion, kind and name are immutable: the stored resource is {_describe(stored)}"
         yield make_invalid_shown_error(RESOURCE, _describe(resource), detail)
 
 

@@ -13,7 +13,7 @@ from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.view.sidecars import list_injected_sets
 from pykruise.runtime.reasons import Reason
 
-_RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new ones get them"
+_RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new pods get the sidecars"
 _RESUME_AND_RECREATE: Final = f"set spec.injectionStrategy.paused to false, then {_RECREATE}"
 _NOT_REVIEWED_LABEL: Final = ("control-plane", "openkruise")
 """Label of namespaces whose pods are not sent to webhooks (admission/reviewers.py)."""
@@ -47,7 +47,7 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
     label, value = _NOT_REVIEWED_LABEL
     if namespace in never or selected.namespace_labels.get(label) == value:
         remedy = (
-            "move it to another namespace"
+            "create the pod in another namespace"
             if namespace in never
             else f"remove the label {label}={value} from the namespace"
         )
@@ -58,7 +58,7 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
         remedy = _RESUME_AND_RECREATE if view.is_injection_paused else _RECREATE
         return Reason(Code.NOT_INJECTED, words, remedy)
     if view.is_injection_paused:
-        words = "it was created while injection is paused"
+        words = "injection is paused, so it was created without sidecars"
         return Reason(Code.INJECTION_PAUSED, words, _RESUME_AND_RECREATE)
     words = (
         "it was created without its sidecars: injection was paused, the webhooks were not called, "

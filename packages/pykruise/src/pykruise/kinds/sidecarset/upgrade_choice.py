@@ -28,8 +28,8 @@ _STRATEGY: Final = "spec.updateStrategy"
 NOT_SELECTED: Final = Reason(Code.NOT_SELECTED, "updateStrategy.selector does not match its labels")
 NOT_IN_PLACE: Final = Reason(
     Code.NOT_IN_PLACE,
-    "cannot be upgraded in place: more than images changed since it was injected",
-    f"recreate the pods {ONE_AT_A_TIME}: new ones get everything",
+    "cannot be upgraded in place: fields other than images changed since the pod was injected",
+    f"recreate the pods {ONE_AT_A_TIME}: new pods get the current sidecars",
 )
 UPGRADING: Final = Reason(
     Code.UPDATING_IN_PLACE, "waits until the previous upgrade of its containers has ended"

@@ -126,7 +126,7 @@ def _updated_pods_errors(doc: Mapping[str, Any], spec: SidecarSetSpec) -> Iterat
     yield from find_option_errors(annotations, OPTIONS)
     choice = spec.revision_choice
     if UPDATED_PODS.annotation in annotations and (choice is None or choice.policy not in ("", "Always")):
-        detail = f"{UPDATED_PODS.annotation} needs the revision of new pods, with the policy Always"
+        detail = f"{UPDATED_PODS.annotation} requires this field with policy Always"
         yield make_required_error(REVISION, detail)
 
 

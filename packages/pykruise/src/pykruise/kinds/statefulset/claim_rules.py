@@ -30,7 +30,9 @@ async def find_claim_errors(
     new: list[dict[str, Any]] = spec.volume_claim_templates or []
     before: list[dict[str, Any]] = (old.get("spec") or {}).get("volumeClaimTemplates") or []
     if len(new) != len(before):
-        problem = "templates may be neither added nor removed while claims follow them"
+        problem = (
+            "templates cannot be added or removed while volumeClaimUpdateStrategy.type is OnPodRollingUpdate"
+        )
         return [make_invalid_error(FIELD, len(new), problem)]
     by_name = {read_template_name(entry): entry for entry in before}
     errors: list[Cause] = []
@@ -87,7 +89,7 @@ async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLo
                     make_invalid_error(f"{field}.storageClassName", name, "the storage class does not exist")
                 )
         elif chosen.get("allowVolumeExpansion") is False:
-            problem = f"storage class {chosen['metadata']['name']} does not let volumes grow"
+            problem = f"storage class {chosen['metadata']['name']} does not allow the expansion of volumes"
             errors.append(make_forbidden_error(f"{field}.resources.requests.storage", problem))
     return errors
 

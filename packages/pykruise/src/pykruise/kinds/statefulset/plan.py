@@ -249,7 +249,7 @@ def _warning_notes(snapshot: StatefulSetSnapshot, status: StatefulSetStatus) -> 
 def _reserved_notes(ws: StatefulSetWorkingSet) -> list[Note]:
     if not ws.reserved.problems:
         return []
-    message = "; ".join(ws.reserved.problems) + "; the other entries count"
+    message = "; ".join(ws.reserved.problems) + "; the other entries are used"
     return [Note(reason="InvalidReserveOrdinals", message=message, warning=True, again_after_s=LOOK_AGAIN_S)]
 
 

@@ -314,7 +314,7 @@ def _name_taken(name: str, owner: str) -> Reason:
     return Reason(
         Code.NAME_TAKEN,
         f"pod {name} exists already: it {of}",
-        "rename it, or delete it if nothing needs it",
+        f"delete pod {name} if nothing needs it, or create that pod again with another name",
     )
 
 

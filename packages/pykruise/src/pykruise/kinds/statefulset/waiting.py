@@ -91,7 +91,7 @@ def _find_held_pods(ws: StatefulSetWorkingSet) -> list[tuple[PodView, Reason]]:
 def _reason_of_problem(problem: Reason | None) -> Reason | None:
     if problem is None:
         return None
-    return Reason(Code.CANNOT_UPDATE, problem.message, "the update continues after that")
+    return Reason(Code.CANNOT_UPDATE, problem.message, "the update continues when this problem is solved")
 
 
 def _reason_of_outdated(
@@ -131,7 +131,7 @@ def _reason_of_missing(
         return Reason(
             code,
             f"pod {held.name} {reason.message}{finalizers}",
-            "if that lasts, find out what blocks it",
+            "if that lasts, find out what blocks the deletion",
         )
     if scale.exhausted:
         limit = ws.limits.scale_max_unavailable
@@ -157,7 +157,7 @@ def _reason_of_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason])
     return Reason(
         Code.DELETING,
         f"{format_count(len(ws.surplus), 'pod is', 'pods are')} surplus{why}",
-        "if that lasts, find out what blocks it" if why else "",
+        "if that lasts, find out what blocks the deletion" if why else "",
     )
 
 
@@ -196,7 +196,7 @@ def _reason_of_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason])
     if len(old) <= ws.limits.partition:
         return Reason(
             Code.PARTITION,
-            f"{count}; the partition keeps {min(ws.limits.partition, len(ws.slots))} there",
+            f"{count}; the partition keeps {min(ws.limits.partition, len(ws.slots))} on older revisions",
             "lower spec.updateStrategy.rollingUpdate.partition to continue",
         )
     return Reason(Code.UPDATING, f"{count} and being updated")

@@ -67,8 +67,8 @@ def plan_united(snapshot: UnitedSnapshot) -> Plan:
         return make_refused_plan(["spec.template: exactly one of the templates must be set"])
     if not snapshot.is_served:
         kind = type_of(united.template)
-        message = f"the API server does not serve {kind}: its definition is not installed"
-        reason = Reason(Code.NO_TARGET, message, f"install the definition of {kind}")
+        message = f"the API server does not serve {kind}: its CRD is not installed"
+        reason = Reason(Code.NO_TARGET, message, f"install the CRD of {kind}")
         return Plan(waiting=reason, requeue_after_s=_DEFINED_AGAIN_S)
     return _plan_readable(snapshot)
 
@@ -271,7 +271,7 @@ def _reason_of_unplaced(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, 
     pods = format_count(missing, "pod belongs", "pods belong")
     closed = [name for name, entry in sorted(ws.entries.items()) if passed_over_of(entry) is not None]
     if not closed:
-        message = f"{pods} to no subset: each has its maxReplicas"
+        message = f"{pods} to no subset: each subset has reached its maxReplicas"
         return Reason(Code.NO_SUBSET, message, "raise maxReplicas in spec.topology.subsets")
     names = ", ".join(closed)
     return Reason(

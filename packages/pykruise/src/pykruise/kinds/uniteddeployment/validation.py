@@ -254,7 +254,7 @@ def _bounds_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Ite
     if spec.replicas is None:
         yield _of_subsets(spec, "minReplicas and maxReplicas need spec.replicas")
     elif all(subset.max_replicas is not None for subset in subsets):
-        yield _of_subsets(spec, "one subset at least must have no maxReplicas")
+        yield _of_subsets(spec, "at least one subset must not set maxReplicas")
 
 
 def _replicas_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:

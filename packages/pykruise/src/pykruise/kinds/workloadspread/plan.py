@@ -85,7 +85,7 @@ def _list_homeless(snapshot: SpreadSnapshot) -> Iterator[PodView]:
 
 def describe_patch_remedy(subset: str) -> str:
     """Remedy of a patch that makes invalid pods."""
-    return f"correct the patch of subset {subset}: until then its pods are refused"
+    return f"correct the patch of subset {subset}: until then its pods are rejected"
 
 
 def _mark_pods(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread) -> Iterator[Chain]:

@@ -119,7 +119,7 @@ def _target_errors(
 
 def _describe_refusal(kind: GroupKind) -> str:
     groups = [resource.group for resource in TARGET_RESOURCES if resource.kind == kind.kind]
-    hint = f"{kind.kind} is known of group {' and '.join(groups)}; " if groups else ""
+    hint = f"{kind.kind} is permitted in group {' and '.join(groups)}; " if groups else ""
     return f"GroupKind is not permitted: {hint}others must be on the white list in ConfigMap kruise-configuration"
 
 

@@ -33,7 +33,7 @@ async def check_rights(live: Live) -> Sequence[Finding]:
         ]
     if missing:
         unique = list(dict.fromkeys(missing))
-        return [make_fault("rbac", f"{ACCOUNT} may not {text}", APPLY) for text in unique]
+        return [make_fault("rbac", f"{ACCOUNT} has no permission to {text}", APPLY) for text in unique]
     return [make_fine("rbac", f"{ACCOUNT} has all required permissions")]
 
 

@@ -54,7 +54,9 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
     if old:
         findings.append(
             make_fault(
-                "crds", f"{name} has objects stored as {', '.join(old)}, which it has no schema for", APPLY
+                "crds",
+                f"{name} has objects stored as {', '.join(old)}, but has no schema for {', '.join(old)}",
+                APPLY,
             )
         )
     return findings
@@ -106,10 +108,10 @@ async def _try_conversion(live: Live) -> list[Finding]:
         if "conversion webhook" in str(error):
             what = f"the conversion webhook does not answer: {error}"
             return [make_fault("conversion", what, "see the findings of service, certificate and manager")]
-        return [make_unknown("conversion", f"the dry run failed, admission refuses the dry run: {error}")]
+        return [make_unknown("conversion", f"the dry run failed, because admission rejects it: {error}")]
     except InvalidError as error:
         return [
-            make_warning("conversion", f"a plain CloneSet of {resource.version} is refused: {error}", APPLY)
+            make_warning("conversion", f"a plain CloneSet of {resource.version} is rejected: {error}", APPLY)
         ]
     except (ApiError, KubeError) as error:
         return [make_unknown("conversion", f"the dry run failed: {error}")]

@@ -78,7 +78,7 @@ async def check_service(live: Live) -> Sequence[Finding]:
     slices = await live.list(ENDPOINT_SLICES, live.namespace, label_selector=label)
     ready = count_ready_addresses(slices)
     if not ready:
-        what = f"Service {name} has no ready pod: every write to OpenKruise's kinds is refused"
+        what = f"Service {name} has no ready pod: every write to OpenKruise's kinds is rejected"
         return [
             make_fault("service", what, f"see the finding of manager; {LOG.format(namespace=live.namespace)}")
         ]
@@ -93,7 +93,8 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     name = f"{live.namespace}/{settings.secret}"
     if secret is None:
-        fix = f"start a manager, which creates one; otherwise {LOG.format(namespace=live.namespace)}"
+        log = LOG.format(namespace=live.namespace)
+        fix = f"if no manager runs, start one, which creates it; if one runs, see {log}"
         return [make_fault("certificate", f"there is no Secret {name}", fix)]
     stored = read_certificates(secret)
     host = f"{settings.service}.{live.namespace}.svc"
@@ -103,7 +104,10 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
         return [make_fault("certificate", f"Secret {name}: {problem}", fix)]
     if soon := find_problem(stored, host=host, now=live.clock(), lasting_s=WEEK_S):
         renew_days = read_renew_before(settings.renew_before) / 86400
-        what = f"Secret {name}: {soon}, and it should have been renewed {format_count(round(renew_days), 'day')} before"
+        days = format_count(round(renew_days), "day")
+        what = (
+            f"Secret {name}: {soon}; the manager should have renewed the certificate {days} before the expiry"
+        )
         return [make_warning("certificate", what, fix)]
     return [make_fine("certificate", f"{name} is valid for {host}")]
 
@@ -164,11 +168,12 @@ async def _check_conditions(live: Live, name: str, conditions: Document) -> list
     if {path: written[path] for path in due} in (due, list_widest_conditions(rules)):
         return []
     names = ", ".join(sorted(f"{kind.resource.kind}s" for kind in selecting))
-    what = f"with {name} API servers do not send reviews of all pods that objects select ({names})"
+    what = (
+        f"the match conditions of {name} leave out pods that objects select ({names}): API servers send no reviews "
+        "of these pods"
+    )
     log = LOG.format(namespace=live.namespace)
-    return [
-        make_fault("webhooks", what, f"start a manager, which corrects this within a second; otherwise {log}")
-    ]
+    return [make_fault("webhooks", what, f"if no manager runs, start one; if one runs, see {log}")]
 
 
 def _check_entry(
@@ -190,7 +195,11 @@ def _check_entry(
     bundle = _bundle_of(config)
     if not bundle:
         what = f"{name} has no CA bundle: the API server rejects the manager's certificate"
-        findings.append(make_fault("webhooks", what, f"start a manager, which fills it in; otherwise {log}"))
+        findings.append(
+            make_fault(
+                "webhooks", what, f"if no manager runs, start one, which fills it in; if one runs, see {log}"
+            )
+        )
     elif problem := _problem_of(bundle):
         findings.append(
             make_fault("webhooks", f"the CA bundle of {name} {problem}", f"restart the manager; {log}")
@@ -200,8 +209,12 @@ def _check_entry(
         findings.append(make_fault("webhooks", what, f"restart the manager; {log}"))
     for where, labels in namespaces.items():
         if _guards_pods(entry) and _is_selected(entry, labels) and entry.get("failurePolicy") == "Fail":
-            what = f"{name} guards pods of {where}: when the manager is down they cannot start"
-            fix = APPLY if where != namespace else f"label {where} as install does, and {APPLY}"
+            what = f"{name} reviews pods of namespace {where}: when the manager is down, these pods cannot be created"
+            fix = (
+                APPLY
+                if where != namespace
+                else f"label namespace {where} as `pykruise install` does, and {APPLY}"
+            )
             findings.append(make_fault("webhooks", what, fix))
     return findings
 
@@ -249,8 +262,8 @@ async def check_admission(live: Live) -> Sequence[Finding]:
         return [
             make_warning(
                 "admission",
-                f"a plain CloneSet is refused: {error}",
-                "check which other webhooks admit CloneSets",
+                f"a plain CloneSet is rejected: {error}",
+                "check which other webhooks review CloneSets",
             )
         ]
     except KubeError as error:
@@ -268,6 +281,9 @@ def _fix_of(error: str, namespace: str) -> str:
         ("refused", "the manager does not listen; see the finding of manager"),
         ("deadline", "the API server does not reach the manager: check network policies and firewalls"),
         ("timeout", "the API server does not reach the manager: check network policies and firewalls"),
-        ("no such host", "the API server cannot resolve the Service; WEBHOOK_HOST registers by URL instead"),
+        (
+            "no such host",
+            "the API server cannot resolve the Service; set WEBHOOK_HOST of the manager to register webhooks by URL",
+        ),
     )
     return next((fix for word, fix in causes if word in error), log)

@@ -74,7 +74,7 @@ async def check_manager(live: Live) -> Sequence[Finding]:
         what = f"there is no Deployment {name}; a manager outside the cluster cannot be examined from here"
         return [make_warning("manager", what, APPLY)]
     if place := annotations_of(deployment).get(RUNS_IN):
-        return [make_fine("manager", f"it runs in {place}, and not in a pod")]
+        return [make_fine("manager", f"the manager runs in {place}, not in a pod")]
     wanted = deployment["spec"].get("replicas", 1)
     status = deployment.get("status") or {}
     ready = status.get("readyReplicas", 0)
@@ -110,7 +110,7 @@ async def check_gates(live: Live) -> Sequence[Finding]:
     except (FlagError, GateError) as error:
         return [
             make_fault(
-                "gates", f"the manager refuses its flags: {error}", "correct the args of its Deployment"
+                "gates", f"the manager rejects its flags: {error}", "correct the args of its Deployment"
             )
         ]
     gates = settings.gates
@@ -135,7 +135,7 @@ def _daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
     wanted, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
     if ready < wanted:
         nodes = f"{ready} of {format_count(wanted, 'node')}"
-        what = f"agents are ready on {nodes}: images, probes and recreations wait on the others"
+        what = f"agents are ready on {nodes}: on the other nodes, image pulls, probes and recreations wait"
         return [make_warning("gates", what, f"kubectl -n {namespace} describe pods -l control-plane=daemon")]
     return []
 

@@ -15,7 +15,7 @@ from pykruise.pods.in_place.update_spec import WHOLE_POD, UpdateSpec
 RESIZES_PODS: Final = "InPlacePodLevelResourcesVerticalScaling"
 """Feature of nodes that change the resources of a pod as a whole."""
 
-UNDECLARED: Final = "its node does not declare that it changes the resources of whole pods"
+UNDECLARED: Final = "its node does not declare that it can resize pod-level resources"
 
 
 def fit_to_node(

@@ -325,7 +325,10 @@ def _start_next_batch(
     unready = [name for name in state.required_ready if name not in ready]
     if unready:
         since = state.batches[-1].at if state.batches else state.started_at
-        return Waiting(because=f"waits until {', '.join(unready)} is ready to update the next", since=since)
+        return Waiting(
+            because=f"waits until {', '.join(unready)} is ready; then the next containers are updated",
+            since=since,
+        )
     because = f"updates the next containers to {state.revision}"
     writes = _make_batch_writes(
         pod, state.next_spec, state, extra={}, because=because, now=now, settings=settings

@@ -260,7 +260,8 @@ def _explain_start_failure(pod: PodView, status: ContainerStatusFacts, correctio
     where = correct_container(pod.annotations, status.name, correction)
     if status.last_exit_code is None:
         message = f"container {status.name} does not start ({status.waiting}, {restarts})"
-        remedy = f"{read_events(pod.namespace, pod.name)}, and {where.whole}, or what it refers to"
+        events = read_events(pod.namespace, pod.name)
+        remedy = f"{events}, and {where.whole}, or the object that the container refers to"
         return Reason(Code.CONTAINER_FAILS, message, remedy, status.name)
     message = f"container {status.name} terminates repeatedly: exit code {status.last_exit_code}, {restarts}"
     log = read_log(pod.namespace, pod.name, status.name, previous=True)
@@ -307,9 +308,9 @@ def _find_mount_obstacle(pod: PodView, now: Instant, correction: Correction) -> 
     where = correct_volumes(pod.annotations, correction)
     return Reason(
         Code.NOT_MOUNTED,
-        f"its containers are not created since {format_time(creating.since)}; its volumes need"
+        f"its containers have not been created since {format_time(creating.since)}; its volumes need"
         f" {', '.join(creating.mounts)}",
-        f"create the missing ones of these, or {where.describe_for('the volume')}",
+        f"create the missing objects, or {where.describe_for('the volume')}",
     )
 
 

@@ -354,7 +354,7 @@ def ask(
         text = f"PodUnavailableBudget {budget.name} allows no more unavailable pods"
         return BudgetAnswer(refusal=text, code=RefusalCode.EXHAUSTED, remedy=_remedy_of_closed(budget))
     if budget.unconfirmed + spent > MOST_UNCONFIRMED:
-        text = f"PodUnavailableBudget {budget.name} has too many pods to confirm"
+        text = f"PodUnavailableBudget {budget.name} has too many disruptions that the manager has not confirmed yet"
         return BudgetAnswer(refusal=text, code=RefusalCode.UNCONFIRMED)
     return BudgetAnswer(spends=True)
 
@@ -365,7 +365,8 @@ def _remedy_of_closed(budget: BudgetView) -> str:
     if not isinstance(total, int) or budget.desired_available < total:
         return ""
     return (
-        f"{describe_opening(budget)} of PodUnavailableBudget {budget.name}: now it refuses every disruption"
+        f"{describe_opening(budget)} of PodUnavailableBudget {budget.name}, because the budget now rejects every "
+        "disruption"
     )
 
 

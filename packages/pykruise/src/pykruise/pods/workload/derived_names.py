@@ -42,6 +42,6 @@ def warnings_of_names(doc: Mapping[str, Any], derived: Sequence[DerivedName], se
         longest = max(derived_name.of(doc, settings), key=len, default="")
         if len(longest) > derived_name.longest:
             yield (
-                f"metadata.name: {derived_name.what} would be {longest}, of {format_count(len(longest), 'character')}, "
-                f"and may have {derived_name.longest}: it cannot be created; use a shorter name"
+                f"metadata.name: {derived_name.what} would be {longest} ({format_count(len(longest), 'character')}), "
+                f"but the limit is {derived_name.longest}: the API server would reject it; use a shorter name"
             )

@@ -100,7 +100,7 @@ def choose_revision(owner: DocumentView, resource: Resource, history: History) -
         document = equal[-1]
         if number_of(document) == newest:
             return RevisionChosen(name=document.name)
-        because = "the template is that of an older revision again"
+        because = "the template equals that of an older revision"
         step = merge_object(CONTROLLER_REVISIONS, document, {"revision": newest + 1}, because=because)
         return RevisionChosen(name=document.name, stages=run_in_order("renew the revision", [step]))
     body = _build_document(owner, resource, data, newest + 1)

@@ -375,7 +375,7 @@ class _Life:
         answer = self._volume_failure() or self.world.images.pull(image)
         if self._behaviour_of(run.number + 1).image_pull_error:
             answer = PullFailure(
-                "ErrImagePull", f'failed to pull image "{image}": the registry refuses it (scripted)'
+                "ErrImagePull", f'failed to pull image "{image}": the registry denies the pull (scripted)'
             )
         if isinstance(answer, PullFailure):
             return msgspec.structs.replace(

@@ -169,7 +169,7 @@ def _failure_in(graph: Graph, *, is_complete: bool) -> ExplorationFailure | None
         return None
     path = min((tuple(graph.path_to(state)) for state in stuck), key=len)
     return ExplorationFailure(
-        "rest", f"{format_count(len(stuck), 'state has', 'states have')} no way to rest", path
+        "rest", f"{format_count(len(stuck), 'state has', 'states have')} no way to come to rest", path
     )
 
 
@@ -193,7 +193,9 @@ def check_all(world: SmallWorld, *, most_states: int = 20_000, processes: int = 
     if result.failure is not None:
         raise AssertionError(f"{result}\n{result.failure}")
     if not result.is_complete:
-        raise AssertionError(f"{result}: not all was tried; give fewer actions or faults, or more states")
+        raise AssertionError(
+            f"{result}: some cases were not tried; give fewer actions or faults, or more states"
+        )
     return result
 
 
@@ -272,7 +274,7 @@ class _World:
             if not problems and self._clock() - self._storage.last_change_at >= QUIET_S:
                 return
         raise RuntimeError(
-            f"no rest before the first action: {problems[0] if problems else 'objects change'}"
+            f"the world did not come to rest before the first action: {problems[0] if problems else 'objects change'}"
         )
 
     def _new_cluster(self) -> Cluster:

@@ -61,8 +61,8 @@ def _describe_state(sight: SidecarSight) -> str:
     updated = sum(pod.is_updated for pod in managed)
     selected = format_count(len(meant), "pod that it selects has", "pods that it selects have")
     return (
-        f"{len(managed)} of {selected} its sidecars, {updated} of them the present "
-        f"ones, {sum(_is_serving(pod) for pod in managed)} ready"
+        f"{len(managed)} of {selected} its sidecars ({updated} with the current version, "
+        f"{sum(_is_serving(pod) for pod in managed)} ready)"
     )
 
 
@@ -114,8 +114,8 @@ def _waits_of_object(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     given = sight.document.get("spec") or {}
     for error in find_conflict_errors(given, view.spec, sight.sets, name=view.name, base=view.base):
         remedy = (
-            "recreate one of the two with another container name, or make their selectors disjoint: "
-            "only one of them is injected into a pod"
+            "recreate one of the two SidecarSets with another name for the container, volume or annotation, "
+            "or make their selectors disjoint: a pod gets only one of the two"
         )
         yield Wait(code=Code.CONFLICT, words=f"{error.field}: {error.message}", remedy=remedy)
     yield from _waits_of_injection(sight)
@@ -147,18 +147,18 @@ def _waits_of_injection(sight: SidecarSight) -> Iterator[Wait]:
     try:
         choose_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)
     except InjectionError as error:
-        remedy = "correct spec.injectionStrategy.revision: until then new pods are refused"
+        remedy = "correct spec.injectionStrategy.revision: until then new pods are rejected"
         yield Wait(code=Code.INJECTION_FAILS, words=str(error), remedy=remedy)
 
 
 _WARNINGS: Final = {
     "FailedInjection": (
         Code.INJECTION_FAILS,
-        "correct what the message names: until then the webhook refuses such pods",
+        "correct what the message names: until then the webhook rejects such pods",
     ),
-    "FailedUpgradeSidecar": (Code.WRITE_FAILED, "find out what refuses it; the manager retries"),
-    "ResetContainerFailed": (Code.WRITE_FAILED, "find out what refuses it; the manager retries"),
-    "FailedCreateRevision": (Code.WRITE_FAILED, "find out what refuses it; the manager retries"),
+    "FailedUpgradeSidecar": (Code.WRITE_FAILED, "find out what rejects the write; the manager retries"),
+    "ResetContainerFailed": (Code.WRITE_FAILED, "find out what rejects the write; the manager retries"),
+    "FailedCreateRevision": (Code.WRITE_FAILED, "find out what rejects the write; the manager retries"),
 }
 """Reasons of events, with code and remedy."""
 
@@ -206,11 +206,12 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
     elif pod.restarting:
         names = ", ".join(sorted(pod.restarting))
         words = (
-            f"variables of {names} read an annotation that was changed; the agent has not restarted them yet"
+            f"variables of containers {names} read a changed annotation; the agent has not restarted these "
+            "containers yet"
         )
         yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
     else:
-        words = "its sidecars have new images, and do not run them yet"
+        words = "its sidecars do not run their new images yet"
         yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
 
 

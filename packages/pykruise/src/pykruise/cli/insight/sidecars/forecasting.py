@@ -128,15 +128,15 @@ def _new_pods(sight: SidecarSight) -> Iterator[str]:
     try:
         contents = choose_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)
     except InjectionError as error:
-        yield f"are refused: {error}"
+        yield f"are rejected: {error}"
         return
     choice = strategy.revision if strategy is not None else None
     if contents is not view.contents:
         yield f"get revision {contents.revision}, as injectionStrategy.revision requires"
     elif choice is not None and choice.policy == PARTIAL and (choice.revision_name or choice.custom_version):
         yield (
-            "get the containers below; the number of pods that "
-            "updateStrategy.partition keeps get the revision of injectionStrategy.revision"
+            "get the containers below; the percentage of pods that "
+            "updateStrategy.partition keeps gets the revision that injectionStrategy.revision names"
         )
     yield from _describe_contents(contents)
 
@@ -194,7 +194,7 @@ def _find_notes(
         )
         yield f"{have} against maxUnavailable"
     if any(container.is_hot for container in (sight.view.contents.containers if sight.view.contents else ())):
-        yield "hot sidecars: one more write ends each upgrade, when the new container serves"
+        yield "hot sidecars: when the new container serves, one more write ends the upgrade of its pod"
     if restarting:
         yield f"variables of {', '.join(restarting)} read changed annotations: these containers restart in place"
     if batches:

@@ -46,8 +46,8 @@ _NOT_CREATED: Final = "CreatePodFailed"
 _WARNINGS: Final = {
     _NOT_CREATED: "find out why its workload does not create it: a quota, or another webhook",
     "DeletePodFailed": "find out what keeps the pod: a budget, or another webhook",
-    "PatchPodDeletionCostFailed": "find out what refuses it; the manager retries",
-    "AdoptPodFailed": "find out what refuses it; the manager retries",
+    "PatchPodDeletionCostFailed": "find out what rejects the write; the manager retries",
+    "AdoptPodFailed": "find out what rejects the write; the manager retries",
 }
 """Reasons of events, with the remedy."""
 
@@ -137,7 +137,9 @@ def _waits_of_target(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
     if plan.waiting is not None and plan.waiting.code == Code.NO_TARGET:
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.remedy)
     elif sight.view.target is not None and sight.snapshot.latest is None:
-        words = "the newest version of its pods is unknown now; deletion costs wait for it"
+        words = (
+            "the newest revision of the workload's pods is unknown now, so deletion costs are not written yet"
+        )
         yield Wait(code=Code.OTHER, words=words)
 
 
@@ -198,16 +200,20 @@ def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str,
         if missing := describe_unmatched_term(document, sight.nodes.values()):
             room = LABEL_NODES
             words = f"no node matches requiredNodeSelector of subset {subset.name} ({missing}); "
-        room += "; or correct its requiredNodeSelector in spec.subsets, then delete these pods, which keep the old one"
+        room += "; or correct its requiredNodeSelector in spec.subsets"
+        room += ", then delete these pods, which keep the old selector"
     if is_last:
         return f"{words}{subset.name} is the last subset, whose pods always wait", room
     patience = sight.view.reschedule_after_s
     if not patience:
         return (
-            f"{words}subset {subset.name} is strict, so it waits",
+            f"{words}subset {subset.name} is strict, so its pods wait",
             f"{room}; or set scheduleStrategy.type to Adaptive with adaptive.rescheduleCriticalSeconds",
         )
-    later = f"{words}{patience} s after its creation it moves from subset {subset.name} to the next one"
+    later = (
+        f"{words}the pod is deleted {patience} s after its creation, so that its workload creates a pod outside subset "
+        f"{subset.name}"
+    )
     return later, room if words else ""
 
 
@@ -225,15 +231,15 @@ def _waits_of_subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Itera
         since = find_closing_time(entry)
         if since is not None:
             words = f"subset {entry.name} is skipped, because its pods found no node"
-            remedy = f"make room on its nodes; it is tried again {WINDOW_S:g} s after it was closed"
+            remedy = f"make room on its nodes; the subset is tried again {WINDOW_S:g} s after it was closed"
             yield Wait(code=Code.CLOSED, words=words, since=_time_of(entry), remedy=remedy)
     for entry, limit in list_limited(sight, status):
         if limit != ANY_NUMBER and entry.replicas > limit:
             pods = format_count(entry.replicas, "pod")
-            words = f"subset {entry.name} has {pods} for {format_count(limit, 'place')}: none is moved"
+            words = f"subset {entry.name} has {pods} for {format_count(limit, 'place')}: no pod is moved"
             remedy = (
                 "no action is needed: surplus pods are deleted first at the next scale-down; "
-                f"or delete pods of it {ONE_AT_A_TIME}, to have them placed elsewhere"
+                f"or delete pods of the subset {ONE_AT_A_TIME}, so that they are created elsewhere"
             )
             yield Wait(code=Code.SURPLUS, words=words, remedy=remedy)
     for entry in _versioned_statuses(status):

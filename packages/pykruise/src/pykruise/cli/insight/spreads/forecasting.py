@@ -144,10 +144,10 @@ def _find_notes(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
         yield f"{target[0].kind} {target[1]} does not exist yet: its pods are placed when they are created"
     status = compute_spread(snapshot, groups).status
     if status.spread:
-        yield f"pods would count as {status.spread}"
+        yield f"the status would count the pods as {status.spread}"
     for entry, limit in list_limited(sight, status):
         if 0 <= limit < entry.replicas:
             yield (
                 f"subset {entry.name} would have {format_count(entry.replicas - limit, 'pod')} too many: "
-                "none is moved"
+                "no pod is moved"
             )

@@ -100,8 +100,6 @@ async def _explain_unsupported(reader: TargetReader, view: SpreadView) -> str:
     kind = view.target[0]
     try:
         listed = await reader.read_white_list()
-    except WhiteListError as error:
+    except (WhiteListError, KubeError) as error:
         return f"the white list of kinds cannot be read: {error}"
-    except KubeError as error:
-        return f"the white list of kinds may not be read: {error}"
     return "" if listed.find(kind) else f"{kind.kind} ({kind.group}) is not on the white list of kinds"

@@ -215,7 +215,9 @@ def _check_finalizers(finalizers: Sequence[str] | None) -> list[Cause]:
 
 
 def _check_finalizer_domains(finalizers: Sequence[str]) -> list[Cause]:
-    """Most built-in kinds require a domain before the name of a finalizer that is not one of Kubernetes' own."""
+    """Return an error for each finalizer that has no domain and is not one of Kubernetes' own; most built-in kinds
+    check this.
+    """
     text = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         causes.make_invalid_error(f"metadata.finalizers[{index}]", name, text)
