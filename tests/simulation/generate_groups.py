@@ -24,11 +24,18 @@ def generate(seed: int) -> Script:
     """The script of this seed, always the same."""
     script = generate_cloneset.generate(seed)
     rng = random.Random(f"groups-{seed}")
+    document = _grouped(rng, script.object)
+    surges = "maxSurge" in document["spec"]["updateStrategy"]["rollingUpdate"]
     return msgspec.structs.replace(
         script,
         kind=KIND,
-        object=_grouped(rng, script.object),
-        operations=tuple(operation for operation in script.operations if _is_allowed(operation)),
+        object=document,
+        operations=tuple(
+            operation
+            for operation in script.operations
+            # While it is paused, no surge pod could replace a pod that is specified for deletion.
+            if _is_allowed(operation) and not (surges and operation.do == "mark")
+        ),
     )
 
 

@@ -36,6 +36,8 @@ class GroupRules(WorkloadRules[W]):
         """Group of each pod, by uid."""
         self._owners: dict[str, Any] = {}
         """Workloads by name."""
+        self._collected: set[str] = set()
+        """PodGroups that no manager deleted: the garbage collector, after their owner."""
 
     def on_other(self, commit: Commit) -> Iterator[Violation]:
         name = commit.key.name
@@ -44,6 +46,8 @@ class GroupRules(WorkloadRules[W]):
                 self._groups[name] = commit.new
             else:
                 self._groups.pop(name, None)
+                if commit.reconcile is None:
+                    self._collected.add(name)
                 yield from self._is_unused(commit, name)
         elif commit.shelf == WORKLOADS:
             if commit.new is not None:
@@ -86,7 +90,7 @@ class GroupRules(WorkloadRules[W]):
     ) -> Iterator[Violation]:
         yield from super().on_created(commit, reconcile, pod, workloads)
         group = self._group_of[pod.uid]
-        if group not in self._groups:
+        if group not in self._groups and group not in self._collected:
             yield self._broken(
                 commit, "group", f"{pod.name} is created in the group {group!r}, which does not exist"
             )
