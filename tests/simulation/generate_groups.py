@@ -34,7 +34,7 @@ def generate(seed: int) -> Script:
             operation
             for operation in script.operations
             # While it is paused, no surge pod could replace a pod that is specified for deletion.
-            if _is_allowed(operation) and not (surges and operation.do == "mark")
+            if _is_allowed(operation) and not (surges and operation.do in ("list_to_delete", "mark"))
         ),
     )
 
