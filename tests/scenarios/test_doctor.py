@@ -500,7 +500,7 @@ async def old_cluster(patient: Patient) -> None:
         (
             rights_of_an_older_version,
             "rbac",
-            "may not patch pods/resize (to resize cpu and memory",
+            "has no permission to patch pods/resize (to resize cpu and memory",
             "pykruise install",
         ),
         (no_manager_leads, "lease", "no holder", "start a manager"),

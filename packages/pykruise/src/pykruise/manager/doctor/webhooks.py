@@ -42,6 +42,7 @@ from pykruise.manager.settings import WebhookSettings
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 WEEK_S = 7 * 24 * 3600.0
 LOG = f"kubectl -n {{namespace}} logs deployment/{MANAGER}"
+START = f"start a manager if none runs; if one runs, see {LOG}"
 
 
 async def _webhook_settings(live: Live) -> WebhookSettings:
@@ -93,8 +94,7 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     name = f"{live.namespace}/{settings.secret}"
     if secret is None:
-        log = LOG.format(namespace=live.namespace)
-        fix = f"if no manager runs, start one, which creates it; if one runs, see {log}"
+        fix = START.format(namespace=live.namespace)
         return [make_fault("certificate", f"there is no Secret {name}", fix)]
     stored = read_certificates(secret)
     host = f"{settings.service}.{live.namespace}.svc"
@@ -172,8 +172,7 @@ async def _check_conditions(live: Live, name: str, conditions: Document) -> list
         f"the match conditions of {name} leave out pods that objects select ({names}): API servers send no reviews "
         "of these pods"
     )
-    log = LOG.format(namespace=live.namespace)
-    return [make_fault("webhooks", what, f"if no manager runs, start one; if one runs, see {log}")]
+    return [make_fault("webhooks", what, START.format(namespace=live.namespace))]
 
 
 def _check_entry(
@@ -195,11 +194,7 @@ def _check_entry(
     bundle = _bundle_of(config)
     if not bundle:
         what = f"{name} has no CA bundle: the API server rejects the manager's certificate"
-        findings.append(
-            make_fault(
-                "webhooks", what, f"if no manager runs, start one, which fills it in; if one runs, see {log}"
-            )
-        )
+        findings.append(make_fault("webhooks", what, START.format(namespace=namespace)))
     elif problem := _problem_of(bundle):
         findings.append(
             make_fault("webhooks", f"the CA bundle of {name} {problem}", f"restart the manager; {log}")
