@@ -285,6 +285,10 @@ async def make_room(person: Person, _match: re.Match[str]) -> None:
         await stage.client.patch(NODES, "", name, status, patch_type=PatchType.MERGE, subresource="status")
 
 
+async def tolerate_taints(person: Person, _match: re.Match[str]) -> None:
+    await person.change(template={"spec": {"tolerations": [{"operator": "Exists"}]}})
+
+
 async def open_the_gate(person: Person, match: re.Match[str]) -> None:
     for name in person.pods:
         body = {"status": {"conditions": [{"type": match["gate"], "status": "True"}]}}
@@ -1009,6 +1013,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"label the node, or change (nodeSelector|nodeAffinity) of spec.template", (make_room, ask_for_less)),
     (r"request less \w+ in spec.template, or add a larger node", (ask_for_less, make_room)),
     (r"uncordon the node", (make_room,)),
+    (r"remove the taint, or add a toleration to spec.template", (make_room, tolerate_taints)),
     (
         r"correct schedulerName in spec.template, or start a scheduler of that name",
         (choose_the_scheduler,),

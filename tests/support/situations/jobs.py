@@ -86,6 +86,12 @@ async def no_node_fits_it(world: World) -> None:
     await world.put(broadcastjob(pod={"nodeSelector": {"disk": "ssd"}}))
 
 
+async def the_only_node_it_selects_has_a_taint(world: World) -> None:
+    await world.node("node-2", metadata={"labels": {"disk": "ssd"}})
+    await world.node("node-2", spec={"taints": [{"key": "broken", "effect": "NoExecute"}]})
+    await world.put(broadcastjob(pod={"nodeSelector": {"disk": "ssd"}}))
+
+
 async def its_pods_run(world: World) -> None:
     world.fail(**RUNS_ON)
     await world.put(broadcastjob(parallelism=2))
@@ -152,6 +158,13 @@ BROADCAST_JOBS: Final = (
     Situation(stage=a_person_has_paused_it, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=a_quota_lets_it_make_no_pod, cause=Code.QUOTA, says="exceeded quota: team"),
     Situation(stage=no_node_fits_it, cause=Code.NOTHING_SELECTED, says="node-1", ways=2),
+    Situation(
+        stage=the_only_node_it_selects_has_a_taint,
+        cause=Code.NOTHING_SELECTED,
+        says="selects 1 of 4 nodes; on 1 of them: the node has the taint broken:NoExecute",
+        ways=4,
+        useless=(2, 3),
+    ),
     Situation(stage=its_pods_run, cause=Code.PARALLELISM, phase=Phase.PROGRESSING),
     Situation(stage=all_its_pods_have_succeeded, cause="", phase=Phase.COMPLETED),
     Situation(stage=its_parallelism_is_zero, cause=Code.LIMIT_IS_ZERO, ways=1),
