@@ -280,6 +280,20 @@ async def a_bound_node_has_no_room(world: World) -> None:
     await world.delete("pod/web-1")
 
 
+async def a_generated_state_binds_a_pod_to_a_cordoned_node(world: World) -> None:
+    topology = {
+        "kruise.io/auto-generate-persistent-pod-state": "true",
+        "kruise.io/required-persistent-topology": "kubernetes.io/hostname",
+    }
+    document = statefulset(replicas=1)
+    document["metadata"]["annotations"] = topology
+    await world.put(document)
+    await world.wait(30)
+    (pod,) = await world.list("pod")
+    await world.node(pod["spec"]["nodeName"], spec={"unschedulable": True})
+    await world.delete("pod/web-0")
+
+
 async def its_pods_cannot_start(world: World) -> None:
     world.fail(image="nginx:1", image_pull_error=True)
     await world.put(statefulset(), podstate())
@@ -305,6 +319,13 @@ POD_STATES: Final = (
         stage=its_node_is_cordoned,
         cause=Code.UNSCHEDULABLE,
         says="by PersistentPodState web, as it was on node",
+        ways=2,
+        known_by="plan",
+    ),
+    Situation(
+        stage=a_generated_state_binds_a_pod_to_a_cordoned_node,
+        cause=Code.UNSCHEDULABLE,
+        says="kubectl annotate -n scenario statefulsets.apps.kruise.io web --overwrite",
         ways=2,
         known_by="plan",
     ),

@@ -110,6 +110,12 @@ async def its_pods_lack_their_service_account(world: World) -> None:
     await world.put(broadcastjob(pod={"serviceAccountName": "robot"}))
 
 
+async def a_container_beside_the_finished_one_runs_on(world: World) -> None:
+    world.fail(container="log", exit_code=0, after_s=1e6)
+    both = [{"name": name, "image": "job:1"} for name in ("main", "log")]
+    await world.put(broadcastjob(pod={"containers": both}))
+
+
 async def its_container_cannot_be_created(world: World) -> None:
     missing = [{"name": "main", "image": "job:1", "envFrom": [{"configMapRef": {"name": "missing"}}]}]
     await world.put(broadcastjob(pod={"containers": missing}))
@@ -172,6 +178,13 @@ BROADCAST_JOBS: Final = (
         stage=its_pods_lack_their_service_account,
         cause=Code.POLICY,
         says="kubectl create serviceaccount -n scenario robot",
+        known_by="plan",
+    ),
+    Situation(
+        stage=a_container_beside_the_finished_one_runs_on,
+        cause=Code.NOT_READY,
+        phase=Phase.PROGRESSING,
+        says="container main has ended with exit code 0, but container log still runs",
         known_by="plan",
     ),
     Situation(stage=its_container_cannot_be_created, cause=Code.CONTAINER_FAILS, says="missing", ways=2),
@@ -249,6 +262,12 @@ async def it_waits_for_its_next_time(world: World) -> None:
     await world.put(cronjob(schedule="0 3 1 1 *"))
 
 
+async def each_run_is_replaced_before_it_ends(world: World) -> None:
+    world.fail(**RUNS_ON)
+    await world.put(cronjob(concurrencyPolicy="Replace"))
+    await world.wait(190)
+
+
 async def its_runs_succeed(world: World) -> None:
     world.fail(image="job:1", exit_code=0)
     await world.put(cronjob())
@@ -321,6 +340,15 @@ CRON_JOBS: Final = (
     ),
     Situation(stage=a_person_has_paused_the_schedule, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=it_waits_for_its_next_time, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),
+    Situation(
+        stage=each_run_is_replaced_before_it_ends,
+        cause=Code.CHILD_ACTIVE,
+        phase=Phase.PROGRESSING,
+        says="no run has ended yet",
+        ways=2,
+        useless=(0,),
+        known_by="plan",
+    ),
     Situation(stage=its_runs_succeed, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),
     Situation(stage=a_list_of_images_fails, cause=Code.RUN_FAILED, phase=Phase.FAILED, known_by="plan"),
 )

@@ -25,7 +25,7 @@ from pykruise.pods.corrections import (
     release_finalizers,
 )
 from pykruise.pods.injection_records import find_container_origin
-from pykruise.pods.lifecycle.blockers import blocker_of, is_overdue, unready_containers
+from pykruise.pods.lifecycle.blockers import blocker_of, find_unended, is_overdue, unready_containers
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
@@ -226,6 +226,9 @@ def _not_ready(given: WaitCause, pod: Document, view: PodView, correction: Corre
         for container in _container_statuses(pod)
     ):
         return _explain_failure(given, pod, view, correction)
+    since = _transition_time(_find_condition(pod, "Ready"))
+    if find_unended(view) is not None:
+        return msgspec.structs.replace(given, since=since)
     unready = unready_containers(view)
     names = ", ".join(unready)
     first = unready[0] if unready else ""
@@ -233,7 +236,7 @@ def _not_ready(given: WaitCause, pod: Document, view: PodView, correction: Corre
     return msgspec.structs.replace(
         given,
         words=f"container {names} runs, but is not ready" if names else "the containers are not ready",
-        since=_transition_time(_find_condition(pod, "Ready")),
+        since=since,
         remedy=f"check its readiness probe and {read_log(view.namespace, view.name, first)}; {where.whole}",
         container=first,
         origin=find_container_origin(view.annotations, first),
