@@ -1097,7 +1097,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"create (?P<kind>ConfigMap|Secret) \S+ \(kubectl create (configmap|secret generic) -n (?P<place>\S+)"
-        r" (?P<mounted>\S+) --from-file=FILE\)",
+        r" (?P<mounted>\S+) (--from-file=FILE|--from-literal=KEY=VALUE)\)",
         (create_the_mounted,),
     ),
     (r"create the missing PVC (?P<claim>\S+)", (create_the_claim,)),
