@@ -294,6 +294,10 @@ async def allow_several_runs(person: Person, _match: re.Match[str]) -> None:
     await person.change(concurrencyPolicy="Allow")
 
 
+async def set_the_total(person: Person, _match: re.Match[str]) -> None:
+    await person.change(protectTotalReplicas=4)
+
+
 async def tolerate_taints(person: Person, _match: re.Match[str]) -> None:
     await person.change(template={"spec": {"tolerations": [{"operator": "Exists"}]}})
 
@@ -1033,6 +1037,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"label the node, or change (nodeSelector|nodeAffinity) of spec.template", (make_room, ask_for_less)),
     (r"request less \w+ in spec.template, or add a larger node", (ask_for_less, make_room)),
     (r"uncordon the node", (make_room,)),
+    (r"set spec\.protectTotalReplicas", (set_the_total,)),
     (r"remove the taint, or add a toleration to spec.template", (make_room, tolerate_taints)),
     (
         r"correct schedulerName in spec.template, or start a scheduler of that name",

@@ -10,6 +10,7 @@ from pykruise.pods.reasons import Code
 from support.situations.documents import (
     budget,
     cloneset,
+    daemonset,
     distribution,
     podstate,
     sidecarset,
@@ -60,7 +61,23 @@ async def a_partition_holds_its_upgrade(world: World) -> None:
     await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
 
 
+async def a_budget_refuses_its_upgrade(world: World) -> None:
+    await world.put(sidecarset())
+    await world.wait(5)
+    await world.put(cloneset())
+    await world.wait(20)
+    await world.put(budget("guard", maxUnavailable=0))
+    await world.wait(10)
+    await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
+
+
 SIDECAR_SETS: Final = (
+    Situation(
+        stage=a_budget_refuses_its_upgrade,
+        cause=Code.DISRUPTION_REFUSED,
+        says="raise maxUnavailable of PodUnavailableBudget guard: now it refuses every disruption",
+        known_by="explain",
+    ),
     Situation(stage=a_sidecarset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(
         stage=its_pods_are_older,
@@ -176,11 +193,22 @@ async def all_its_pods_must_serve(world: World) -> None:
     await world.put(cloneset(), budget(maxUnavailable=None, minAvailable=3))
 
 
+async def no_number_of_pods_is_known(world: World) -> None:
+    await world.put(daemonset(), budget(maxUnavailable=1))
+
+
 BUDGETS: Final = (
     Situation(stage=a_budget_is_met, cause="", phase=Phase.HEALTHY),
     Situation(stage=it_is_about_no_pod, cause=Code.NO_PODS, phase=Phase.HEALTHY, ways=2),
     Situation(stage=its_target_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="plan"),
     Situation(stage=its_pods_cannot_pull, cause=Code.IMAGE_PULL, ways=2, known_by="plan"),
+    Situation(
+        stage=no_number_of_pods_is_known,
+        cause=Code.NO_TARGET,
+        says="how many pods DaemonSet web wants is not known, so the budget protects none of them",
+        ways=1,
+        known_by="explain",
+    ),
     Situation(stage=it_lets_nothing_go, cause="", phase=Phase.HEALTHY, says="none may be disrupted"),
     Situation(stage=all_its_pods_must_serve, cause="", phase=Phase.HEALTHY, says="lower minAvailable"),
     Situation(stage=its_pods_crash, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=1, known_by="plan"),

@@ -513,6 +513,15 @@ async def another_container_of_its_pod_crashes(world: World) -> None:
     await world.put(request(pod["metadata"]["name"], strategy={"minStartedSeconds": 300}))
 
 
+async def its_container_stops_slowly(world: World) -> None:
+    hook = {"preStop": {"sleep": {"seconds": 200}}}
+    containers = [{"name": "main", "image": "nginx:1", "lifecycle": hook}]
+    await world.put(cloneset(pod={"terminationGracePeriodSeconds": 300, "containers": containers}))
+    await world.wait(20)
+    (pod, *_) = await world.list("pod")
+    await world.put(request(pod["metadata"]["name"]))
+
+
 async def the_request_is_done(world: World) -> None:
     await _a_pod(world)
     await world.put(request("app"))
@@ -552,6 +561,12 @@ REQUESTS: Final = (
     Situation(stage=the_node_of_its_pod_is_down, cause=Code.NO_AGENT, phase=Phase.FAILED),
     Situation(stage=its_pod_is_gone, cause=Code.NO_TARGET, phase=Phase.FAILED),
     Situation(stage=its_container_takes_its_time_to_start, cause=Code.NOT_READY, phase=Phase.PROGRESSING),
+    Situation(
+        stage=its_container_stops_slowly,
+        cause=Code.PODS_ACTIVE,
+        phase=Phase.PROGRESSING,
+        says="container main is being stopped: its preStop hook and its process have up to 300 s",
+    ),
     Situation(stage=the_request_is_done, cause="", phase=Phase.COMPLETED),
     Situation(
         stage=its_deadline_is_shorter_than_the_run,

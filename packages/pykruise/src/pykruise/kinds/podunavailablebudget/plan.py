@@ -75,7 +75,8 @@ def _make_notes(snapshot: BudgetSnapshot) -> Iterator[Note]:
         yield Note(reason="NoPods", message="No matching pods found", again_after_s=AGAIN_S)
     if snapshot.unknown and budget.total is None:
         text = (
-            f"how many pods {', '.join(snapshot.unknown)} wants is not known: set spec.protectTotalReplicas"
+            f"how many pods {', '.join(snapshot.unknown)} wants is not known, so the budget protects none of them:"
+            " set spec.protectTotalReplicas"
         )
         yield Note(reason="UnknownReplicas", message=text, warning=True, again_after_s=AGAIN_S)
     doubles = dict.fromkeys(reason.message for _, reason in _find_pods_of_others(snapshot))

@@ -107,9 +107,12 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
 def _plan_hold(snapshot: ReadableSidecarSet, refusal: UpgradeRefusal, revision: StoredRevision) -> Plan:
     """Plan no writes until the rejected write is tried again. All tries share one event."""
     reason, status = refusal.reason, status_of(snapshot, revision)
+    is_known = reason.code != Code.WRITE_FAILED and bool(reason.remedy)
+    words = f"{reason.message}; {reason.remedy}" if is_known else reason.message
     note = Note(
         reason="FailedUpgradeSidecar",
-        message=f"{refusal.about}: {reason.message}; retried within {LAST_RETRY_S:g} s",
+        message=f"{refusal.about}: {words}; retried within {LAST_RETRY_S:g} s",
+        code=reason.code,
         warning=True,
         again_after_s=AGAIN_S,
         same_as=reason.code,
