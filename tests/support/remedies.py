@@ -1154,7 +1154,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"correct its cause, and create the job again" + _BY_A_LIST, ()),
     (r"correct what kept its pods from ending; to raise activeDeadlineSeconds, create \S+ \S+ again", ()),
-    (r"correct what kept its pods from ending, or raise spec.\S+; then create the job again", ()),
+    (
+        r"correct what kept its pods from ending, or raise spec.\S+; then create the job again"
+        r"(; AdvancedCronJob \S+ creates the job, so create AdvancedCronJob \S+ again with these changes)?",
+        (),
+    ),
     (r"correct the name; .*", ()),
     (
         r"make the image available, or correct the image or its pull secrets; then create the job again"

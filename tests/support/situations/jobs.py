@@ -233,6 +233,15 @@ async def a_job_of_it_cannot_pull(world: World) -> None:
     await world.wait(130)
 
 
+async def the_deadline_of_its_broadcastjob_passes(world: World) -> None:
+    world.fail(**RUNS_ON)
+    document = cronjob(schedule="1 * * * *")
+    policy = {"type": "Always", "activeDeadlineSeconds": 20}
+    document["spec"]["template"]["broadcastJobTemplate"]["spec"]["completionPolicy"] = policy
+    await world.put(document)
+    await world.wait(130)
+
+
 async def a_quota_lets_it_make_no_job(world: World) -> None:
     await world.quota(count_broadcastjobs="0")
     await world.put(cronjob())
@@ -317,6 +326,13 @@ CRON_JOBS: Final = (
         known_by="plan",
     ),
     Situation(stage=a_job_of_it_cannot_pull, cause=Code.IMAGE_PULL, says="job:1", ways=2, known_by="plan"),
+    Situation(
+        stage=the_deadline_of_its_broadcastjob_passes,
+        cause=Code.RUN_FAILED,
+        phase=Phase.FAILED,
+        says="so create AdvancedCronJob web again with these changes",
+        known_by="plan",
+    ),
     Situation(
         stage=a_quota_lets_it_make_no_job,
         cause=Code.QUOTA,

@@ -28,7 +28,12 @@ from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, Lifecycl
 from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
-from pykruise.pods.view.containers import END_VARIABLE, IMAGE_FAILURES, ContainerStatusFacts
+from pykruise.pods.view.containers import (
+    END_VARIABLE,
+    IGNORE_END_VARIABLE,
+    IMAGE_FAILURES,
+    ContainerStatusFacts,
+)
 from pykruise.pods.view.ephemeral import EphemeralState, EphemeralView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
@@ -416,8 +421,8 @@ def _explain_unended(pod: PodView, running: str, correction: Correction) -> Reas
     return Reason(
         Code.NOT_READY,
         f"container {ended} has ended with exit code 0, but container {running} still runs, so the pod does not end",
-        f"wait until container {running} ends; if it never ends,"
-        f" {where.describe_for(f'its env: {END_VARIABLE} with the value true')}",
+        f"wait until container {running} ends; if it never ends, enable the gate SidecarTerminator, and"
+        f" {where.describe_for(f'its env ({END_VARIABLE} and {IGNORE_END_VARIABLE} must be true)')}",
         running,
     )
 
