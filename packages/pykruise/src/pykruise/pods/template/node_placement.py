@@ -60,15 +60,15 @@ def summarize_obstacles(obstacles: Iterable[NodeObstacle]) -> NodeObstacle | Non
     """Return the obstacle of the most nodes, with their number; None: there is no node. A node that the pod selects has
     precedence: the other nodes are not wanted.
     """
-    found = list(obstacles)
-    selected = [obstacle for obstacle in found if not obstacle.is_mismatch]
-    if not found:
+    given = list(obstacles)
+    selected = [obstacle for obstacle in given if not obstacle.is_mismatch]
+    if not given:
         return None
-    obstacle, count = Counter(selected or found).most_common(1)[0]
-    nodes = format_count(len(found), "node")
+    obstacle, count = Counter(selected or given).most_common(1)[0]
+    nodes = format_count(len(given), "node")
     on = (
         f"spec.template selects {len(selected)} of {nodes}; on {count} of them"
-        if selected and len(selected) < len(found)
+        if selected and len(selected) < len(given)
         else f"on {count} of {nodes}"
     )
     return NodeObstacle(f"{on}: {obstacle.because}", obstacle.remedy, obstacle.is_mismatch)
