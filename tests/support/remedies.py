@@ -42,6 +42,7 @@ from pykruise.kube.resources import (
     PODS,
     SECRETS,
     SERVICE_ACCOUNTS,
+    STATEFUL_SETS,
     STORAGE_CLASSES,
 )
 from pykruise.plans.kind import Kind
@@ -283,6 +284,22 @@ async def make_room(person: Person, _match: re.Match[str]) -> None:
         room = {"cpu": "9999", "memory": "999Gi", "pods": "110"}
         status = {"status": {"capacity": room, "allocatable": room}}
         await stage.client.patch(NODES, "", name, status, patch_type=PatchType.MERGE, subresource="status")
+
+
+async def choose_a_rare_schedule(person: Person, _match: re.Match[str]) -> None:
+    await person.change(schedule="0 3 1 1 *")
+
+
+async def allow_several_runs(person: Person, _match: re.Match[str]) -> None:
+    await person.change(concurrencyPolicy="Allow")
+
+
+async def set_the_total(person: Person, _match: re.Match[str]) -> None:
+    await person.change(protectTotalReplicas=4)
+
+
+async def tolerate_taints(person: Person, _match: re.Match[str]) -> None:
+    await person.change(template={"spec": {"tolerations": [{"operator": "Exists"}]}})
 
 
 async def open_the_gate(person: Person, match: re.Match[str]) -> None:
@@ -770,6 +787,16 @@ async def unbind(person: Person, match: re.Match[str]) -> None:
         await person.stage.delete(name, resource=PODS)
 
 
+async def prefer_by_annotation(person: Person, match: re.Match[str]) -> None:
+    """Change the annotations as the command does, and delete the pod when the state has followed."""
+    resource = ADVANCED_STATEFUL_SETS if "kruise" in match["group"] else STATEFUL_SETS
+    topology = {match["name"].replace("preferred", "required"): None, match["name"]: match["key"]}
+    await person.stage.merge(match["owner"], {"metadata": {"annotations": topology}}, resource=resource)
+    await asyncio.sleep(5)
+    for name in person.pods:
+        await person.stage.delete(name, resource=PODS)
+
+
 async def correct_the_probes(person: Person, _match: re.Match[str]) -> None:
     (probe,) = (await person.to_document())["spec"]["probes"]
     check = {"exec": {"command": ["/idle"]}, "periodSeconds": 5}
@@ -810,6 +837,7 @@ async def create_the_class(person: Person, match: re.Match[str]) -> None:
 async def correct_the_claim_templates(person: Person, match: re.Match[str]) -> None:
     templates = (await person.to_document())["spec"]["volumeClaimTemplates"]
     await person.stage.client.create(
+        STATEFUL_SETS,
         STORAGE_CLASSES,
         "",
         {
@@ -1020,6 +1048,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"label the node, or change (nodeSelector|nodeAffinity) of spec.template", (make_room, ask_for_less)),
     (r"request less \w+ in spec.template, or add a larger node", (ask_for_less, make_room)),
     (r"uncordon the node", (make_room,)),
+    (r"set spec\.protectTotalReplicas", (set_the_total,)),
+    (r"remove the taint, or add a toleration to spec.template", (make_room, tolerate_taints)),
     (
         r"correct schedulerName in spec.template, or start a scheduler of that name",
         (choose_the_scheduler,),
@@ -1037,9 +1067,14 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"label the node, or change the keys of spec.requiredPersistentTopology", (label_the_nodes,)),
     (r"make room on node \S+ \(kubectl uncordon .*", (make_room,)),
     (
-        r"remove (?P<key>\S+) from spec.requiredPersistentTopology of PersistentPodState (?P<state>\S+), then delete"
-        r" the pod",
+        r"move (?P<key>\S+) from spec.requiredPersistentTopology to spec.preferredPersistentTopology of"
+        r" PersistentPodState (?P<state>\S+), then delete the pod",
         (unbind,),
+    ),
+    (
+        r"make \S+ a preference of StatefulSet \S+ \(kubectl annotate -n \S+ statefulsets\.(?P<group>\S+)"
+        r" (?P<owner>\S+) --overwrite \S+- (?P<name>\S+)=(?P<key>\S+)\), then delete the pod",
+        (prefer_by_annotation,),
     ),
     (r"make the image available: .*", (make_the_image_available,)),
     (
@@ -1078,7 +1113,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"create (?P<kind>ConfigMap|Secret) \S+ \(kubectl create (configmap|secret generic) -n (?P<place>\S+)"
-        r" (?P<mounted>\S+) --from-file=FILE\)",
+        r" (?P<mounted>\S+) (--from-file=FILE|--from-literal=KEY=VALUE)\)",
         (create_the_mounted,),
     ),
     (r"create the missing PVC (?P<claim>\S+)", (create_the_claim,)),
@@ -1114,7 +1149,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"cannot be changed",
         (),
     ),
+    (
+        r"choose a spec\.schedule whose times are further apart than a run lasts, or set concurrencyPolicy to Forbid or"
+        r" Allow",
+        (choose_a_rare_schedule, allow_several_runs),
+    ),
     # what only a person can judge
+    (r"correct what the probe finds, or correct the probe in spec.probes", ()),
     (r"read its log \(kubectl logs -n \S+ \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
     (r"read its log \(kubectl logs -n \S+ \S+ -c \S+\); then create the job again.*", ()),
     (
@@ -1124,7 +1165,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"correct its cause, and create the job again" + _BY_A_LIST, ()),
     (r"correct what kept its pods from ending; to raise activeDeadlineSeconds, create \S+ \S+ again", ()),
-    (r"correct what kept its pods from ending, or raise spec.\S+; then create the job again", ()),
+    (
+        r"correct what kept its pods from ending, or raise spec.\S+; then create the job again"
+        r"(; AdvancedCronJob \S+ creates the job, so create AdvancedCronJob \S+ again with these changes)?",
+        (),
+    ),
     (r"correct the name; .*", ()),
     (
         r"make the image available, or correct the image or its pull secrets; then create the job again"

@@ -10,6 +10,7 @@ from pykruise.pods.reasons import Code
 from support.situations.documents import (
     budget,
     cloneset,
+    daemonset,
     distribution,
     podstate,
     sidecarset,
@@ -60,7 +61,23 @@ async def a_partition_holds_its_upgrade(world: World) -> None:
     await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
 
 
+async def a_budget_refuses_its_upgrade(world: World) -> None:
+    await world.put(sidecarset())
+    await world.wait(5)
+    await world.put(cloneset())
+    await world.wait(20)
+    await world.put(budget("guard", maxUnavailable=0))
+    await world.wait(10)
+    await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
+
+
 SIDECAR_SETS: Final = (
+    Situation(
+        stage=a_budget_refuses_its_upgrade,
+        cause=Code.DISRUPTION_REFUSED,
+        says="raise maxUnavailable of PodUnavailableBudget guard: now it refuses every disruption",
+        known_by="explain",
+    ),
     Situation(stage=a_sidecarset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(
         stage=its_pods_are_older,
@@ -176,11 +193,22 @@ async def all_its_pods_must_serve(world: World) -> None:
     await world.put(cloneset(), budget(maxUnavailable=None, minAvailable=3))
 
 
+async def no_number_of_pods_is_known(world: World) -> None:
+    await world.put(daemonset(), budget(maxUnavailable=1))
+
+
 BUDGETS: Final = (
     Situation(stage=a_budget_is_met, cause="", phase=Phase.HEALTHY),
     Situation(stage=it_is_about_no_pod, cause=Code.NO_PODS, phase=Phase.HEALTHY, ways=2),
     Situation(stage=its_target_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="plan"),
     Situation(stage=its_pods_cannot_pull, cause=Code.IMAGE_PULL, ways=2, known_by="plan"),
+    Situation(
+        stage=no_number_of_pods_is_known,
+        cause=Code.NO_TARGET,
+        says="the number of pods that DaemonSet web wants is unknown, so the budget protects none of",
+        ways=1,
+        known_by="explain",
+    ),
     Situation(stage=it_lets_nothing_go, cause="", phase=Phase.HEALTHY, says="no pod may be disrupted"),
     Situation(stage=all_its_pods_must_serve, cause="", phase=Phase.HEALTHY, says="lower minAvailable"),
     Situation(stage=its_pods_crash, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=1, known_by="plan"),
@@ -280,6 +308,20 @@ async def a_bound_node_has_no_room(world: World) -> None:
     await world.delete("pod/web-1")
 
 
+async def a_generated_state_binds_a_pod_to_a_cordoned_node(world: World) -> None:
+    topology = {
+        "kruise.io/auto-generate-persistent-pod-state": "true",
+        "kruise.io/required-persistent-topology": "kubernetes.io/hostname",
+    }
+    document = statefulset(replicas=1)
+    document["metadata"]["annotations"] = topology
+    await world.put(document)
+    await world.wait(30)
+    (pod,) = await world.list("pod")
+    await world.node(pod["spec"]["nodeName"], spec={"unschedulable": True})
+    await world.delete("pod/web-0")
+
+
 async def its_pods_cannot_start(world: World) -> None:
     world.fail(image="nginx:1", image_pull_error=True)
     await world.put(statefulset(), podstate())
@@ -305,6 +347,13 @@ POD_STATES: Final = (
         stage=its_node_is_cordoned,
         cause=Code.UNSCHEDULABLE,
         says="because PersistentPodState web recorded that it ran on node",
+        ways=2,
+        known_by="plan",
+    ),
+    Situation(
+        stage=a_generated_state_binds_a_pod_to_a_cordoned_node,
+        cause=Code.UNSCHEDULABLE,
+        says="kubectl annotate -n scenario statefulsets.apps.kruise.io web --overwrite",
         ways=2,
         known_by="plan",
     ),

@@ -86,6 +86,12 @@ async def no_node_fits_it(world: World) -> None:
     await world.put(broadcastjob(pod={"nodeSelector": {"disk": "ssd"}}))
 
 
+async def the_only_node_it_selects_has_a_taint(world: World) -> None:
+    await world.node("node-2", metadata={"labels": {"disk": "ssd"}})
+    await world.node("node-2", spec={"taints": [{"key": "broken", "effect": "NoExecute"}]})
+    await world.put(broadcastjob(pod={"nodeSelector": {"disk": "ssd"}}))
+
+
 async def its_pods_run(world: World) -> None:
     world.fail(**RUNS_ON)
     await world.put(broadcastjob(parallelism=2))
@@ -102,6 +108,12 @@ async def its_parallelism_is_zero(world: World) -> None:
 
 async def its_pods_lack_their_service_account(world: World) -> None:
     await world.put(broadcastjob(pod={"serviceAccountName": "robot"}))
+
+
+async def a_container_beside_the_finished_one_runs_on(world: World) -> None:
+    world.fail(container="log", exit_code=0, after_s=1e6)
+    both = [{"name": name, "image": "job:1"} for name in ("main", "log")]
+    await world.put(broadcastjob(pod={"containers": both}))
 
 
 async def its_container_cannot_be_created(world: World) -> None:
@@ -152,6 +164,13 @@ BROADCAST_JOBS: Final = (
     Situation(stage=a_person_has_paused_it, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=a_quota_lets_it_make_no_pod, cause=Code.QUOTA, says="exceeded quota: team"),
     Situation(stage=no_node_fits_it, cause=Code.NOTHING_SELECTED, says="node-1", ways=2),
+    Situation(
+        stage=the_only_node_it_selects_has_a_taint,
+        cause=Code.NOTHING_SELECTED,
+        says="selects 1 of 4 nodes; on 1 of them: the node has the taint broken:NoExecute",
+        ways=4,
+        useless=(2, 3),
+    ),
     Situation(stage=its_pods_run, cause=Code.PARALLELISM, phase=Phase.PROGRESSING),
     Situation(stage=all_its_pods_have_succeeded, cause="", phase=Phase.COMPLETED),
     Situation(stage=its_parallelism_is_zero, cause=Code.LIMIT_IS_ZERO, ways=1),
@@ -161,7 +180,14 @@ BROADCAST_JOBS: Final = (
         says="kubectl create serviceaccount -n scenario robot",
         known_by="plan",
     ),
-    Situation(stage=its_container_cannot_be_created, cause=Code.CONTAINER_FAILS, says="missing", ways=2),
+    Situation(
+        stage=a_container_beside_the_finished_one_runs_on,
+        cause=Code.NOT_READY,
+        phase=Phase.PROGRESSING,
+        says="container main has ended with exit code 0, but container log still runs",
+        known_by="plan",
+    ),
+    Situation(stage=its_container_cannot_be_created, cause=Code.CONTAINER_FAILS, says="missing", ways=3),
 )
 
 # ── AdvancedCronJob ──────────────────────────────────────────────────────────
@@ -207,6 +233,15 @@ async def a_job_of_it_cannot_pull(world: World) -> None:
     await world.wait(130)
 
 
+async def the_deadline_of_its_broadcastjob_passes(world: World) -> None:
+    world.fail(**RUNS_ON)
+    document = cronjob(schedule="1 * * * *")
+    policy = {"type": "Always", "activeDeadlineSeconds": 20}
+    document["spec"]["template"]["broadcastJobTemplate"]["spec"]["completionPolicy"] = policy
+    await world.put(document)
+    await world.wait(130)
+
+
 async def a_quota_lets_it_make_no_job(world: World) -> None:
     await world.quota(count_broadcastjobs="0")
     await world.put(cronjob())
@@ -234,6 +269,12 @@ async def a_failed_pod_pauses_a_run(world: World) -> None:
 
 async def it_waits_for_its_next_time(world: World) -> None:
     await world.put(cronjob(schedule="0 3 1 1 *"))
+
+
+async def each_run_is_replaced_before_it_ends(world: World) -> None:
+    world.fail(**RUNS_ON)
+    await world.put(cronjob(concurrencyPolicy="Replace"))
+    await world.wait(190)
 
 
 async def its_runs_succeed(world: World) -> None:
@@ -286,6 +327,13 @@ CRON_JOBS: Final = (
     ),
     Situation(stage=a_job_of_it_cannot_pull, cause=Code.IMAGE_PULL, says="job:1", ways=2, known_by="plan"),
     Situation(
+        stage=the_deadline_of_its_broadcastjob_passes,
+        cause=Code.RUN_FAILED,
+        phase=Phase.FAILED,
+        says="so create AdvancedCronJob web again with these changes",
+        known_by="plan",
+    ),
+    Situation(
         stage=a_quota_lets_it_make_no_job,
         cause=Code.QUOTA,
         says="exceeded quota: team",
@@ -308,6 +356,15 @@ CRON_JOBS: Final = (
     ),
     Situation(stage=a_person_has_paused_the_schedule, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=it_waits_for_its_next_time, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),
+    Situation(
+        stage=each_run_is_replaced_before_it_ends,
+        cause=Code.CHILD_ACTIVE,
+        phase=Phase.PROGRESSING,
+        says="no run has ended yet",
+        ways=2,
+        useless=(0,),
+        known_by="plan",
+    ),
     Situation(stage=its_runs_succeed, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),
     Situation(stage=a_list_of_images_fails, cause=Code.RUN_FAILED, phase=Phase.FAILED, known_by="plan"),
 )
@@ -472,6 +529,15 @@ async def another_container_of_its_pod_crashes(world: World) -> None:
     await world.put(request(pod["metadata"]["name"], strategy={"minStartedSeconds": 300}))
 
 
+async def its_container_stops_slowly(world: World) -> None:
+    hook = {"preStop": {"sleep": {"seconds": 200}}}
+    containers = [{"name": "main", "image": "nginx:1", "lifecycle": hook}]
+    await world.put(cloneset(pod={"terminationGracePeriodSeconds": 300, "containers": containers}))
+    await world.wait(20)
+    (pod, *_) = await world.list("pod")
+    await world.put(request(pod["metadata"]["name"]))
+
+
 async def the_request_is_done(world: World) -> None:
     await _a_pod(world)
     await world.put(request("app"))
@@ -511,6 +577,12 @@ REQUESTS: Final = (
     Situation(stage=the_node_of_its_pod_is_down, cause=Code.NO_AGENT, phase=Phase.FAILED),
     Situation(stage=its_pod_is_gone, cause=Code.NO_TARGET, phase=Phase.FAILED),
     Situation(stage=its_container_takes_its_time_to_start, cause=Code.NOT_READY, phase=Phase.PROGRESSING),
+    Situation(
+        stage=its_container_stops_slowly,
+        cause=Code.PODS_ACTIVE,
+        phase=Phase.PROGRESSING,
+        says="container main is being stopped: its preStop hook and its process have up to 300 s",
+    ),
     Situation(stage=the_request_is_done, cause="", phase=Phase.COMPLETED),
     Situation(
         stage=its_deadline_is_shorter_than_the_run,

@@ -281,6 +281,12 @@ async def its_probes_fail(world: World) -> None:
     await world.put(cloneset(), marker())
 
 
+async def its_failing_probe_is_a_readiness_gate(world: World) -> None:
+    world.fail(image="nginx:1", fails_probe="*#idle", output="no file /idle")
+    gates = [{"conditionType": "example.com/idle"}]
+    await world.put(cloneset(pod={"readinessGates": gates}), marker())
+
+
 async def it_selects_nothing(world: World) -> None:
     await world.put(marker())
 
@@ -309,6 +315,12 @@ async def it_names_a_container_that_is_not_there(world: World) -> None:
 
 MARKERS: Final = (
     Situation(stage=its_probes_fail, cause=Code.PROBE_FAILS, phase=Phase.HEALTHY, says="no file /idle"),
+    Situation(
+        stage=its_failing_probe_is_a_readiness_gate,
+        cause=Code.READINESS_GATE,
+        says="no file /idle; it sets the condition example.com/idle, which is a readiness gate",
+        known_by="plan",
+    ),
     Situation(stage=it_selects_nothing, cause=Code.NOTHING_SELECTED, ways=1),
     Situation(stage=the_node_of_a_pod_has_no_agent, cause=Code.NO_AGENT, ways=3, known_by="plan"),
     Situation(stage=its_probes_succeed, cause="", phase=Phase.HEALTHY),

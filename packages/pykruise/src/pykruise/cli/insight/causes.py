@@ -25,8 +25,9 @@ from pykruise.pods.corrections import (
     release_finalizers,
 )
 from pykruise.pods.injection_records import find_container_origin
-from pykruise.pods.lifecycle.blockers import blocker_of, is_overdue, unready_containers
+from pykruise.pods.lifecycle.blockers import blocker_of, find_unended, is_overdue, unready_containers
 from pykruise.pods.lifecycle.states import Lifecycle
+from pykruise.pods.mounts import USUAL_GRACE_S
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
@@ -102,10 +103,6 @@ def _add_claims(
     return msgspec.structs.replace(cause, words=words, remedy="; or ".join(ways))
 
 
-_USUAL_GRACE_S: Final = 30
-"""Default of terminationGracePeriodSeconds."""
-
-
 def _explain_termination(
     meta: Mapping[str, Any], node: str, lost_nodes: Collection[str], *, now: Instant
 ) -> WaitCause:
@@ -135,7 +132,7 @@ def _explain_termination(
             remedy=f"bring {node} back, or delete the pod with --grace-period=0 --force",
         )
     grace_s = meta.get("deletionGracePeriodSeconds") or 0
-    if grace_s > _USUAL_GRACE_S:
+    if grace_s > USUAL_GRACE_S:
         return WaitCause(
             code=Code.TERMINATING,
             words=f"it terminates, and its containers have up to {grace_s} s (its grace period) to stop",
@@ -226,6 +223,9 @@ def _not_ready(given: WaitCause, pod: Document, view: PodView, correction: Corre
         for container in _container_statuses(pod)
     ):
         return _explain_failure(given, pod, view, correction)
+    since = _transition_time(_find_condition(pod, "Ready"))
+    if find_unended(view) is not None:
+        return msgspec.structs.replace(given, since=since)
     unready = unready_containers(view)
     names = ", ".join(unready)
     first = unready[0] if unready else ""
@@ -233,7 +233,7 @@ def _not_ready(given: WaitCause, pod: Document, view: PodView, correction: Corre
     return msgspec.structs.replace(
         given,
         words=f"container {names} runs, but is not ready" if names else "the containers are not ready",
-        since=_transition_time(_find_condition(pod, "Ready")),
+        since=since,
         remedy=f"check its readiness probe and {read_log(view.namespace, view.name, first)}; {where.whole}",
         container=first,
         origin=find_container_origin(view.annotations, first),

@@ -102,7 +102,9 @@ def _redirect_remedy(child: InsightChild, wait: Wait) -> str:
     already.
     """
     again = child.correction.again if child.correction is not None else ""
-    if not again or not wait.remedy or wait.code not in OF_A_SPEC or _runs_pods(child):
+    if not again or not wait.remedy or wait.code not in OF_A_SPEC:
+        return wait.remedy
+    if _runs_pods(child) and (wait.code != Code.JOB_FAILED or _find_kind(child) is None):
         return wait.remedy
     return f"{wait.remedy}; {again} creates the job, so create {again} again with these changes"
 

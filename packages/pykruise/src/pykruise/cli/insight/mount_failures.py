@@ -1,12 +1,11 @@
-"""Volumes that cannot be mounted: the missing ConfigMap or Secret with the command that creates it, and the kubelet's
-message.
+"""Missing ConfigMaps and Secrets of pods, with the command that creates each, and kubelets' messages about volumes.
 
 Explanation ──pod, its ConfigMaps and Secrets, events FailedMount──▶ add_mounts() ──▶ the Explanation with them
 
 This module only reads. Objects and events that the user may not read add nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -25,6 +24,7 @@ from pykruise.plans.progress import Phase, add_waits
 from pykruise.pods.corrections import Correction
 from pykruise.pods.mounts import list_mounts
 from pykruise.pods.reasons import Code
+from pykruise.pods.template.config_content import list_environment_uses
 
 _MOUNTING: Final = frozenset({Code.STARTING, Code.NOT_MOUNTED})
 """Codes of pods whose containers are not created; volumes that cannot be mounted may be the cause."""
@@ -33,7 +33,7 @@ _COMMANDS: Final[Mapping[str, tuple[Resource, str]]] = {
     "ConfigMap": (CONFIG_MAPS, "kubectl create configmap"),
     "Secret": (SECRETS, "kubectl create secret generic"),
 }
-"""Kind of a mounted object → its resource, and the command that creates one."""
+"""Kind of an object → its resource, and the command that creates one."""
 
 MOST: Final = 10
 """Maximum number of waits of which a pod is examined."""
@@ -57,6 +57,7 @@ async def add_mounts(
     contain. Managers read neither, so only this shows that a person must act. `correction`: where a user corrects the
     pods' template.
     """
+    explanation = await _add_environment(client, explanation)
     if not any(wait.code in _MOUNTING and wait.pods for wait in explanation.waits):
         return explanation
     reports = await _read_reports(client, explanation.namespace, now)
@@ -71,6 +72,32 @@ async def add_mounts(
     phase = add_waits(explanation.phase, (Code.MOUNT_FAILS,))
     verdict = "waiting" if phase is Phase.DEGRADED else explanation.verdict
     return msgspec.structs.replace(explanation, waits=rank_waits(waits), phase=phase, verdict=verdict)
+
+
+async def _add_environment(client: Client, explanation: Explanation) -> Explanation:
+    """Return the explanation with the objects that containers which cannot be created lack in their environment."""
+    waits = [
+        await _with_environment(client, wait, explanation.namespace)
+        if wait.code == Code.CONTAINER_FAILS and wait.pods and number < MOST
+        else wait
+        for number, wait in enumerate(explanation.waits)
+    ]
+    return msgspec.structs.replace(explanation, waits=tuple(waits))
+
+
+async def _with_environment(client: Client, wait: Wait, namespace: str) -> Wait:
+    key = find_pod_key(wait.pods[0], namespace)
+    pod = None if key is None else await read_optional(client, PODS, key)
+    if pod is None or key is None:
+        return wait
+    spec = pod["spec"]
+    containers = [*spec["containers"], *(spec.get("ephemeralContainers") or ())]
+    uses = list_environment_uses({"spec": {**spec, "containers": containers}})
+    missing = await _select_missing(client, key.namespace, ((use.kind, use.name) for use in uses))
+    if not missing:
+        return wait
+    created = _format_creations(missing, key.namespace, "--from-literal=KEY=VALUE")
+    return msgspec.structs.replace(wait, remedy="; or ".join(filter(None, (created, wait.remedy))))
 
 
 async def _read_reports(client: Client, namespace: str, now: Instant) -> Mapping[str, _Report]:
@@ -108,8 +135,8 @@ async def _with_mount(
     correct = correction.describe_for("the volume")
     if missing:
         place = key.namespace if key is not None else namespace
-        created = [f"{kind} {name} ({_format_command(kind, place, name)})" for kind, name in missing]
-        remedy = f"create {' and '.join(created)}; or {wait.remedy or correct}"
+        created = _format_creations(missing, place, "--from-file=FILE")
+        remedy = f"{created}; or {wait.remedy or correct}"
     else:
         remedy = wait.remedy or f"create what is missing, or {correct}"
     is_late = wait.code == Code.NOT_MOUNTED and report is not None and report.is_recent
@@ -117,19 +144,29 @@ async def _with_mount(
     return msgspec.structs.replace(wait, code=code, words="; ".join(words), remedy=remedy)
 
 
-def _format_command(kind: str, namespace: str, name: str) -> str:
-    return f"{_COMMANDS[kind][1]} -n {namespace} {name} --from-file=FILE"
+def _format_creations(missing: Iterable[tuple[str, str]], namespace: str, content: str) -> str:
+    """Return the instruction with the commands that create these objects. `content`: the option with their content."""
+    created = (
+        f"{kind} {name} ({_COMMANDS[kind][1]} -n {namespace} {name} {content})" for kind, name in missing
+    )
+    return f"create {' and '.join(created)}"
 
 
 async def _list_missing(client: Client, pod: Key) -> list[tuple[str, str]]:
     """Return kind and name of the ConfigMaps and Secrets that the pod's volumes need and that do not exist."""
     document = await read_optional(client, PODS, pod)
     volumes = ((document or {}).get("spec") or {}).get("volumes") or []
-    needs = list_mounts(msgspec.json.encode(volumes))
+    return await _select_missing(client, pod.namespace, list_mounts(msgspec.json.encode(volumes)))
+
+
+async def _select_missing(
+    client: Client, namespace: str, needs: Iterable[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """Return those of the objects that do not exist."""
     return [
         (kind, name)
         for kind, name in needs
-        if await _is_missing(client, _COMMANDS[kind][0], Key(pod.namespace, name))
+        if await _is_missing(client, _COMMANDS[kind][0], Key(namespace, name))
     ]
 
 

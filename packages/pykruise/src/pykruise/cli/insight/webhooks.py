@@ -9,13 +9,16 @@ This module only reads. A read that is denied is not an error: the explanation l
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME
 from pykruise.cli.insight.explanations import Wait
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import list_events_about
+from pykruise.kube.client.recorder import CODE
 from pykruise.kube.client.transport import Request
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.documents import Document, decode
+from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError, ForbiddenError, NotFoundError
 from pykruise.kube.version import SANDBOX_BUILD
 from pykruise.pods.reasons import Code
@@ -64,14 +67,25 @@ async def read_events_about(client: Client, namespace: str, uid: str) -> list[Do
         return []
 
 
+class FreshWarning(msgspec.Struct, frozen=True):
+    """A recent event of type Warning."""
+
+    reason: str
+    message: str
+    code: str
+    """Code of the failed write; empty: the event has none."""
+
+
 def list_fresh_warnings(
     events: Iterable[Document], reasons: Collection[str], *, now: Instant
-) -> Iterator[tuple[str, str]]:
-    """Yield reason and message of the latest warning for each of these reasons, when it is recent."""
+) -> Iterator[FreshWarning]:
+    """Yield the latest warning for each of these reasons, when it is recent."""
     latest = {str(event.get("reason")): event for event in events if event.get("type") == "Warning"}
     for reason in reasons:
         if reason in latest and is_fresh(latest[reason], now=now, within_s=_FRESH_S):
-            yield reason, str(latest[reason].get("message") or "")
+            event = latest[reason]
+            code = annotations_of(event).get(CODE, "")
+            yield FreshWarning(reason, str(event.get("message") or ""), code)
 
 
 def is_fresh(event: Document, *, now: Instant, within_s: float) -> bool:

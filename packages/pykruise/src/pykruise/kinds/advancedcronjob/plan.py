@@ -171,7 +171,13 @@ class _Plan:
             status=None if status == self._snapshot.cron.stored_status else status,
             requeue_after_s=find_soonest([self._until_next(), *_until_late(self._snapshot)]),
             waiting=why or self._wait_for_next(),
-            skipped=dict((*_find_last_failure(self._snapshot), *_find_stuck_jobs(self._snapshot))),
+            skipped=dict(
+                (
+                    *_find_last_failure(self._snapshot),
+                    *_find_runs_without_end(self._snapshot),
+                    *_find_stuck_jobs(self._snapshot),
+                )
+            ),
             notes=(note,) if note else (),
         )
 
@@ -280,6 +286,30 @@ def _find_last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str,
             last.name,
             Reason(Code.RUN_FAILED, f"{last.kind} {last.name} has failed", "find out why it failed"),
         )
+
+
+def _find_runs_without_end(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
+    """Yield the active run when concurrencyPolicy Replace deletes runs before they end: no run left a result, although
+    an earlier one was due.
+    """
+    spec, active = snapshot.cron.spec, _select_active(snapshot.children)
+    keeps_results = spec.successful_jobs_history_limit != 0
+    if spec.concurrency_policy != "Replace" or not keeps_results or len(active) != len(snapshot.children):
+        return
+    changed_at, created_at = snapshot.changed_at, snapshot.cron.created_at
+    first = schedule_of(snapshot).next(created_at if changed_at is None else max(changed_at, created_at))
+    for child in active[:1]:
+        if first is not None and child.scheduled_at is not None and first < child.scheduled_at:
+            yield (
+                child.name,
+                Reason(
+                    Code.CHILD_ACTIVE,
+                    "no run has ended yet: concurrencyPolicy Replace deletes a run that is still active at the next"
+                    " time of spec.schedule",
+                    "choose a spec.schedule whose times are further apart than a run lasts, or set concurrencyPolicy"
+                    " to Forbid or Allow",
+                ),
+            )
 
 
 def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:

@@ -6,7 +6,6 @@ Pure. When a job ends, is paused or resumes, the plan first stores this in the s
 restarts in between finds the new state and the counts in the stored status.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -57,6 +56,7 @@ from pykruise.pods.jobs.fan_out import (
 )
 from pykruise.pods.lifecycle.blockers import blockers_of, explain_failure, find_next_blocker_time
 from pykruise.pods.reasons import Code
+from pykruise.pods.template.node_placement import summarize_obstacles
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.workload.waiting import find_pod_wait, find_repeated_wait
@@ -475,19 +475,17 @@ def _explain_failing(pod: PodView) -> Reason:
 def _list_skipped_nodes(targets: BroadcastJobTargets, decision: FanOutDecision) -> dict[str, Reason]:
     idle = {
         node: Reason(Code.UNFIT_NODE, obstacle.because, obstacle.remedy)
-        for node, obstacle in targets.idle.items()
+        for node, obstacle in sorted(targets.idle.items(), key=lambda item: item[1].is_mismatch)
     }
     return {**idle, **_list_held_nodes(decision)}
 
 
 def _explain_no_node(targets: BroadcastJobTargets) -> Reason:
-    """Return the reason of a job without a node: the obstacle of the most nodes."""
-    counts = Counter(targets.idle.values())
-    if not counts:
+    """Return the reason of a job without a node: the obstacle of the most nodes that it selects."""
+    obstacle = summarize_obstacles(targets.idle.values())
+    if obstacle is None:
         return _NO_NODE
-    obstacle, count = counts.most_common(1)[0]
-    nodes = f"{count} of {format_count(len(targets.idle), 'node')}"
-    return Reason(Code.NOTHING_SELECTED, f"no node fits; on {nodes}: {obstacle.because}", obstacle.remedy)
+    return Reason(Code.NOTHING_SELECTED, f"no node fits; {obstacle.because}", obstacle.remedy)
 
 
 def _list_held_nodes(decision: FanOutDecision) -> dict[str, Reason]:

@@ -16,6 +16,7 @@ from pykruise.kinds.containerrecreaterequest.conversion import PRE_RECREATE_GRAC
 from pykruise.kinds.containerrecreaterequest.types import (
     CONTAINER_RECREATE_REQUESTS,
     ContainerTarget,
+    RecreateState,
 )
 from pykruise.kinds.containerrecreaterequest.view import (
     ACTIVE_LABEL,
@@ -35,6 +36,7 @@ from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD, read_log
 from pykruise.pods.lifecycle.blockers import blockers_of
 from pykruise.pods.lifecycle.readiness_messages import Message, add_message, remove_message, update_probe_time
+from pykruise.pods.mounts import USUAL_GRACE_S
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.view.containers import ContainerStatusFacts
 from pykruise.pods.view.keys import KRUISE_POD_READY
@@ -54,6 +56,7 @@ BEGINS_IN_S: Final = 20.0
 LOOK_S: Final = 3.0
 """Seconds between two reconciles while containers are recreated: a postStart hook may run for long without an event."""
 
+_PENDING: Final = "Pending"
 _RECREATING: Final = "Recreating"
 
 
@@ -211,6 +214,8 @@ def _reason_unfinished(request: ReadableRequestView) -> Reason:
     for container in request.spec.containers:
         state = states.get(container.name)
         if state is None or state.phase not in ("Succeeded", "Failed"):
+            if state is not None and (stopping := _explain_stopping(request, container.name, state)):
+                return stopping
             what = (
                 f"{state.phase}: {state.message}"
                 if state and state.message
@@ -222,6 +227,21 @@ def _reason_unfinished(request: ReadableRequestView) -> Reason:
                 Code.PODS_ACTIVE, f"container {container.name}: {what}{_describe_grace(request, states)}"
             )
     return Reason(Code.PODS_ACTIVE, "the agent has not reported the end of the recreation yet")
+
+
+def _explain_stopping(request: ReadableRequestView, container: str, state: RecreateState) -> Reason | None:
+    """Reason of a container that is being stopped and may take long; None: another reason."""
+    strategy = request.spec.strategy
+    grace_s = strategy.termination_grace_period_seconds if strategy is not None else None
+    if state.phase != _PENDING or state.message or (grace_s or 0) <= USUAL_GRACE_S:
+        return None
+    return Reason(
+        Code.PODS_ACTIVE,
+        f"container {container} is being stopped: its preStop hook and its process have up to {grace_s} s"
+        " (spec.strategy.terminationGracePeriodSeconds)",
+        "wait until it has stopped; for later requests, lower spec.strategy.terminationGracePeriodSeconds or shorten"
+        " the preStop hook",
+    )
 
 
 def _describe_grace(request: ReadableRequestView, states: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from pykruise.plans.in_place import is_resize_infeasible
 from pykruise.plans.views import NodeView
 from pykruise.pods.lifecycle.availability import is_ready_long_enough
 from pykruise.pods.lifecycle.states import LifecycleState
-from pykruise.pods.template.node_placement import has_cordon_taint, has_lost_taint
+from pykruise.pods.template.node_placement import NodeObstacle, has_cordon_taint, has_lost_taint
 from pykruise.pods.view.pod_view import PodView
 
 TEMPLATE_GENERATION_LABEL: Final = "pod-template-generation"
@@ -75,8 +75,8 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     place: Place
-    because: str = ""
-    """Reason for `place`, if the node should not run a pod."""
+    obstacle: NodeObstacle | None = None
+    """Reason for `place`, if an existing node should not run a pod."""
     labels: Mapping[str, str] = {}
     is_lost: bool = False
     """Whether its kubelet does not report."""
@@ -93,6 +93,11 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     """
     until: Instant | None = None
     """Time when the state changes because time passes; None: never."""
+
+    @property
+    def because(self) -> str:
+        """Why the node should not run a pod; empty: it should, or it does not exist."""
+        return self.obstacle.because if self.obstacle is not None else ""
 
     @property
     def has_part(self) -> bool:
@@ -124,7 +129,7 @@ def examine(
     return NodeState(
         name=name,
         place=fit.place,
-        because=fit.because,
+        obstacle=fit.obstacle,
         labels={} if node is None else node.labels,
         is_lost=node is not None and has_lost_taint(node.taints),
         is_cordoned=node is not None and has_cordon_taint(node.taints),

@@ -14,7 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE
-from pykruise.pods.template.node_placement import NodeRequirements, make_taint_obstacle, requirements_of
+from pykruise.pods.template.node_placement import (
+    NodeObstacle,
+    NodeRequirements,
+    make_taint_obstacle,
+    requirements_of,
+)
 from pykruise.pods.view.nodes import NodeView
 
 
@@ -32,10 +37,10 @@ class Place(StrEnum):
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """Fit of one node for one DaemonSet, with the reason as text."""
+    """Fit of one node for one DaemonSet. `obstacle`: why the node should not run a pod."""
 
     place: Place
-    because: str = ""
+    obstacle: NodeObstacle | None = None
 
 
 RUNS: Final = Fit(Place.RUN)
@@ -80,7 +85,7 @@ class DaemonSetPlacement(NodeRequirements, frozen=True, kw_only=True):
     def fit(self, node: NodeView) -> Fit:
         """Return the fit of the node for pods of this template."""
         if mismatch := self.find_mismatch(node):
-            return Fit(Place.LEAVE, mismatch.because)
+            return Fit(Place.LEAVE, mismatch)
         return self._fit_by_taints(node) if node.taints else RUNS
 
     def _fit_by_taints(self, node: NodeView) -> Fit:
@@ -89,7 +94,7 @@ class DaemonSetPlacement(NodeRequirements, frozen=True, kw_only=True):
             return RUNS
         expels = [taint for taint in untolerated if taint.effect == NO_EXECUTE]
         place = Place.LEAVE if expels else Place.STAY
-        return Fit(place, make_taint_obstacle((expels or untolerated)[0]).because)
+        return Fit(place, make_taint_obstacle((expels or untolerated)[0]))
 
 
 def placement_of(template: Mapping[str, Any]) -> DaemonSetPlacement:

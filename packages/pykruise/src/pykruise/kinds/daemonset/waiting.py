@@ -21,6 +21,7 @@ from pykruise.kube.values.counts import format_count
 from pykruise.pods.corrections import read_log
 from pykruise.pods.lifecycle.blockers import blockers_of, find_end_blocker, resize_blocker
 from pykruise.pods.reasons import CODES, Code
+from pykruise.pods.template.node_placement import summarize_obstacles
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.waiting import find_pod_wait, find_strategy_wait
 from pykruise.runtime.reasons import Reason
@@ -71,12 +72,7 @@ def waiting_of(
     get none. `broken` is the reason why in-place updates cannot continue automatically.
     """
     if is_converged(ws):
-        has_none = ws.limits.desired == 0 and bool(ws.overview.states)
-        return (
-            Reason(Code.NO_NODES, "no node is eligible for a pod", CODES[Code.NO_NODES].helps)
-            if has_none
-            else None
-        )
+        return _explain_no_node(ws) if ws.limits.desired == 0 and ws.overview.states else None
     obstacles = [
         pair for pair in _collect_obstacles(ws) if pair[1].code not in _IN_PASSING or not pair[1].is_wait
     ]
@@ -97,6 +93,16 @@ def waiting_of(
         or updates
         or Reason(Code.STARTING, _describe_starting(ws))
     )
+
+
+def _explain_no_node(ws: DaemonSetWorkingSet) -> Reason:
+    """Return the reason of a DaemonSet without an eligible node: the obstacle of the most nodes that it selects."""
+    obstacles = (state.obstacle for state in ws.overview.states.values())
+    obstacle = summarize_obstacles(filter(None, obstacles))
+    words = "no node is eligible for a pod"
+    if obstacle is None:
+        return Reason(Code.NO_NODES, words, CODES[Code.NO_NODES].helps)
+    return Reason(Code.NO_NODES, f"{words}; {obstacle.because}", obstacle.remedy)
 
 
 def find_wait_end(ws: DaemonSetWorkingSet) -> Instant | None:

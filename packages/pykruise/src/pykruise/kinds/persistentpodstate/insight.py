@@ -3,10 +3,10 @@
 status ──▶ headline_of()      object ──▶ bindings_of()      ──▶ INSIGHT (plans/insight.py)
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN
+from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, PREFERRED, REQUIRED
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import Binding, Insight
@@ -22,19 +22,40 @@ def bindings_of(state: Document) -> Iterator[Binding]:
     """Recorded pods that must return to a node with the same labels."""
     keys = get_path(state, "spec", "requiredPersistentTopology", "keys", default=())
     records: Mapping[str, Any] = get_path(state, "status", "podStates", default={})
-    name = state["metadata"]["name"]
     for pod, record in records.items() if keys else ():
         labels = {
             key: value for key, value in (record.get("nodeTopologyLabels") or {}).items() if key in keys
         }
         if labels:
-            where = f"spec.requiredPersistentTopology of PersistentPodState {name}"
+            moved = _prefer_keys(state, [key for key in keys if key in labels], keys)
             yield Binding(
                 pod=pod,
                 node=str(record.get("nodeName") or ""),
                 labels=labels,
-                remedy=f"remove {', '.join(sorted(labels))} from {where}, then delete the pod",
+                remedy=f"{moved}, then delete the pod",
             )
+
+
+def _prefer_keys(state: Document, moved: Sequence[str], keys: Sequence[str]) -> str:
+    """Instruction that makes a preference of required keys. A generated object follows the annotations of its workload,
+    which would restore the spec.
+    """
+    meta, names = state["metadata"], ", ".join(moved)
+    references = meta.get("ownerReferences") or ()
+    owner = next((reference for reference in references if reference.get("controller")), None)
+    if owner is None:
+        return (
+            f"move {names} from spec.requiredPersistentTopology to spec.preferredPersistentTopology of"
+            f" PersistentPodState {meta['name']}"
+        )
+    kept = [key for key in keys if key not in moved]
+    required = f"={','.join(kept)}" if kept else "-"
+    group = owner["apiVersion"].rpartition("/")[0]
+    command = (
+        f"kubectl annotate -n {meta['namespace']} statefulsets.{group} {owner['name']} --overwrite"
+        f" {REQUIRED}{required} {PREFERRED}={','.join(moved)}"
+    )
+    return f"make {names} a preference of {owner['kind']} {owner['name']} ({command})"
 
 
 INSIGHT: Final = Insight(

@@ -32,6 +32,7 @@ from pykruise.pods.probes.views import (
     UNKNOWN,
     MarkerView,
     NodeProbesView,
+    name_of_probe,
 )
 from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import PodView
@@ -87,9 +88,15 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
             **_list_stuck(snapshot),
             **_list_conflicts(snapshot, wanted),
             **unasked,
-            **obstacles_of(probed, now=snapshot.now),
+            **obstacles_of(probed, now=snapshot.now, conditions=_map_conditions(marker)),
         },
     )
+
+
+def _map_conditions(marker: MarkerView) -> dict[str, str]:
+    """Return the condition of a pod that each probe of the marker sets."""
+    probes = marker.spec.probes if marker.spec is not None else ()
+    return {name_of_probe(marker.name, probe.name): probe.pod_condition_type for probe in probes}
 
 
 def _list_stuck(snapshot: PodProbeMarkerSnapshot) -> dict[str, Reason]:

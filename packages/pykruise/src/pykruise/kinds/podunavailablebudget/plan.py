@@ -74,7 +74,10 @@ def _make_notes(snapshot: BudgetSnapshot) -> Iterator[Note]:
     if not snapshot.pods:
         yield Note(reason="NoPods", message="No matching pods found", again_after_s=AGAIN_S)
     if snapshot.unknown and budget.total is None:
-        text = f"the number of pods that {', '.join(snapshot.unknown)} wants is unknown: set spec.protectTotalReplicas"
+        text = (
+            f"the number of pods that {', '.join(snapshot.unknown)} wants is unknown, so the budget protects none of "
+            "them: set spec.protectTotalReplicas"
+        )
         yield Note(reason="UnknownReplicas", message=text, warning=True, again_after_s=AGAIN_S)
     doubles = dict.fromkeys(reason.message for _, reason in _find_pods_of_others(snapshot))
     if doubles:

@@ -107,9 +107,12 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
 def _plan_hold(snapshot: ReadableSidecarSet, refusal: UpgradeRefusal, revision: StoredRevision) -> Plan:
     """Plan no writes until the rejected write is tried again. All tries share one event."""
     reason, status = refusal.reason, status_of(snapshot, revision)
+    is_known = reason.code != Code.WRITE_FAILED and bool(reason.remedy)
+    then = reason.remedy if is_known else f"retried within {LAST_RETRY_S:g} s"
     note = Note(
         reason="FailedUpgradeSidecar",
-        message=f"{refusal.about}: {reason.message}; retried within {LAST_RETRY_S:g} s",
+        message=f"{refusal.about}: {reason.message}; {then}",
+        code=reason.code if is_known else "",
         warning=True,
         again_after_s=AGAIN_S,
         same_as=reason.code,

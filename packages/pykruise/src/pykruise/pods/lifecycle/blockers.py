@@ -28,7 +28,12 @@ from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, Lifecycl
 from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
-from pykruise.pods.view.containers import IMAGE_FAILURES, ContainerStatusFacts
+from pykruise.pods.view.containers import (
+    END_VARIABLE,
+    IGNORE_END_VARIABLE,
+    IMAGE_FAILURES,
+    ContainerStatusFacts,
+)
 from pykruise.pods.view.ephemeral import EphemeralState, EphemeralView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
@@ -379,6 +384,8 @@ def _find_readiness_obstacle(
                 f"the controller that is responsible for the condition {gate} must set it",
             )
     since = f" (since {format_time(pod.ready_since)})" if pod.ready_since is not None else ""
+    if (running := find_unended(pod)) is not None:
+        return _explain_unended(pod, running, correction)
     unready = unready_containers(pod)
     if not unready and _is_marked_by_others(pod, now):
         return Reason(
@@ -394,6 +401,30 @@ def _find_readiness_obstacle(
         f"{what}{since}",
         f"if that lasts, {log}, and correct what its readiness probe finds",
         container,
+    )
+
+
+def find_unended(pod: PodView) -> str | None:
+    """First container that still runs after another container ended with success, in a pod that must end; None: there
+    is none, or a container has another obstacle.
+    """
+    statuses = pod.container_statuses
+    if pod.restart_policy == "Always" or not any(status.exit_code == 0 for status in statuses):
+        return None
+    if any(status.exit_code or (status.exit_code is None and not status.ready) for status in statuses):
+        return None
+    return next((status.name for status in statuses if status.exit_code is None), None)
+
+
+def _explain_unended(pod: PodView, running: str, correction: Correction) -> Reason:
+    ended = ", ".join(status.name for status in pod.container_statuses if status.exit_code == 0)
+    where = correct_container(pod.annotations, running, correction, is_in_place=False)
+    return Reason(
+        Code.NOT_READY,
+        f"container {ended} has ended with exit code 0, but container {running} still runs, so the pod does not end",
+        f"wait until container {running} ends; if it never ends, enable the gate SidecarTerminator, and"
+        f" {where.describe_for(f'its env ({END_VARIABLE} and {IGNORE_END_VARIABLE} must be true)')}",
+        running,
     )
 
 

@@ -5,7 +5,7 @@ PodView + the states of its probes ──▶ obstacle_of() ──▶ Reason; Non
 Pure. A failing probe is a valid result: only the author of the marker knows whether it is a problem.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pykruise.kube.clock import Instant
@@ -20,16 +20,25 @@ from pykruise.runtime.reasons import Reason
 Probed = tuple[PodView, Sequence[NamedProbe], Sequence[ProbeState]]
 """A pod, the probes requested for it, and the results that the agent reported."""
 
+_NO_CONDITIONS: Final[Mapping[str, str]] = {}
+
 ANSWERS_IN_S: Final = 60.0
 """Seconds within which a working agent has probed a ready pod."""
 
 
 def obstacle_of(
-    pod: PodView, probes: Sequence[NamedProbe], states: Sequence[ProbeState], *, now: Instant
+    pod: PodView,
+    probes: Sequence[NamedProbe],
+    states: Sequence[ProbeState],
+    *,
+    now: Instant,
+    conditions: Mapping[str, str] = _NO_CONDITIONS,
 ) -> Reason | None:
-    """Obstacle of one pod. `probes`: the requested probes; `states`: the results that the agent reported."""
+    """Obstacle of one pod. `probes`: the requested probes; `states`: the results that the agent reported; `conditions`:
+    the condition of the pod that each probe sets.
+    """
     if (stuck := _find_stuck(pod, now)) is not None:
-        return stuck
+        return _explain_open_gate(pod, states, conditions) or stuck
     known = {state.name: state for state in states if state.state}
     failed = [
         known[probe.name] for probe in probes if probe.name in known and known[probe.name].state == FAILED
@@ -49,15 +58,38 @@ def obstacle_of(
     return None
 
 
+def _explain_open_gate(
+    pod: PodView, states: Sequence[ProbeState], conditions: Mapping[str, str]
+) -> Reason | None:
+    """Obstacle of a ready container whose pod a failing probe keeps out of service; None: no probe does."""
+    if any(not status.ready for status in pod.container_statuses):
+        return None
+    for state in states:
+        gate = conditions.get(state.name, "")
+        if state.state == FAILED and gate in pod.readiness_gates:
+            return Reason(
+                Code.READINESS_GATE,
+                f"probe {state.name} fails: {state.message or 'the probe has no message'}; it sets the condition"
+                f" {gate}, which is a readiness gate of the pod, so the pod is not ready",
+                "correct what the probe finds, or correct the probe in spec.probes",
+            )
+    return None
+
+
 def _find_stuck(pod: PodView, now: Instant) -> Reason | None:
     """Obstacle of the pod itself that needs a person: a probe of a container that does not run has no result."""
     obstacle = None if pod.is_ready else blocker_of(pod, None, now=now, correction=OF_THE_WORKLOAD)
     return obstacle if obstacle is not None and obstacle.code in REPEATED else None
 
 
-def obstacles_of(probed: Iterable[Probed], *, now: Instant) -> dict[str, Reason]:
-    """Obstacles by pod name."""
-    result = ((pod.name, obstacle_of(pod, probes, states, now=now)) for pod, probes, states in probed)
+def obstacles_of(
+    probed: Iterable[Probed], *, now: Instant, conditions: Mapping[str, str] = _NO_CONDITIONS
+) -> dict[str, Reason]:
+    """Obstacles by pod name. `conditions`: see `obstacle_of`."""
+    result = (
+        (pod.name, obstacle_of(pod, probes, states, now=now, conditions=conditions))
+        for pod, probes, states in probed
+    )
     return {name: obstacle for name, obstacle in result if obstacle is not None}
 
 

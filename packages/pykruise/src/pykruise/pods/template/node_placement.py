@@ -7,6 +7,7 @@ pod spec + node ──▶ bind_to_node() ──▶ the spec of a pod that the sc
 Pure. The rules are the ones of Kubernetes' scheduler and its DaemonSet controller (kube/pod_rules/nodes.py).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
@@ -16,6 +17,7 @@ import msgspec
 from pykruise.kube.cache.remembering import remember
 from pykruise.kube.documents import Document
 from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE, Taint, matches_term, tolerates
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.quantities import parse_quantity
 from pykruise.pods.view.nodes import NodeView
 
@@ -50,6 +52,26 @@ class NodeObstacle(msgspec.Struct, frozen=True):
 
     because: str
     remedy: str
+    is_mismatch: bool = False
+    """Whether the pod selects other nodes: by name, label or affinity."""
+
+
+def summarize_obstacles(obstacles: Iterable[NodeObstacle]) -> NodeObstacle | None:
+    """Return the obstacle of the most nodes, with their number; None: there is no node. A node that the pod selects has
+    precedence: the other nodes are not wanted.
+    """
+    given = list(obstacles)
+    selected = [obstacle for obstacle in given if not obstacle.is_mismatch]
+    if not given:
+        return None
+    obstacle, count = Counter(selected or given).most_common(1)[0]
+    nodes = format_count(len(given), "node")
+    on = (
+        f"spec.template selects {len(selected)} of {nodes}; on {count} of them"
+        if selected and len(selected) < len(given)
+        else f"on {count} of {nodes}"
+    )
+    return NodeObstacle(f"{on}: {obstacle.because}", obstacle.remedy, obstacle.is_mismatch)
 
 
 def make_taint_obstacle(taint: Taint) -> NodeObstacle:
@@ -75,16 +97,18 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
         """Find the name or label of the node that does not match; None: all match."""
         if self.node_name and self.node_name != node.name:
             because = f"the template names the node {self.node_name}"
-            return NodeObstacle(because, "change nodeName of spec.template")
+            return NodeObstacle(because, "change nodeName of spec.template", is_mismatch=True)
         for key, value in self.node_selector.items():
             if node.labels.get(key) != value:
                 because = f"the node does not have the label {key}={value}"
-                return NodeObstacle(because, "label the node, or change nodeSelector of spec.template")
+                remedy = "label the node, or change nodeSelector of spec.template"
+                return NodeObstacle(because, remedy, is_mismatch=True)
         if self.terms is not None and not any(
             matches_term(term, labels=node.labels, name=node.name) for term in self.terms
         ):
             because = "the node does not match the required node affinity"
-            return NodeObstacle(because, "label the node, or change nodeAffinity of spec.template")
+            remedy = "label the node, or change nodeAffinity of spec.template"
+            return NodeObstacle(because, remedy, is_mismatch=True)
         return None
 
     def list_untolerated(self, node: NodeView) -> Sequence[Taint]:

@@ -31,7 +31,7 @@ from pykruise.kinds.sidecarset.uninjected import find_pods_without
 from pykruise.kinds.sidecarset.view import has_contents
 from pykruise.kube.values.counts import format_count
 from pykruise.pods.corrections import OF_THE_WORKLOAD
-from pykruise.pods.reasons import Code, remedy_of
+from pykruise.pods.reasons import NOT_WRITTEN, Code, remedy_of
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
@@ -165,10 +165,14 @@ _WARNINGS: Final = {
 
 def _recent_failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     """Yield failures in events that may still last."""
-    for reason, message in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
-        code, remedy = _WARNINGS[reason]
-        if code != Code.WRITE_FAILED or plan.stages:
-            yield Wait(code=code, words=message, remedy=remedy)
+    for warning in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
+        code, remedy = _WARNINGS[warning.reason]
+        if code == Code.WRITE_FAILED and not plan.stages:
+            continue
+        if code == Code.WRITE_FAILED and warning.code in NOT_WRITTEN - {Code.WRITE_FAILED}:
+            yield Wait(code=warning.code, words=warning.message)  # the message contains the remedy
+        else:
+            yield Wait(code=code, words=warning.message, remedy=remedy)
 
 
 # ── pods with sidecars ───────────────────────────────────────────────────────

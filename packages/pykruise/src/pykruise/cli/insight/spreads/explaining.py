@@ -127,10 +127,10 @@ def _find_waits(
     yield from _pods_without_subset(sight, plan)
     yield from _waits_of_subsets(sight, status)
     has_all = 0 < sight.snapshot.replicas <= sum(pod.is_active for pod in sight.snapshot.pods)
-    for reason, message in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
-        if reason == _NOT_CREATED and has_all:
+    for warning in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
+        if warning.reason == _NOT_CREATED and has_all:
             continue  # another pod has replaced it since
-        yield Wait(code=Code.WRITE_FAILED, words=message, remedy=_WARNINGS[reason])
+        yield Wait(code=Code.WRITE_FAILED, words=warning.message, remedy=_WARNINGS[warning.reason])
 
 
 def _waits_of_target(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
