@@ -124,8 +124,14 @@ def test_a_template_without_a_spec_has_no_requirements() -> None:
 
 
 def test_the_reason_names_what_keeps_a_node_out() -> None:
-    assert "disk=hdd" in placement_of(template(nodeSelector={"disk": "hdd"})).fit(node()).because
-    assert "x:NoSchedule" in placement_of(template()).fit(node("n1", "x:NoSchedule")).because
+    other_label = placement_of(template(nodeSelector={"disk": "hdd"})).fit(node()).obstacle
+    taint = placement_of(template()).fit(node("n1", "x:NoSchedule")).obstacle
+    assert other_label is not None
+    assert other_label.is_mismatch
+    assert "disk=hdd" in other_label.because
+    assert taint is not None
+    assert not taint.is_mismatch
+    assert "x:NoSchedule" in taint.because
 
 
 # in plans

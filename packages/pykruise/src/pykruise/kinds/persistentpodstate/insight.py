@@ -50,9 +50,9 @@ def _prefer_keys(state: Document, moved: Sequence[str], keys: Sequence[str]) -> 
         )
     kept = [key for key in keys if key not in moved]
     required = f"={','.join(kept)}" if kept else "-"
-    group = owner["apiVersion"].rpartition("/")[0]
+    workload = f"{owner['kind'].lower()}s.{owner['apiVersion'].rpartition('/')[0]}"
     command = (
-        f"kubectl annotate -n {meta['namespace']} statefulsets.{group} {owner['name']} --overwrite"
+        f"kubectl annotate -n {meta['namespace']} {workload} {owner['name']} --overwrite"
         f" {REQUIRED}{required} {PREFERRED}={','.join(moved)}"
     )
     return f"make {names} a preference of {owner['kind']} {owner['name']} ({command})"
