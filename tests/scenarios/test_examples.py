@@ -26,6 +26,7 @@ from pykruise.kube.errors import AlreadyExistsError, InvalidError
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, STORAGE_CLASSES, Resource
 from pykruise.pods.images.node_images import NODE_IMAGES
 from pykruise.pods.probes.api import POD_PROBE_MARKERS
+from pykruise.pods.workload.options import GANG_MIN_COUNT
 from pykruise.sandbox.cluster import ClusterSettings
 from support.distributions import DISTRIBUTING
 from support.pages import read_page
@@ -69,9 +70,12 @@ def manifests() -> list[Any]:
 
 
 def workloads() -> list[Any]:
-    """Those that make pods."""
+    """Those that make pods without a feature gate; the test of its page plays a group of pods, on a cluster with it."""
     making_pods = RESOURCES.keys() - {SIDECAR_SETS.kind}
-    return [manifest for manifest in manifests() if manifest.values[0]["kind"] in making_pods]
+    shown = [manifest for manifest in manifests() if manifest.values[0]["kind"] in making_pods]
+    return [
+        manifest for manifest in shown if GANG_MIN_COUNT.annotation not in annotations_of(manifest.values[0])
+    ]
 
 
 def of_kind(kind: str) -> list[Any]:
