@@ -837,7 +837,6 @@ async def create_the_class(person: Person, match: re.Match[str]) -> None:
 async def correct_the_claim_templates(person: Person, match: re.Match[str]) -> None:
     templates = (await person.to_document())["spec"]["volumeClaimTemplates"]
     await person.stage.client.create(
-        STATEFUL_SETS,
         STORAGE_CLASSES,
         "",
         {

@@ -75,7 +75,7 @@ SIDECAR_SETS: Final = (
     Situation(
         stage=a_budget_refuses_its_upgrade,
         cause=Code.DISRUPTION_REFUSED,
-        says="raise maxUnavailable of PodUnavailableBudget guard: now it refuses every disruption",
+        says="raise maxUnavailable of PodUnavailableBudget guard",
         known_by="explain",
     ),
     Situation(stage=a_sidecarset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
