@@ -282,7 +282,7 @@ async def test_a_revoked_right_is_one_log_line_and_a_metric_without_a_crash(
         # then
         await process.says("a permission is missing, POST events is forbidden")
         await asyncio.sleep(3.0)
-        assert sum("POST events is refused" in line for line in process.lines) == 1
+        assert sum("POST events is forbidden" in line for line in process.lines) == 1
         text = (await process.get("metrics", "/metrics"))[1]
         kubectl.says("replace", "-f", "-", stdin=yaml.safe_dump(role))
         assert re.search(r'pykruise_missing_rights_total\{method="POST",resource="events"\} [1-9]', text)
@@ -326,7 +326,7 @@ async def test_doctor_finds_what_is_wrong_on_a_real_cluster_and_nothing_else(
         kubectl.says("label", "namespace", "kruise-system", "control-plane-")
         result = await doctor()
         faults = "\n".join(result["fault"])
-        assert "rbac: kruise-manager may not patch pods/resize" in faults
+        assert "rbac: kruise-manager has no permission to patch pods/resize" in faults
         assert "namespace: kruise-system lacks the label control-plane=openkruise" in faults
         assert "lease: lease kruise-system/kruise-manager has no holder" in faults
         assert "admission: a CloneSet cannot be written" in faults
