@@ -1,5 +1,6 @@
 """`pykruise simulate` of a SidecarSet's change over a workload: played by the real manager, in virtual time."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,34 @@ def test_a_blocked_sidecar_update_reports_its_cause(
     assert played.end is not None
     assert [wait.code for wait in played.end.waits] == [code]
     assert played.samples[-1].revisions.get(played.target, 0) == new
+
+
+def test_agents_restart_the_containers_that_read_a_changed_annotation() -> None:
+    # given a list that allows the annotation, and a sidecar whose variable reads it
+    allowed = {"rules": [{"allowedAnnotationKeyExprs": ["^level$"]}]}
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kruise-configuration", "namespace": "kruise-system"},
+        "data": {"SidecarSet_PatchPodMetadata_WhiteList": json.dumps(allowed)},
+    }
+    level = {"name": "LEVEL", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['level']"}}}
+
+    def leveled(value: str) -> dict[str, Any]:
+        patches = [{"annotations": {"level": value}, "patchPolicy": "Overwrite"}]
+        document = sidecarset("log", container("log", "log:1", env=[level]), patchPodMetadata=patches)
+        document["metadata"]["annotations"] = {"pykruise.io/roll-on-pod-metadata": "true"}
+        return document
+
+    # when
+    changes = [leveled("debug")]
+    played = play(Play(first=workload(), beside=[config, leveled("info")], beside_changes=changes))
+    # then
+    assert played.is_over
+    assert played.restarts == 4
+    assert played.lowest_available == 3
+    assert played.end is not None
+    assert played.end.verdict == "done"
 
 
 def test_sidecars_that_never_become_ready_are_what_it_waits_for() -> None:

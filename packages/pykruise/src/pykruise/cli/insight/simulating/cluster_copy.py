@@ -18,6 +18,8 @@ from pykruise.admission.pods.chain import list_pod_kinds
 from pykruise.admission.pods.readers import make_live_readers
 from pykruise.admission.reviewers import ReviewContext, build_reviewers
 from pykruise.admission.settings import make_admission_settings
+from pykruise.agent.rules.recreations import REQUESTS
+from pykruise.agent.simulated import AgentTasks, make_simulated_agents
 from pykruise.cli.insight.followed_config import CONFIG_RESOURCES
 from pykruise.cli.insight.simulating.record import PlayRecord, mark_actions
 from pykruise.cli.insight.simulating.values import Play
@@ -73,6 +75,7 @@ def make_cluster(given: Play, kind: Kind, record: PlayRecord, *, clock: Clock) -
         feature_gates=list_server_gates(given.settings.gates.__getitem__),
         nodes=0 if given.world.nodes else given.nodes,
         kubelet=_kubelet_settings(given),
+        agents=make_simulated_agents(AgentTasks(recreates=_may_restart(given))),
         tracks_fields=False,
         steady_watches=True,
         # The copy has no volumes and no service accounts of the cluster.
@@ -202,7 +205,11 @@ def resources_of(given: Play, kind: Kind) -> tuple[Resource, ...]:
 
 async def define_kind(cluster: Cluster, given: Play, kind: Kind) -> None:
     """Define the kinds in the cluster and restore the objects that existed before the change."""
-    resources = {*resources_of(given, kind), *_read_beside(given)}
+    resources = {
+        *resources_of(given, kind),
+        *_read_beside(given),
+        *((REQUESTS,) if _may_restart(given) else ()),
+    }
     for crd in crds_of(resources, described=False):
         # All clients here use the stored version only.
         crd["spec"]["versions"] = [version for version in crd["spec"]["versions"] if version["storage"]]
@@ -223,6 +230,15 @@ async def define_kind(cluster: Cluster, given: Play, kind: Kind) -> None:
     for resource in CONFIG_RESOURCES.values():
         server.restore(resource, [document for document in world.beside if document["kind"] == resource.kind])
     server.restore(PODS, world.pods)
+
+
+def _may_restart(given: Play) -> bool:
+    """Whether a kind beside the workload may request restarts of containers, which node agents execute."""
+    return any(
+        (right.group, right.resource) == (REQUESTS.group, REQUESTS.plural) and "create" in right.verbs
+        for kind in list_kinds_beside(given)
+        for right in kind.rights
+    )
 
 
 def _read_beside(given: Play) -> set[Resource]:

@@ -167,7 +167,7 @@ class _Stage:
         self._longest_s = None
         client = client.replace_transport(WarningTransport(client.transport, self._warnings.setdefault))
         resource = self._resource_of(document)
-        namespace = self._given.namespace if resource.namespaced else ""
+        namespace = self._find_namespace(document, resource)
         name = document["metadata"]["name"]
         try:
             live = decode(await client.get(resource, namespace, name))
@@ -183,6 +183,13 @@ class _Stage:
         await client.patch(
             resource, namespace, name, body, patch_type=PatchType.MERGE, field_validation=STRICT
         )
+
+    def _find_namespace(self, document: Document, resource: Resource) -> str:
+        """Return the namespace of the simulation, or that of a ConfigMap or Secret, such as the manager's."""
+        if not resource.namespaced:
+            return ""
+        own = document["metadata"].get("namespace") if is_config(document) else None
+        return own or self._given.namespace
 
     def _resource_of(self, document: Document) -> Resource:
         if is_config(document):
