@@ -12,7 +12,7 @@ from simulation.script import Operation, Script
 
 __all__ = ["generate"]
 
-FIRST = 500
+FIRST = 100
 """Seed from which on SidecarSets have annotations for pods."""
 ROLLS = "pykruise.io/roll-on-pod-metadata"
 

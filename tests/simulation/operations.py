@@ -201,7 +201,10 @@ class Operations(
     # ── users, with what is beside the workload ──────────────────────────────
 
     async def _create_beside(self) -> None:
-        """Also at the start."""
+        await self.create_beside()
+
+    async def create_beside(self) -> None:
+        """Create the object beside the workload. Raises the API server's error."""
         resource, document = self._the_beside()
         await self._client.create(resource, self._beside_namespace(), document)
 

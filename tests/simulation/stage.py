@@ -19,6 +19,7 @@ from pykruise.agent.simulated import AgentTasks, make_simulated_agents
 from pykruise.kinds import build_crds
 from pykruise.kinds import list_kinds as all_kinds
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
+from pykruise.kinds.sidecarset.admission_facts import WHITELIST_KEY
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache.event_batching import Pace
@@ -30,6 +31,7 @@ from pykruise.kube.election.leases import LeaderElector
 from pykruise.kube.election.membership import Membership
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
+    CONFIG_MAPS,
     CONTROLLER_REVISIONS,
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
@@ -43,6 +45,7 @@ from pykruise.plans.pod_steps import StepReport
 from pykruise.plans.review import Lookups
 from pykruise.pods.images.node_images import NODE_IMAGES
 from pykruise.pods.probes.api import NODE_POD_PROBES
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from pykruise.runtime.reconcile import Reconciler
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
@@ -53,7 +56,7 @@ from simulation.kinds import KINDS as SIMULATED
 from simulation.operations import Operations
 from simulation.pods import STATE
 from simulation.rules import Violation
-from simulation.script import Operation, Script
+from simulation.script import Script
 from simulation.webhooks import NAMESPACE as OWN_NAMESPACE
 from simulation.webhooks import Webhooks
 
@@ -61,6 +64,11 @@ __all__ = ["NAME", "NAMESPACE", "Life", "Stage"]
 
 START = parse_time("2026-01-31T12:00:00Z")
 NAMESPACE = "sim"
+ALLOWED_METADATA = {
+    "metadata": {"name": CONFIGURATION},
+    "data": {WHITELIST_KEY: '{"rules":[{"allowedAnnotationKeyExprs":[".*"]}]}'},
+}
+"""Lets SidecarSets patch every annotation of pods."""
 NAME = "web"
 PACE = Pace(burst=2, per_s=5.0, wait_s=0.1)
 """Stricter than a manager's own: scripts have few pods."""
@@ -179,6 +187,8 @@ class Stage:
                 await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
         for name in (NAMESPACE, *([OWN_NAMESPACE] if self._beside else ())):
             await self._client.create(NAMESPACES, "", {"metadata": {"name": name}})
+        if script.beside and script.beside["spec"].get("patchPodMetadata"):
+            await self._client.create(CONFIG_MAPS, OWN_NAMESPACE, ALLOWED_METADATA)
         SENDER.set("")
         async with cluster, AsyncExitStack() as stack:
             if webhooks is not None:
@@ -197,7 +207,7 @@ class Stage:
             for _ in range(script.managers):
                 self._start_manager()
             if script.beside:
-                await self._operations.do(Operation(0.0, "create_beside"))
+                await self._operations.create_beside()  # a rejected object would leave nothing to simulate
             if not self._kind.is_made_by_script:
                 await self._client.create(self._resource, where, script.object)
             try:
