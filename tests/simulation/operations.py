@@ -201,10 +201,7 @@ class Operations(
     # ── users, with what is beside the workload ──────────────────────────────
 
     async def _create_beside(self) -> None:
-        await self.create_beside()
-
-    async def create_beside(self) -> None:
-        """Create the object beside the workload. Raises the API server's error."""
+        """Also at the start."""
         resource, document = self._the_beside()
         await self._client.create(resource, self._beside_namespace(), document)
 

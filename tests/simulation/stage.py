@@ -56,7 +56,7 @@ from simulation.kinds import KINDS as SIMULATED
 from simulation.operations import Operations
 from simulation.pods import STATE
 from simulation.rules import Violation
-from simulation.script import Script
+from simulation.script import Operation, Script
 from simulation.webhooks import NAMESPACE as OWN_NAMESPACE
 from simulation.webhooks import Webhooks
 
@@ -207,7 +207,7 @@ class Stage:
             for _ in range(script.managers):
                 self._start_manager()
             if script.beside:
-                await self._operations.create_beside()  # a rejected object would leave nothing to simulate
+                await self._operations.do(Operation(0.0, "create_beside"))
             if not self._kind.is_made_by_script:
                 await self._client.create(self._resource, where, script.object)
             try:
