@@ -70,7 +70,7 @@ def manifests() -> list[Any]:
 
 
 def workloads() -> list[Any]:
-    """Those that make pods without a feature gate; the test of its page plays a group of pods, on a cluster with it."""
+    """Manifests that create pods without a feature gate. The test of its page plays a group of pods, with the gate."""
     making_pods = RESOURCES.keys() - {SIDECAR_SETS.kind}
     shown = [manifest for manifest in manifests() if manifest.values[0]["kind"] in making_pods]
     return [

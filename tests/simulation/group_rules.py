@@ -95,7 +95,7 @@ class GroupRules(WorkloadRules[W]):
                 commit, "group", f"{pod.name} is created in the group {group!r}, which does not exist"
             )
             return
-        strangers = [
+        terminating = [
             other.name
             for other in self.pods.latest()
             if other.uid != pod.uid
@@ -103,13 +103,13 @@ class GroupRules(WorkloadRules[W]):
             and self._is_known(reconcile, other.uid)
             and not other.is_active
         ]
-        friends = [
+        active = [
             other.name
             for other in self.pods.latest()
             if other.uid != pod.uid and self._group_of.get(other.uid) == group and other.is_active
         ]
-        if strangers and not friends and len(reconcile.known) and self._is_calm:
-            yield self._broken(commit, "group", f"{pod.name} joins {strangers}, which terminate")
+        if terminating and not active and len(reconcile.known) and self._is_calm:
+            yield self._broken(commit, "group", f"{pod.name} joins {terminating}, which terminate")
 
     def settled(self, members: list[Version], workload: W, target: str, now: float) -> Iterator[Violation]:
         yield from super().settled(members, workload, target, now)

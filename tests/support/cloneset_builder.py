@@ -225,7 +225,7 @@ class CloneSetBuilder(WorkloadBuilder):
         return self.labelled({keys.SPECIFIED_DELETE_LABEL: "true"}, *short_names)
 
     def grouped(self, group: str, *short_names: str) -> Self:
-        """These are in this PodGroup."""
+        """Put these pods into this PodGroup."""
         for short in short_names:
             self.pods[short]["spec"]["schedulingGroup"] = {"podGroupName": group}
         return self

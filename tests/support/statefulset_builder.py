@@ -347,7 +347,7 @@ class StatefulSetBuilder:
         return self.labelled(HOOK, *ordinals)
 
     def grouped(self, group: str, *ordinals: int | str) -> Self:
-        """These are in this PodGroup."""
+        """Put these pods into this PodGroup."""
 
         def change(pod: Document) -> None:
             pod["spec"]["schedulingGroup"] = {"podGroupName": group}

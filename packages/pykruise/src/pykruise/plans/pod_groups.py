@@ -189,15 +189,13 @@ def keep_groups(
     owner: WorkloadView,
     resource: Resource,
     used: Collection[str],
-    min_count: int | None,
+    min_count: int,
     template: Mapping[str, Any],
 ) -> tuple[Stage, ...]:
-    """Return the stages that create the Workload and the PodGroups that pods have, and give all of them this minCount;
-    none without a minCount. A group of another owner stays as it is; one without an owner is adopted. `used`: see
-    list_used_names(). `template`: pod template of new pods.
+    """Return the stages that create the Workload and the PodGroups that pods have, and give all of them this minCount.
+    A group of another owner stays as it is; one without an owner is adopted. `used`: see list_used_names().
+    `template`: pod template of new pods.
     """
-    if min_count is None:
-        return ()
     needed = set(used) - {""}
     priority_class = read_priority_class(template)
     base = format_workload_name(resource, owner.name)
@@ -307,13 +305,18 @@ def _chain(name: str, *steps: Step) -> Chain:
 # Admission
 
 
+def explain_no_gate(settings: GroupSettings) -> str:
+    """Return the reason why pods cannot be groups under these settings; empty: they can."""
+    return "" if settings.pod_groups else NO_GATE
+
+
 def find_gate_errors(
-    doc: Mapping[str, Any], *, old: Mapping[str, Any] | None, problem: str = NO_GATE
+    doc: Mapping[str, Any], *, old: Mapping[str, Any] | None, problem: str
 ) -> Iterator[Cause]:
-    """Yield an error with the problem when the option is set while the manager cannot follow it. A stored option stays,
-    so that other fields can be changed.
+    """Yield an error with the problem when the option is set while the manager cannot follow it; none without a
+    problem. A stored option stays, so that other fields can be changed.
     """
-    text = _read_text(doc)
+    text = _read_text(doc) if problem else None
     if text is not None and text != _read_text(old or {}):
         yield make_invalid_error(GANG_MIN_COUNT.field, text, problem)
 

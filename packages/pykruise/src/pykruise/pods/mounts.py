@@ -21,8 +21,6 @@ SCHEDULED_IN_S: Final = 60.0
 ENDED_IN_S: Final = 60.0
 """Seconds after its grace period within which a live node has terminated a pod."""
 
-USUAL_GRACE_S: Final = 30
-"""Default of terminationGracePeriodSeconds."""
 
 CREATED_IN_S: Final = 60.0
 """Seconds after which a pod without created containers reports what its volumes need."""

@@ -88,9 +88,11 @@ def test_pods_join_the_group_that_stays_and_are_updated_together(row: str) -> No
     # when
     plan = plan_cloneset(builder.snapshot())
     # then
-    found = " ".join((*sorted(_shorten(plan, update, old)), *(f"-{name}" for name in sorted(deleted(plan)))))
-    found += "".join(f" *{name}" for name in sorted(pod_patches(plan)))
-    assert (found.strip() or "nothing") == expected
+    changes = " ".join(
+        (*sorted(_shorten(plan, update, old)), *(f"-{name}" for name in sorted(deleted(plan))))
+    )
+    changes += "".join(f" *{name}" for name in sorted(pod_patches(plan)))
+    assert (changes.strip() or "nothing") == expected
 
 
 def _shorten(plan: Plan, update: str, old: str) -> list[str]:

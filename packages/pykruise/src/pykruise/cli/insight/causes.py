@@ -27,8 +27,8 @@ from pykruise.pods.corrections import (
 from pykruise.pods.injection_records import find_container_origin
 from pykruise.pods.lifecycle.blockers import blocker_of, find_unended, is_overdue, unready_containers
 from pykruise.pods.lifecycle.states import Lifecycle
-from pykruise.pods.mounts import USUAL_GRACE_S
 from pykruise.pods.reasons import Code
+from pykruise.pods.template.defaults import USUAL_GRACE_S
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 

@@ -294,22 +294,24 @@ def _find_runs_without_end(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[
     """
     spec, active = snapshot.cron.spec, _select_active(snapshot.children)
     keeps_results = spec.successful_jobs_history_limit != 0
-    if spec.concurrency_policy != "Replace" or not keeps_results or len(active) != len(snapshot.children):
+    if spec.concurrency_policy != "Replace" or not keeps_results:
+        return
+    if not active or len(active) != len(snapshot.children):
         return
     changed_at, created_at = snapshot.changed_at, snapshot.cron.created_at
     first = schedule_of(snapshot).next(created_at if changed_at is None else max(changed_at, created_at))
-    for child in active[:1]:
-        if first is not None and child.scheduled_at is not None and first < child.scheduled_at:
-            yield (
-                child.name,
-                Reason(
-                    Code.CHILD_ACTIVE,
-                    "no run has ended yet: concurrencyPolicy Replace deletes a run that is still active at the next"
-                    " time of spec.schedule",
-                    "choose a spec.schedule whose times are further apart than a run lasts, or set concurrencyPolicy"
-                    " to Forbid or Allow",
-                ),
-            )
+    child = active[0]
+    if first is not None and child.scheduled_at is not None and first < child.scheduled_at:
+        yield (
+            child.name,
+            Reason(
+                Code.CHILD_ACTIVE,
+                "no run has ended yet: concurrencyPolicy Replace deletes a run that is still active at the next time of"
+                " spec.schedule",
+                "choose a spec.schedule whose times are further apart than a run lasts, or set concurrencyPolicy to"
+                " Forbid or Allow",
+            ),
+        )
 
 
 def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:

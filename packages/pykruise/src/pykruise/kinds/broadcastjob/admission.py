@@ -41,9 +41,7 @@ def build_validating_review(*, group_problem: str = "") -> Reviewer:
 
     def errors(request: AdmissionRequest, doc: Document, spec: BroadcastJobSpec) -> list[Cause]:
         causes = errors_of(doc, spec, old=request.old_object)
-        if group_problem:
-            causes += find_gate_errors(doc, old=request.old_object, problem=group_problem)
-        return causes
+        return [*causes, *find_gate_errors(doc, old=request.old_object, problem=group_problem)]
 
     return _REVIEWS.build_validating_review(errors, warnings_of=lambda _, spec: warnings_of(spec))
 

@@ -28,7 +28,7 @@ from pykruise.kube.rbac import make_right
 from pykruise.kube.schemas.conversion import Conversion
 from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, Kind, list_workload_rights, make_two_versions
-from pykruise.plans.pod_groups import GROUP_GATES, NO_GATE, list_group_reads, list_group_rights
+from pykruise.plans.pod_groups import GROUP_GATES, explain_no_gate, list_group_reads, list_group_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
@@ -85,10 +85,8 @@ def _places_equally(old: NodeView, new: NodeView) -> bool:
 
 
 def _explain_no_groups(settings: BroadcastJobSettings) -> str:
-    """Why pods cannot be groups under these settings; empty: they can."""
-    if not settings.pod_groups:
-        return NO_GATE
-    return "" if settings.assign_by_scheduler else NOT_SCHEDULED
+    """Return the reason why pods cannot be groups under these settings; empty: they can."""
+    return explain_no_gate(settings) or ("" if settings.assign_by_scheduler else NOT_SCHEDULED)
 
 
 _STORED: Final = StoredSpec(

@@ -37,15 +37,15 @@ mutate_cloneset: Final = build_mutating_review(WorkloadDefaulting())
 """The mutating review with default settings."""
 
 
-def build_validating_review(revisions: RevisionLookup | None, *, has_groups: bool = True) -> Reviewer:
+def build_validating_review(revisions: RevisionLookup | None, *, group_problem: str = "") -> Reviewer:
     """The validating review. `revisions` finds the selector by which the pods are managed. Without it, the stored
-    selector is immutable. `has_groups`: whether the gate of the option gang-min-count is on.
+    selector is immutable. `group_problem`: why the manager cannot follow gang-min-count; empty: it can.
     """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: CloneSetSpec) -> list[Cause]:
         managed = await managed_selector_of(request, revisions)
         errors = errors_of(doc, spec, old=request.old_object, managed=managed)
-        return errors if has_groups else [*errors, *find_gate_errors(doc, old=request.old_object)]
+        return [*errors, *find_gate_errors(doc, old=request.old_object, problem=group_problem)]
 
     return _REVIEWS.build_judging_review(errors, warnings_of=warnings_of)
 

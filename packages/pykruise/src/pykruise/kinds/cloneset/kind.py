@@ -35,7 +35,7 @@ from pykruise.plans.kind import (
     make_two_versions,
 )
 from pykruise.plans.nodes_out_of_service import wake_for_node_states
-from pykruise.plans.pod_groups import GROUP_GATES, list_group_reads, list_group_rights
+from pykruise.plans.pod_groups import GROUP_GATES, explain_no_gate, list_group_reads, list_group_rights
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, add_judgement
@@ -182,7 +182,7 @@ KIND = Kind(
     reviews=Reviews(
         mutating=lambda settings, _: build_mutating_review(settings.defaulting),
         validating=lambda settings, lookups: build_validating_review(
-            lookups.revisions, has_groups=settings.pod_groups
+            lookups.revisions, group_problem=explain_no_gate(settings)
         ),
         spoke=lambda settings, lookups: make_spoke_rules(
             lookups.pods, resources_in_place=settings.in_place_vertical_scaling

@@ -69,7 +69,7 @@ from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING, drop_conditions
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.execute import Failure
-from pykruise.runtime.plan import Chain, Note, Plan, Step
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 _NEVER_ADOPTED: Final = Reason(Code.ORPHAN, "matches spec.selector, but has no owner; it is never adopted")
@@ -154,18 +154,13 @@ def _join_phases(
             *write_phases(clean_up, release),
             *of_revisions,
             *plan_pre_download(ws),
-            *keep_groups(
-                ws.snapshot.groups,
-                owner=ws.snapshot.cloneset,
-                resource=CLONE_SETS,
-                used=list_used_names(ws.all_pods, scale),
-                min_count=ws.gang.min_count if ws.gang is not None else None,
-                template=ws.update.template,
-            ),
+            *_keep_groups(ws, scale),
             # The update of one pod completes before the next one starts.
             # Evicted pods come last: a PodUnavailableBudget that rejects their deletion must not hold an update back.
             *write_phases(refresh, scale, update, evictions),
-            *stage_of(Purpose.TIDY_UP, _tidy(ws, scale, status_is_stored=changed is None)),
+            *stage_of(
+                Purpose.TIDY_UP, [*_drop_groups(ws, scale), *_tidy(ws, status_is_stored=changed is None)]
+            ),
         ),
         status=changed,
         requeue_after_s=requeue_after_s,
@@ -236,16 +231,36 @@ def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
     return (Note(reason="OrphansMatchSelector", message=message, warning=True, again_after_s=math.inf),)
 
 
-# Tidying up
+# Groups of pods
 
 
-def _tidy(ws: CloneSetWorkingSet, scale: PlanPhase, *, status_is_stored: bool) -> Iterator[Chain]:
-    """Delete unused groups, and truncate the history and podsToDelete. podsToDelete is written only when the status
-    is already stored: writing the status changes the resourceVersion that this patch requires.
-    """
+def _keep_groups(ws: CloneSetWorkingSet, scale: PlanPhase) -> tuple[Stage, ...]:
+    """Write to the groups of the pods, before pods are created in them."""
+    if ws.gang is None:
+        return ()
+    return keep_groups(
+        ws.snapshot.groups,
+        owner=ws.snapshot.cloneset,
+        resource=CLONE_SETS,
+        used=list_used_names(ws.all_pods, scale),
+        min_count=ws.gang.min_count,
+        template=ws.update.template,
+    )
+
+
+def _drop_groups(ws: CloneSetWorkingSet, scale: PlanPhase) -> Iterator[Chain]:
     if ws.snapshot.groups.is_any:
         used = list_used_names(ws.snapshot.pods, scale)
         yield from drop_groups(ws.snapshot.groups, used=used, is_wanted=ws.gang is not None)
+
+
+# Tidying up
+
+
+def _tidy(ws: CloneSetWorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
+    """Truncate the history and podsToDelete. podsToDelete is written only when the status is already stored: writing
+    the status changes the resourceVersion that this patch requires.
+    """
     live = {ws.update.hash, ws.current.hash, *{pod.revision for pod in ws.all_pods}}
     uid = ws.snapshot.cloneset.uid
     own = (revision for revision in ws.snapshot.revisions if revision.controller_uid == uid)

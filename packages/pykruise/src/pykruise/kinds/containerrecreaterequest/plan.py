@@ -36,8 +36,8 @@ from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD, read_log
 from pykruise.pods.lifecycle.blockers import blockers_of
 from pykruise.pods.lifecycle.readiness_messages import Message, add_message, remove_message, update_probe_time
-from pykruise.pods.mounts import USUAL_GRACE_S
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+from pykruise.pods.template.defaults import USUAL_GRACE_S
 from pykruise.pods.view.containers import ContainerStatusFacts
 from pykruise.pods.view.keys import KRUISE_POD_READY
 from pykruise.pods.view.pod_view import PodView

@@ -96,7 +96,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def because(self) -> str:
-        """Why the node should not run a pod; empty: it should, or it does not exist."""
+        """Reason why the node should not run a pod; empty: it should, or it does not exist."""
         return self.obstacle.because if self.obstacle is not None else ""
 
     @property

@@ -42,12 +42,13 @@ def build_validating_review(
     resizes_claims: bool = False,
     classes: ClassLookup | None = None,
     revisions: RevisionLookup | None = None,
-    has_groups: bool = True,
+    group_problem: str = "",
 ) -> Reviewer:
     """The validating review.
 
     `resizes_claims`: gate StatefulSetAutoResizePVCGate; `classes` then lists the storage classes. `revisions` finds
-    the selector by which the pods are managed. `has_groups`: whether the gate of the option gang-min-count is on.
+    the selector by which the pods are managed. `group_problem`: why the manager cannot follow gang-min-count; empty:
+    it can.
     """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: StatefulSetSpec) -> list[Cause]:
@@ -55,8 +56,6 @@ def build_validating_review(
         causes = errors_of(doc, spec, old=request.old_object, managed=managed)
         if resizes_claims and request.old_object is not None:
             causes += await find_claim_errors(spec, request.old_object, classes)
-        if not has_groups:
-            causes += find_gate_errors(doc, old=request.old_object)
-        return causes
+        return [*causes, *find_gate_errors(doc, old=request.old_object, problem=group_problem)]
 
     return _REVIEWS.build_judging_review(errors)

@@ -37,7 +37,7 @@ from pykruise.plans.kind import (
     make_two_versions,
 )
 from pykruise.plans.nodes_out_of_service import wake_for_node_states
-from pykruise.plans.pod_groups import GROUP_GATES, list_group_reads, list_group_rights
+from pykruise.plans.pod_groups import GROUP_GATES, explain_no_gate, list_group_reads, list_group_rights
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, add_judgement
@@ -190,7 +190,7 @@ KIND = Kind(
             resizes_claims=settings.auto_resize_claims,
             classes=lookups.classes,
             revisions=lookups.revisions,
-            has_groups=settings.pod_groups,
+            group_problem=explain_no_gate(settings),
         ),
         is_protected=True,
     ),

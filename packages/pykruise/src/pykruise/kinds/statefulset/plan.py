@@ -8,7 +8,7 @@ Pure: the same snapshot always gives the same plan. No plan waits for the caches
 contains this controller's own writes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -17,7 +17,7 @@ from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.in_place import differences_of
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.never_ready import NeverReady
-from pykruise.kinds.statefulset.pod_group import find_gang
+from pykruise.kinds.statefulset.pod_group import StatefulSetGang, find_gang
 from pykruise.kinds.statefulset.pre_download import plan_pre_download
 from pykruise.kinds.statefulset.refresh import plan_refresh
 from pykruise.kinds.statefulset.scale import plan_scale
@@ -61,7 +61,7 @@ from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, choose_
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S, SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING, drop_conditions, set_condition
 from pykruise.runtime.execute import Failure
-from pykruise.runtime.plan import Chain, Note, Plan
+from pykruise.runtime.plan import Chain, Note, Plan, Stage
 from pykruise.runtime.reasons import Reason
 
 TAKEN_AGAIN_S: Final = 15.0
@@ -161,9 +161,6 @@ def _join_phases(
         failure=failure,
         waiting=waiting,
     )
-    unused = drop_groups(
-        snapshot.groups, used=list_used_names(snapshot.pods, scale.phase), is_wanted=gang is not None
-    )
     return Plan(
         stages=(
             *plan_adoption(
@@ -172,17 +169,10 @@ def _join_phases(
             *write_phases(release_pods(mismatched, owner_uid=statefulset.uid, because=_NOT_ITS_OWN)),
             *plan_revisions(choice, statefulset, unrecorded=unrecorded),
             *plan_pre_download(ws, differences),
-            *keep_groups(
-                snapshot.groups,
-                owner=statefulset,
-                resource=ADVANCED_STATEFUL_SETS,
-                used=list_used_names(ws.pods, scale.phase),
-                min_count=gang.pods.min_count if gang is not None else None,
-                template=ws.update.template,
-            ),
+            *_keep_groups(ws, gang, scale.phase),
             # The update of one pod completes before the next one starts.
             *write_phases(refresh, scale.phase, update),
-            *stage_of(Purpose.TIDY_UP, [*_truncate_history(ws), *unused]),
+            *stage_of(Purpose.TIDY_UP, [*_truncate_history(ws), *_drop_groups(ws, gang, scale.phase)]),
         ),
         status=build_changed_status(
             statefulset, status, zeros=() if ws.slots else ("updatedAvailableReplicas",)
@@ -206,6 +196,30 @@ def _join_phases(
             *refresh.notes,
         ),
     )
+
+
+def _keep_groups(
+    ws: StatefulSetWorkingSet, gang: StatefulSetGang | None, scale: PlanPhase
+) -> tuple[Stage, ...]:
+    """Write to the groups of the pods, before pods are created in them."""
+    if gang is None:
+        return ()
+    return keep_groups(
+        ws.snapshot.groups,
+        owner=ws.snapshot.statefulset,
+        resource=ADVANCED_STATEFUL_SETS,
+        used=list_used_names(ws.pods, scale),
+        min_count=gang.pods.min_count,
+        template=ws.update.template,
+    )
+
+
+def _drop_groups(
+    ws: StatefulSetWorkingSet, gang: StatefulSetGang | None, scale: PlanPhase
+) -> Iterator[Chain]:
+    if ws.snapshot.groups.is_any:
+        used = list_used_names(ws.snapshot.pods, scale)
+        yield from drop_groups(ws.snapshot.groups, used=used, is_wanted=gang is not None)
 
 
 def _find_claims_left(ws: StatefulSetWorkingSet) -> dict[str, Reason]:

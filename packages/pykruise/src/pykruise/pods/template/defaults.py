@@ -7,7 +7,7 @@ version adds would look like a new revision and roll out to every pod.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -32,13 +32,15 @@ class WorkloadDefaulting(DefaultingSettings, frozen=True, kw_only=True):
 
 FILE_MODE = 0o644
 TOKEN_SECONDS = 3600
+USUAL_GRACE_S: Final = 30
+"""Default of terminationGracePeriodSeconds."""
 
 _POD: Mapping[str, Any] = {
     "dnsPolicy": "ClusterFirst",
     "restartPolicy": "Always",
     "schedulerName": "default-scheduler",
     "securityContext": {},
-    "terminationGracePeriodSeconds": 30,
+    "terminationGracePeriodSeconds": USUAL_GRACE_S,
 }
 _PROBE: Mapping[str, Any] = {
     "failureThreshold": 3,

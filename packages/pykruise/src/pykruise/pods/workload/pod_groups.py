@@ -249,9 +249,9 @@ def _build_policy(min_count: int, priority_class: str) -> Document:
     return {**policy, "priorityClassName": priority_class} if priority_class else policy
 
 
-def add_group(spec: Mapping[str, Any], group: str) -> Document:
-    """Return the pod spec in this group; empty: unchanged."""
-    return {**spec, "schedulingGroup": {"podGroupName": group}} if group else dict(spec)
+def add_group(spec: Document, group: str) -> Document:
+    """Return the pod spec in this group; empty: the same spec."""
+    return {**spec, "schedulingGroup": {"podGroupName": group}} if group else spec
 
 
 def read_priority_class(template: Mapping[str, Any]) -> str:

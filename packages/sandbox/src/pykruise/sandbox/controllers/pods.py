@@ -25,12 +25,16 @@ BY_NODE: Final = "node"
 BY_CLAIM: Final = "claim"
 """Index by namespace and name of a claim that the pod uses."""
 
+BY_GROUP: Final = "group"
+"""Index by namespace and name of the pod's PodGroup."""
+
 _POD_INDEXES: Final[Mapping[str, Callable[[SandboxPodView], Iterable[Hashable]]]] = {
     BY_CONTROLLER: lambda pod: (pod.owner_uid,) if pod.owner_uid else (),
     ORPHANS: lambda pod: () if pod.owner_uid else (pod.namespace,),
     BY_NAMESPACE: lambda pod: (pod.namespace,),
     BY_NODE: lambda pod: (pod.node_name,) if pod.node_name else (),
     BY_CLAIM: lambda pod: [(pod.namespace, name) for name in pod.claims],
+    BY_GROUP: lambda pod: ((pod.namespace, pod.pod_group),) if pod.pod_group else (),
 }
 
 POD_VIEWS: Final = Views[SandboxPodView](resource=PODS, projector=SandboxPodProjector, indexes=_POD_INDEXES)

@@ -1,6 +1,6 @@
 """Gangs: pods that the scheduler binds together or not at all.
 
-a pod with a PodGroup + the other pods ──▶ is_in_group(), read_min_count() ──▶ scheduler.py
+a PodGroup ──▶ read_min_count() ──▶ scheduler.py
 
 Pure. Same rule as the plugin GangScheduling: pods of the group that have a node count, and terminating ones too.
 """
@@ -9,12 +9,6 @@ import math
 
 from pykruise.kube.documents import get_path
 from pykruise.runtime.objects import DocumentView
-from pykruise.sandbox.pod_view import SandboxPodView
-
-
-def is_in_group(other: SandboxPodView, pod: SandboxPodView) -> bool:
-    """Whether a pod that has not ended is in the PodGroup of another pod, or is that pod."""
-    return (other.namespace, other.pod_group) == (pod.namespace, pod.pod_group) and not other.is_over
 
 
 def read_min_count(group: DocumentView | None) -> float:

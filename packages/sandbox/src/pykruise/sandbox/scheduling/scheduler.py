@@ -29,6 +29,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pykruise.runtime.objects import DocumentView
+from pykruise.sandbox.controllers.pods import BY_GROUP
 from pykruise.sandbox.controllers.volume_choice import (
     SELECTED_NODE,
     Hopeless,
@@ -44,7 +45,7 @@ from pykruise.sandbox.pod_decoding import SandboxPodProjector
 from pykruise.sandbox.pod_view import SandboxPodView
 from pykruise.sandbox.running import run_beside, wait_for_condition
 from pykruise.sandbox.scheduling.filters import ChosenNode, NoPlace, choose, explain
-from pykruise.sandbox.scheduling.gangs import format_gang_message, is_in_group, read_min_count
+from pykruise.sandbox.scheduling.gangs import format_gang_message, read_min_count
 from pykruise.sandbox.scheduling.preemption import HELPLESS, NEVER, Budget, NoRoom, PreemptionRoom, make_room
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -287,7 +288,8 @@ class Scheduler:
         if self._assumed.get(key) == pod.uid:
             return None
         if self._groups is not None and pod.pod_group:
-            others = [other for other in self.pods.values() if is_in_group(other, pod)]
+            members = self.pods.list_by_index(BY_GROUP, (pod.namespace, pod.pod_group))
+            others = [other for other in members if not other.is_over]
             with_node = sum(bool(other.node_name) or other.key in self._assumed for other in others)
             least = read_min_count(self._groups.get(Key(pod.namespace, pod.pod_group)))
             if least > with_node:
