@@ -205,8 +205,10 @@ $(VENV)/.compiled: $(VENV)/.ready-dev
 OLDER := $(addprefix tests/scenarios/test_,uniteddeployment.py cloneset_rollouts.py imagepulljob.py workloadspread.py \
   containerrecreaterequest.py daemonset_rollouts.py switch_over_check.py recorded_original.py)
 
+# A test may also wait for a process, a socket or a browser while the machine is busy: see RETRIED below.
 unit: $(VENV)/.compiled
-	@$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n auto $(PYTEST_ARGS) \
+	  || { $(RETRIED) && $(BIN)/python -m pytest -n0 $(PYTEST_ARGS) $(LAST_FAILED); }
 	@$(BIN)/python -m pytest -n auto -q --stored=v1alpha1 $(OLDER)
 	@$(BIN)/python -m pytest -n0 -q -m alone tests/unit/bench
 

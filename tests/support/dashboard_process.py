@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -137,13 +138,14 @@ def free_port() -> int:
 
 @contextmanager
 def serving(kubeconfig: Path, *arguments: str) -> Iterator[Served]:
-    """Start it, wait for its output, and end it with Ctrl-C."""
+    """Start it, wait for its output, and end it with Ctrl-C. A failed test shows its log and its exit code."""
+    log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it is closed below
     process = subprocess.Popen(
         [*PYKRUISE, "dashboard", "--kubeconfig", str(kubeconfig), *arguments],
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=log,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"},
     )
     assert process.stdout is not None
     try:
@@ -164,3 +166,6 @@ def serving(kubeconfig: Path, *arguments: str) -> Iterator[Served]:
             process.kill()
             process.wait()
         process.stdout.close()
+        log.seek(0)
+        print(f"dashboard {arguments} ended with {process.returncode}: {log.read()}")
+        log.close()

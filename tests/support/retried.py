@@ -1,8 +1,8 @@
-"""`python -m support.retried [CACHE]`: counts and lists the tests that failed on a real cluster and are repeated.
+"""`python -m support.retried [CACHE]`: counts and lists the tests that failed and are repeated.
 
 pytest's cache of the last run ──▶ one line per test ──▶ exit 1 if there are more than PYKRUISE_MOST_RETRIED
 
-Time is real, and the machine may be shared. So one failure proves nothing, but several do.
+Many tests wait for real programs, and the machine may be shared. So one failure proves nothing, but several do.
 """
 
 import json
