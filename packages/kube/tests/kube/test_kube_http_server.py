@@ -270,6 +270,15 @@ async def test_an_idle_connection_is_closed() -> None:
         assert await talk.ends() == b""
 
 
+async def test_a_connection_is_not_idle_while_a_request_waits_to_be_read() -> None:
+    async with talking(idle_s=0.1) as talk:
+        # given a loop that is busy while the request arrives and the time limit passes
+        talk.send("GET /a HTTP/1.1\nHost: x\n\n")
+        time.sleep(0.2)  # noqa: ASYNC251
+        # then
+        assert (await talk.answer())[0] == 200
+
+
 @pytest.mark.parametrize("protocol", ["websocket", "SPDY/3.1", "h2c"])
 async def test_another_protocol_is_not_spoken(protocol: str) -> None:
     async with talking() as talk:

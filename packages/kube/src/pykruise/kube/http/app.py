@@ -37,11 +37,13 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of a body that must arrive each second, after `grace_s`; 0: only `read_s` limits a body."""
     grace_s: float = 2.0
     first_s: float = 60.0
-    """Time from the beginning of a connection to the end of its first head."""
+    """Time for the TLS handshake of a new connection, and then from the first byte of its first head to the last."""
     read_s: float = 60.0
     """Time from the first byte of a request to its last."""
     idle_s: float = 300.0
-    """Time between two requests."""
+    """Time without a request, also before the first one: clients open connections in reserve. It must be longer than
+    the time for which clients keep an unused connection, because a request may be on its way when the server closes.
+    """
     answer_s: float = 300.0
     """Time for a client to read a response."""
     send_s: float = 20.0

@@ -568,15 +568,25 @@ class ServerConnection(asyncio.Protocol):
 
     def check(self, now: float) -> None:
         """End the connection or refuse its request when a time limit has passed."""
-        if self._is_silent and now - self._made > self._limits.first_s:
-            self.abort()
-        if self._transport is None or self.is_busy:
+        if self._transport is None:
+            if now - self._made > self._limits.first_s:
+                self.abort()
+        elif self.is_busy:
             return
-        if self._is_begun and not self._is_deaf:
-            if now - self._since > self._limits.read_s or self._is_too_slow(now):
+        elif self._is_begun and not self._is_deaf:
+            if self._is_silent and now - self._since > self._limits.first_s:
+                self.abort()
+            elif now - self._since > self._limits.read_s or self._is_too_slow(now):
                 self._refuse(408)
-        elif now - self._since > self._limits.idle_s:
+        elif now - self._since > self._limits.idle_s and not self._has_unread_data():
             self.close()
+
+    def _has_unread_data(self) -> bool:
+        """Whether the kernel has received data that the loop has not read yet, which may be a request."""
+        try:
+            return bool(self._sock.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Close the connection politely."""

@@ -80,9 +80,7 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     answer_s: float = 10.0
     """Maximum time until the client has received the response."""
     request_s: float = 10.0
-    """Maximum time for the TLS handshake of a new connection, and then until the header of its first request is
-    complete.
-    """
+    """Maximum time for the TLS handshake of a new connection, and then for the header of its first request."""
     timeout_s: float = 10.0
     """Time for a review whose request has no timeout."""
     longest_timeout_s: float = 30.0
@@ -274,6 +272,12 @@ class WebhookServer:
         return _plain_response(429, "too many concurrent reviews; retry in a second", **{"retry-after": "1"})
 
 
+_IDLE_S: Final = 120.0
+"""Longer than the 90 s after which an API server closes an unused connection: if the server closed first, a review
+could fail that the API server was just sending.
+"""
+
+
 def _http_limits(limits: WebhookLimits) -> HttpLimits:
     return HttpLimits(
         head=limits.head,
@@ -286,7 +290,7 @@ def _http_limits(limits: WebhookLimits) -> HttpLimits:
         first_s=limits.request_s,
         read_s=limits.body_s,
         answer_s=limits.answer_s,
-        idle_s=90.0,
+        idle_s=_IDLE_S,
     )
 
 
