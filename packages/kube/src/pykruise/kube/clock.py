@@ -45,7 +45,7 @@ def make_loop_clock(*, start: Instant) -> Clock:
 
 
 LAST: Final = 252_455_616_000.0
-"""The first second of the year 9970: later times, stored or computed from stored values, are replaced by this one. The
+"""The first second of the year 9970: later times, stored or computed from stored values, are replaced by this time. The
 calendar ends with the year 9999.
 """
 _FIRST: Final = -30_610_224_000.0

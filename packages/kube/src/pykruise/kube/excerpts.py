@@ -16,8 +16,8 @@ MOST_TEXT: Final = 1024
 """Maximum number of characters that are kept of a text from outside."""
 _GAP: Final = " … "
 _WORD: Final = 128
-"""Maximum number of characters by which a cut is moved to be between two words: a part of a name could differ with each
-try.
+"""Maximum number of characters by which a cut is moved to be between two words. Otherwise the cut could split a name,
+and the text could differ at each retry.
 """
 
 

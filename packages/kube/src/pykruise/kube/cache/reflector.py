@@ -57,7 +57,7 @@ class _DistrustError(Exception):
 
 
 class Reflector:
-    """Lists and watches `resource` into `ingest`. `namespace=""` means all namespaces."""
+    """Lists and watches `resource`, and passes the objects to `ingest`. `namespace=""` means all namespaces."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ lists ──────begin_list(), put_listed(), replace()──────�
 A controller that plans from the store sees each of its own finished writes, without expectations or time-outs.
 
 Three properties of a Kubernetes API server make this possible: resourceVersions of a resource are integers that grow
-with every write; a watch sends all changes in that order; a uid is never used again.
+with every write; a watch sends all changes in that order; a uid is never reused.
 
 **Position W.** The highest version that the watch (events, bookmarks) or a list has shown. All changes up to W have
 been seen, including deletions.
@@ -35,8 +35,8 @@ removed with the first bookmark after five minutes.
 **Lists** (the first one, or after 410) have a version L and replace everything that is not newer: objects with a
 version above L stay, absent objects at or below L are deleted (deletions that a gap hid are ordinary changes).
 
-**Events** older than or equal to the stored object of that key are ignored. DELETED removes only its own uid. An
-unexplained event behind W (servers never send one) means that the order was broken: list again.
+**Events** older than or equal to the stored object of that key are ignored. DELETED removes an object only if the uid
+is the same. An unexplained event below W (servers never send one) means that the order was broken: list again.
 """
 
 import heapq
@@ -104,7 +104,7 @@ class _Tombstone(msgspec.Struct, frozen=True, gc=False):
     known: int
     """The highest version that the object is known to have had; 0: none."""
     list_number: int
-    """Number of lists that had begun when the tombstone was made."""
+    """Number of lists that had begun when the tombstone was created."""
     made_at: float
 
 
@@ -177,16 +177,16 @@ class Store(Generic[T]):
         on_change: Callable[[Change[T]], None],
     ) -> None:
         self.position = 0
-        """W."""
+        """Position W."""
         self.changed = 0
-        """The version of the latest known change. Another watch that reaches it has shown all these changes."""
+        """The version of the latest known change. A watch that has reached this version has shown all these changes."""
         self._sets = 0
         self.ignored = 0
         """Events and responses that were older than the known state."""
         self.lag_s = 0.0
         """Seconds that the watch took to show an own write at the last measurement."""
         self.distrust = ""
-        """Reason why the watch cannot be trusted until a list replaces everything; empty: it can."""
+        """Reason why the watch cannot be trusted until a list replaces everything; empty: the watch can be trusted."""
         self._is_filtered = is_filtered
         self._now = now
         self._on_change = on_change
@@ -258,7 +258,7 @@ class Store(Generic[T]):
     # ── own writes ───────────────────────────────────────────────────────────
 
     def put_written(self, key: Key, obj: T, values: IndexValues, *, matches: bool) -> None:
-        """Put the object of the response to an own write. `matches`: whether the selectors match it."""
+        """Put the object in the response to an own write into the store. `matches`: whether the selectors match it."""
         version = obj.resource_version
         self.answered = max(self.answered, version)
         if (
@@ -381,7 +381,7 @@ class Store(Generic[T]):
             return old.resource_version < version
         if version > self.position:
             return True
-        # The event of a deleted uid is a repetition. Any other event was missing at its place in the order.
+        # An event of a deleted uid is a repetition. Any other event came too late: the order was broken.
         if obj.uid not in self._deleted_uids:
             self.distrust = f"{key} {version} came after {self.position}"
         return False

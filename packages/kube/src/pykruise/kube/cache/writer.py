@@ -1,11 +1,11 @@
 """Writes whose responses reach the caches before a controller can plan again.
 
 executor, controllers ──▶ Writer ──▶ Client ──▶ API server
-                          └── the answer ──▶ the cache of that resource (read your own writes)
+                          └── the response ──▶ the cache of that resource (read your own writes)
 
 A controller that plans from its caches must see its latest writes, or it would repeat them. So every response goes into
-the matching cache immediately; answers for a resource without a cache are only passed on. The cache decides whether
-an object belongs to it (namespace, selectors) and whether it knows a newer version.
+the matching cache immediately; responses for a resource without a cache are only returned. The cache decides whether an
+object belongs to it (namespace, selectors) and whether it knows a newer version.
 
 Errors of the client are passed on. A write that ended without a definite response changes no cache; the sender reads
 the object with `read()` or repeats the write (runtime/execute.py).
@@ -29,11 +29,11 @@ class WriteObserver(Protocol):
     """The interface through which a cache is notified of the writes of this program."""
 
     def observe_written(self, raw: bytes) -> None:
-        """Take the object that a write or a read returned."""
+        """Put the object that a write or a read returned into the cache."""
         ...
 
     def observe_deleted(self, key: Key, uid: str, raw: bytes) -> None:
-        """Take the response to a DELETE of the object `uid` (empty: any); b"" when the server has no such object."""
+        """Apply the response to a DELETE of the object `uid` (empty: any); b"": the server has no such object."""
         ...
 
 

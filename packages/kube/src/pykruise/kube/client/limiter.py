@@ -1,6 +1,6 @@
 """Limits the requests that are in flight at the same time to the number that the API server handles well.
 
-Client ──▶ Limiter.acquire_slot() ──▶ one attempt at a request ──▶ its outcome moves the limit
+Client ──▶ Limiter.acquire_slot() ──▶ one attempt at a request ──▶ its outcome changes the limit
 
 The rule is additive increase, multiplicative decrease. While the limit is used up, it grows by one per round of
 requests; 429, 503 and timeouts halve it. It is halved once per round: requests that were sent before the last cut
@@ -107,7 +107,7 @@ class Limiter:
         affects.
 
         The limiter learns from the exception that leaves the block (or none), so raise the error of a response inside
-        it. Waiting can be cancelled. Entering raises HeldBackError.
+        the block. Waiting can be cancelled. Entering raises HeldBackError.
         """
         return _Slot(self, priority, scope)
 
@@ -244,7 +244,7 @@ class Limiter:
 
 
 class _Slot:
-    """A slot. A separate class costs a third of a generator, and every request uses one."""
+    """A slot. A separate class costs a third of the time of a generator, and every request uses one."""
 
     __slots__ = ("_began", "_limiter", "_loop", "_priority", "_scope")
 

@@ -1,4 +1,4 @@
-"""A transport that counts requests by verb and resource, answers, durations and refusals.
+"""A transport that counts requests by verb and resource, their responses, durations and denials.
 
 Client ──▶ MeteredTransport ──▶ any Transport
 

@@ -58,8 +58,8 @@ _REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its lifetime (8 m
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
-    """Values of the command line that replace those of the kubeconfig, like kubectl's global flags. Empty: use the
-    file.
+    """Values of the command line that replace those of the kubeconfig, like kubectl's global flags. An empty value
+    replaces nothing.
     """
 
     cluster_name: str = ""

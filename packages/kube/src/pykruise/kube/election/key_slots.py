@@ -130,7 +130,7 @@ class LeaderRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Epoch of an unbroken succession of leaders that share slots; records of another epoch are not trusted."""
     keying: Keying
     slots: dict[int, Seat] = {}
-    """Slot to the seat that should hold it; empty: no assignment for now."""
+    """For each slot, the seat that should hold it; empty: no slots are assigned for now."""
 
     def list_slots(self, seat: Seat | None) -> frozenset[int]:
         """Return the slots that a member should hold."""
@@ -145,7 +145,7 @@ _decode = msgspec.json.Decoder(LeaderRecord).decode
 
 
 def read_record(text: str | None, *, holder: str) -> LeaderRecord | None:
-    """Return this holder's record on the Lease; None: it has written no record, so it does not share slots."""
+    """Return the record of the Lease's holder; None: the holder has written no record, so it does not share slots."""
     try:
         record = _decode(text or "")
     except msgspec.DecodeError:

@@ -113,7 +113,7 @@ def _project_lease(raw: bytes | msgspec.Raw) -> LeaseView:
 
 
 class _Both:
-    """A fence that holds while both of its fences hold."""
+    """A fence that permits writes while both of its fences permit them."""
 
     def __init__(self, first: Fence, second: Fence) -> None:
         self._first, self._second = first, second
@@ -126,7 +126,7 @@ class _Both:
 
 
 class _MemberTerm:
-    """A fence that holds while the leader is a member that shares slots in the same way."""
+    """A fence that permits writes while the leader is a member that shares slots in the same way."""
 
     def __init__(self, leader: LeaderElector, record: Callable[[], LeaderRecord | None]) -> None:
         self._leader, self._record = leader, record
@@ -149,7 +149,7 @@ class HeldSlot:
         self.number = number
         self.elector = elector
         self.fence = fence
-        """Writes for the slot's keys leave only while this holds."""
+        """A write for the slot's keys leaves the process only while this fence permits it."""
         self.epoch = epoch
         self.leaving = asyncio.Event()
 
@@ -206,7 +206,7 @@ class Membership:
         self.leader = self._make_elector(name, retry_s=retry_s)
         """The election of the leader, which assigns slots."""
         self.term: Fence = _MemberTerm(self.leader, self.record)
-        """Fence of all members: holds while members may act."""
+        """Fence of all members: permits writes while members may act."""
         self._leases: Cache[LeaseView] = Cache(
             client,
             LEASES,
