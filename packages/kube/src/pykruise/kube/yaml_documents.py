@@ -17,7 +17,7 @@ _TEXTS: Final = frozenset({"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:val
 
 
 class KubernetesLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Loads texts as texts, with libyaml where it is installed."""
+    """Loads dates and `=` as texts. Uses libyaml if it is installed."""
 
 
 KubernetesLoader.yaml_implicit_resolvers = {

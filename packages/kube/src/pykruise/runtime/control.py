@@ -96,8 +96,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     the failure unless `failed` does.
     """
     learn: Callable[[Read[Any], Any, Sequence[Failure]], None] | None = None
-    """Stores failed writes in the object's memory, where the next snapshot, which follows immediately, finds them.
-    For kinds whose plan handles each failure: when to try again, and what the status shows. Without it, a failed
+    """Stores failed writes in the object's memory, where the next snapshot, which follows immediately, finds them. For
+    kinds whose plan handles each failure: when to try again, and what the status shows. Without this function, a failed
     write ends the reconcile with an error, and the object is requeued with backoff.
     """
     remember: Callable[[Read[Any], Any, Plan], None] | None = None
@@ -109,7 +109,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     None: the kind has no such conditions.
     """
     has_waits_beside_status: bool = False
-    """Whether the plan skips subjects whose waits the standing does not contain. Metrics count these apart."""
+    """Whether the plan skips subjects whose waits the standing does not contain. Metrics count these waits separately.
+    """
     is_generation_in_conditions: bool = False
     """Whether the kind's schema has observedGeneration in conditions; Ready, Reconciling and Stalled then have it.
     OpenKruise's schemas do not have it; kstatus and kubectl read the status' own observedGeneration.

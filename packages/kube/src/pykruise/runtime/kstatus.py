@@ -46,7 +46,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     is_ready: bool
     is_stalled: bool = False
-    """Whether the object cannot continue without help; only where it is not ready."""
+    """Whether the object cannot continue without help; never true while it is ready."""
     is_held: bool = False
     """Whether the object is ready only as far as its spec allows now: a pause or a partition, for example, holds back
     other pods.

@@ -134,7 +134,7 @@ class _Past(msgspec.Struct):
     owed_since: float | None = None
     """Time since which a status waits for the writes of its plan."""
     own_owed_since: float | None = None
-    """Time since which a status waits that differs only in conditions that no other client knows."""
+    """Time since which a status waits, if it differs only in conditions that no other client knows."""
     notes: dict[tuple[str, str, str], float] = {}
     """Events that must not be repeated yet, with the time when each was recorded."""
     made_at: float = -MADE_LATELY_S
@@ -162,13 +162,13 @@ class _Past(msgspec.Struct):
 class Reconciler:
     """Reconciles the objects of one kind.
 
-    `objects`: the kind's own objects. `read_for`: returns the reads for an object's snapshot. `record`: records
-    events and must neither block nor raise. `memories`: values that the kind and this class remember between
-    reconciles. `executor_of`: returns the executor for an object, where `executor` does not serve all. `rollouts`:
-    measures rollouts. `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them.
-    `brake`: holds back objects that undo their own work; all reconcilers of a manager share it. `blank_status`:
-    required fields of a status while nothing is known, since the API server would reject a status without them.
-    `children`: children whose waits count as their parent's.
+    `objects`: the kind's own objects. `read_for`: returns the reads for an object's snapshot. `record`: records events
+    and must neither block nor raise. `memories`: values that the kind and this class remember between reconciles.
+    `executor_of`: returns the executor for an object, if not all objects use `executor`. `rollouts`: measures rollouts.
+    `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them. `brake`: holds back objects
+    that undo their own work; all reconcilers of a manager share it. `blank_status`: required fields of a status while
+    nothing is known, since the API server would reject a status without them. `children`: children whose waits count as
+    their parent's.
     """
 
     def __init__(

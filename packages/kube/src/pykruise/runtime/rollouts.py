@@ -82,7 +82,7 @@ class RolloutMeter:
 
     @property
     def children(self) -> Mapping[Key, Sequence[ChildAtWork]]:
-        """Objects with the children that are at work for them."""
+        """For each object, the children that work for it now."""
         return self._children
 
     def note(

@@ -384,7 +384,7 @@ _LINUX_SIGNAL: Final = re.compile(r"SIG[A-Z0-9]+|SIGRTM(IN(\+\d+)?|AX(-\d+)?)")
 
 
 def check_probe(probe: Doc, path: str, kind: str) -> Causes:
-    """Yield the errors of a probe with its defaults; `kind` is the container's field that contains it."""
+    """Yield the errors of a defaulted probe; `kind` is the container's field that contains it."""
     yield from _check_handler(probe, path)
     for field in (
         "initialDelaySeconds",

@@ -62,7 +62,7 @@ def make_invalid_error(field: str, value: object, detail: str) -> Cause:
 
 
 def make_invalid_shown_error(field: str, text: str, detail: str) -> Cause:
-    """Return the error of make_invalid_error for a value that the server shows as a Go struct, the `text`."""
+    """Return the error of make_invalid_error for a value that the server shows as a Go struct; `text` is the struct."""
     return Cause(reason="FieldValueInvalid", message=f"Invalid value: {excerpt(text)}: {detail}", field=field)
 
 

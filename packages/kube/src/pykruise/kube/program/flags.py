@@ -54,7 +54,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
     help: str
     is_boolean: bool = False
     is_list: bool = False
-    """Whether the flag may be repeated, so that all its values count."""
+    """Whether the flag may be repeated, so that all its values are used."""
     unused: str = ""
     """Reason why the flag has no effect here; empty: it has an effect."""
 

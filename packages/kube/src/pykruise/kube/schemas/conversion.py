@@ -86,7 +86,7 @@ class Conversion(msgspec.Struct, frozen=True):
 
     @property
     def versions(self) -> tuple[str, str]:
-        """Hub and spoke."""
+        """The resource in the stored version, and in the other version."""
         return (self.hub, self.spoke)
 
 

@@ -123,7 +123,7 @@ class TemplateMeta(Typed, frozen=True, kw_only=True):
 
 
 class LabelSelectorRequirement(Typed, frozen=True, kw_only=True):
-    """One condition on a label. An object must meet all conditions of its selector."""
+    """One condition on a label. An object must meet all conditions of the selector."""
 
     key: str
     """Key of the label that the selector applies to."""
@@ -227,7 +227,7 @@ class ObjectReference(Typed, frozen=True, kw_only=True):
     resource_version: str = ""
     """Specific resourceVersion of the object, if any."""
     uid: str = ""
-    """UID of the object: an object that is created later with the same name has another one."""
+    """UID of the object: an object that is created later with the same name has another UID."""
 
 
 class TargetReference(Typed, frozen=True, kw_only=True):
