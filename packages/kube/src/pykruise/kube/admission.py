@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
-"""Label that every namespace carries with its own name as the value."""
+"""Label of every namespace, with the name of the namespace as its value."""
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ class AdmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ALLOWED = AdmissionAnswer()
-"""Answer of a reviewer that allows a request without changes."""
+"""Response of a reviewer that allows a request without changes."""
 
 
 def is_reviewed_write(request: AdmissionRequest) -> bool:

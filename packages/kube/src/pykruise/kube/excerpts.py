@@ -36,7 +36,7 @@ def excerpt(text: str, *, most: int = MOST_TEXT) -> str:
 
 
 _TOLD: Final = ("message", "reason")
-"""Fields with these endings contain text for people; others (a label selector, a name) are useless when cut."""
+"""Fields with these endings contain text for people; other fields (a label selector, a name) are useless when cut."""
 
 
 def shorten_messages(value: Any) -> Any:

@@ -90,7 +90,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     plan: Callable[[Any], Plan]
     """Decides. The same snapshot gives the same plan."""
     failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
-    """Returns the status after a plan ended with a fault (never with a stale write); None: the plan's status."""
+    """Returns the status after a write failed, except for a stale write; None: the plan's status is used."""
     unreported: frozenset[str] = frozenset()
     """Purposes of stages whose failure delays nothing else: every plan tries them again, and the status does not show
     the failure unless `failed` does.

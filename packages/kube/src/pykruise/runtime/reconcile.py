@@ -85,8 +85,8 @@ class ReconciledOwner(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions of the stored status that `stored_status` does not have (kstatus.py)."""
     is_deleting: bool = False
     is_guarded: bool = False
-    """Whether other clients write the status too: it is then written only if the object's resourceVersion has not
-    changed.
+    """Whether other clients write the status too. If so, the status is written only if the object's resourceVersion has
+    not changed.
     """
 
     @property

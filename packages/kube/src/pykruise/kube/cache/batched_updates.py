@@ -131,11 +131,11 @@ class UpdateLedger(Protocol[V, R_contra, C]):
         ...
 
     def is_free(self, view: V, request: R_contra) -> bool:
-        """Whether the request needs no write. If so, its answer is set."""
+        """Whether the request needs no write. If so, this method sets the answer of the request."""
         ...
 
     async def decide(self, view: V, batch: Sequence[R_contra]) -> C | None:
-        """Answer all requests in their order and return the change to store; None: nothing changes."""
+        """Set the answers of all requests in their order and return the change to store; None: nothing changes."""
         ...
 
     async def write(self, view: V, change: C) -> V:
@@ -145,7 +145,7 @@ class UpdateLedger(Protocol[V, R_contra, C]):
         ...
 
     def settle_without(self, batch: Sequence[R_contra]) -> None:
-        """Answer requests about an object that is deleted."""
+        """Set the answers of requests about an object that is deleted."""
         ...
 
 
@@ -217,7 +217,7 @@ class BatchedUpdates(Generic[V, R, C]):
             raise request.error
 
     def note_unknown(self, uid: str) -> None:
-        """Mark the object as unknown: the stored object must be read before the next decision."""
+        """Forget the known state of the object: the stored object must be read before the next decision."""
         self._find_or_add_queue(uid).is_unknown = True
 
     async def _next_batch(self, queue: _Queue[V, R], view: V, own: R) -> None:

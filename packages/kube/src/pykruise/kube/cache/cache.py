@@ -40,7 +40,7 @@ FOLLOW_S: Final = 5.0
 _LOOK_S: Final = 0.02
 
 NOT_SERVED: Final = 404
-"""HTTP status with which an API server answers a list of a resource that it does not serve."""
+"""HTTP status with which an API server responds to a list of a resource that it does not serve."""
 
 _POLL_S: Final = 0.2
 
@@ -85,14 +85,14 @@ class Cache(Generic[T]):
     """Cache of one resource. See store.py for its guarantees.
 
     `project` converts an object's JSON to a T; it must copy the parts that it keeps. `indexes` are pure functions from
-    T to the values under which the object is found (called again with the same T when the object is removed). Both may
-    raise; the object is then counted as unreadable. `namespace=""` means all namespaces. `idle_timeout_s`: see
-    IDLE_TIMEOUT_S. `pace`: how fast many events are read; None: each event is read immediately. `metadata_only`: lists
-    and watches bring only metadata; only the responses to own writes contain the whole object. Raises SelectorError for
-    a selector that cannot be parsed.
+    T to the values under which the object is found (called again with the same T when the object is removed). `project`
+    and index functions may raise; the object is then counted as unreadable. `namespace=""` means all namespaces.
+    `idle_timeout_s`: see IDLE_TIMEOUT_S. `pace`: how fast many events are read; None: each event is read immediately.
+    `metadata_only`: lists and watches request only metadata; only the responses to own writes contain the whole object.
+    Raises SelectorError for a selector that cannot be parsed.
 
-    All methods belong to one event loop. The cache can be read at any time. Before `run()` it contains only own writes;
-    after `run()` was cancelled it contains the last state, and a later `run()` continues from there.
+    Only one event loop may use the cache. It can be read at any time. Before `run()` it contains only own writes; after
+    `run()` was cancelled it contains the last state, and a later `run()` continues from there.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ short: an updated pod is out of service for ten times as long.
 
 
 class Inbox:
-    """Queue of received events. Belongs to one event loop. Without a pace every event is read immediately.
+    """Queue of received events. Only one event loop may use it. Without a pace every event is read immediately.
 
     `put(step, what)` calls `step(what)` now or soon, in the order of the calls. Steps must not raise.
     """

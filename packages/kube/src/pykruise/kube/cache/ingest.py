@@ -113,7 +113,7 @@ def _read_field(doc: Document, path: str) -> str:
 
 
 class Ingest(Generic[T]):
-    """Fills `store` and makes `delivery` deliver. Belongs to one event loop.
+    """Fills `store` and makes `delivery` deliver. Only one event loop may use it.
 
     `namespace=""` means all namespaces; `view`: the selectors of the cache; None: no selectors.
     """

@@ -18,7 +18,7 @@ been seen, including deletions.
 - R > W: the object is put into the store and remembered as *pending*: key → R. Until the watch reaches R, events and
   list items of that key older than R are ignored, whichever uid they have. This covers late events of the previous
   version, of an earlier object of the same name, and of objects that were created and deleted in between.
-- With selectors, a response that does not match them removes the object from the store.
+- With selectors, a response with an object that does not match them removes the object from the store.
 - The event that shows R itself brings nothing new and is not even decoded.
 - When W passes R without an event for that key, the written object does not belong to this store's view: with a
   selector it is removed from the store. Without a selector the server has broken its guarantee: list again
@@ -33,7 +33,8 @@ its event leaves no tombstone. The rare tombstones that nothing can confirm (an 
 removed with the first bookmark after five minutes.
 
 **Lists** (the first one, or after 410) have a version L and replace everything that is not newer: objects with a
-version above L stay, absent objects at or below L are deleted (deletions that a gap hid are ordinary changes).
+version above L stay, absent objects at or below L are deleted (deletions during a gap of the watch are reported as
+changes too).
 
 **Events** older than or equal to the stored object of that key are ignored. DELETED removes an object only if the uid
 is the same. An unexplained event below W (servers never send one) means that the order was broken: list again.

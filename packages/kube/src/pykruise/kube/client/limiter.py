@@ -68,7 +68,7 @@ class LimiterStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limiter:
-    """Adaptive concurrency for one API server. Belongs to one event loop and uses its time.
+    """Adaptive concurrency for one API server. Only one event loop may use it; time is that of the loop.
 
     `start`, `minimum` and `maximum` count requests in flight. `longest_hold_s`: maximum time for which a Retry-After is
     followed.

@@ -255,7 +255,9 @@ class EventRecorder:
     # ── writing ──────────────────────────────────────────────────────────────
 
     async def _write_next(self) -> int:
-        """Write the oldest pending event. Returns how often this event has failed so far; 0: continue."""
+        """Write the oldest pending event. Returns how often its writes have failed so far; 0: none failed, or none
+        waits.
+        """
         async with self._writing:
             if not self._pending:
                 self._something.clear()

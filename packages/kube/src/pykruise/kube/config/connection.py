@@ -86,8 +86,8 @@ class RenewedCredentials:
     """Credentials that are read again when they are about to expire, every `every_s`, and after a 401.
 
     `read` blocks and runs in a thread, one call at a time. When it fails, the previous credentials stay in use (the
-    server decides whether they are still valid) and the read is repeated after 10 s. A plugin that hangs is
-    treated as failed after `timeout_s`. A second 401 within 5 s does not read again.
+    server decides whether they are still valid) and the read is repeated after 10 s. A plugin that hangs is treated as
+    failed after `timeout_s`. A second 401 within 5 s causes no further read.
     """
 
     def __init__(

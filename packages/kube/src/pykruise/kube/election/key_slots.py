@@ -4,7 +4,7 @@ kind, key ──▶ Keying.slot_of() ──▶ one of SLOTS slots           (eac
 members, holders ──▶ assign() ──▶ the assignment of slots       (the leader writes it on its Lease: LeaderRecord)
 
 Pure. The slot of a key follows only from its kind and name, which never change, and not from values that a cache could
-show late. So two managers never compute different slots, and a key is in exactly one, even if a cache is stale. An
+show late. So two managers never compute different slots, and a key is in exactly one slot, even if a cache is stale. An
 owner reference would not work: owners adopt and release objects, and until all managers had seen that, two of them
 would work on one object.
 """

@@ -262,8 +262,8 @@ class LeaderElector:
         self._hurry.set()
 
     def adopt_lease(self, lease: Document, *, since: float) -> None:
-        """Adopt a state of the Lease that was seen elsewhere since `since` (`now`), so that its expiry counts from
-        then.
+        """Adopt a state of the Lease that the caller first saw at `since` (a value of `now`). The duration of the Lease
+        counts from then.
         """
         self._lease, self._seen_at = lease, since
 

@@ -119,8 +119,8 @@ class App(Protocol):
     """Application that answers requests."""
 
     def admit(self, request: WireRequest) -> Response | None:
-        """Return the response that rejects a request before its body arrives, or None: the body is read. It may set
-        `request.most_body` and `request.is_counted`.
+        """Return the response that rejects a request before its body arrives, or None: the body is read. The App may
+        set `request.most_body` and `request.is_counted`.
         """
         ...
 

@@ -123,7 +123,7 @@ class _Connection(HttpConnection):
 
 
 class HttpClient:
-    """At most `limit` connections to one server. Belongs to the event loop that first uses it.
+    """At most `limit` connections to one server. Only one event loop may use it.
 
     A connection that was idle for `keepalive_s` is not used again. `connect_timeout_s` covers TCP and TLS.
     """

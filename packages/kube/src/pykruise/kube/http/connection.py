@@ -191,7 +191,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.break_off(TooLargeError("the head", MOST_HEAD))
 
     def break_off(self, error: Exception) -> None:
-        """Give the exchange up; data that still arrives is dropped."""
+        """Abandon the exchange; data that still arrives is dropped."""
         self.on_lost(error)
         self.abort()
 

@@ -159,7 +159,7 @@ class Stream(HttpConnection):
 
 
 class Streams:
-    """Opens streams from one server, any number at the same time. Belongs to the event loop that first uses it."""
+    """Opens streams from one server, any number at the same time. Only one event loop may use it."""
 
     def __init__(self, origin: HttpOrigin, *, connect_timeout_s: float) -> None:
         self._origin = origin

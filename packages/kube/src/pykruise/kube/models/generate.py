@@ -2,9 +2,9 @@
 
 definitions ──▶ models_module() ──▶ Python source: one class per object of the schema, named after its path
 
-A class per kind (`Certificate`), and below it `CertificateSpec`, `CertificateSpecIssuerRef` and so on, so that a new
-field renames no class. Objects with equal schemas share one class; the other names are aliases of it. Items of the list
-`ports` are `…Port`.
+Each kind has a class (`Certificate`). The name of each further class is the path of its object: `CertificateSpec`,
+`CertificateSpecIssuerRef`. So a new field renames no class. Objects with equal schemas share one class; the other names
+are aliases of it. The class of the items of a list `ports` ends in `Port`.
 
 Pure. The rules of the schema that a type cannot express (patterns, CEL) are checked by the API server alone.
 """
@@ -137,7 +137,7 @@ class _Writer:
     # ── types ────────────────────────────────────────────────────────────────
 
     def _type_of(self, schema: Schema, name: str) -> str:
-        """Return the annotation of a value. `name`: of the class, if the value needs one."""
+        """Return the annotation of a value. `name`: name of the class, if the value needs a class."""
         annotation = self._plain_type_of(schema, name)
         is_nullable = schema.get("nullable") and annotation not in ("Any", "None")
         return f"{annotation} | None" if is_nullable else annotation

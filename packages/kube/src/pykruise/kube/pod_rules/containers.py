@@ -84,7 +84,9 @@ def check_container(
 
 
 def check_whitespace(spec: Doc, path: str) -> Causes:
-    """Yield an error for each image with surrounding whitespace, which stored templates may contain."""
+    """Yield an error for each image with surrounding whitespace. check_pod_spec accepts it, as Kubernetes does in
+    templates.
+    """
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             image = container.get("image") or ""

@@ -120,7 +120,9 @@ def make_too_many_error(field: str, actual: int, most: int) -> Cause:
 
 
 def format_shown(value: object) -> str:
-    """Return a value as the server prints it in a message: strings quoted, the rest as Go formats it, shortened."""
+    """Return a value as the server prints it in a message: strings in quotes, other values as Go formats them,
+    shortened.
+    """
     if value is None:
         return '"null"'
     if isinstance(value, str):

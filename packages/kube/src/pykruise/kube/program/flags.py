@@ -122,7 +122,7 @@ def read_address(text: str) -> Address | None:
 
 
 def read_one_of(*values: str) -> Callable[[str], str]:
-    """Return a parser for one of these words, which raises ValueError for others."""
+    """Return a parser that accepts one of these words, and raises ValueError for any other text."""
 
     def read(text: str) -> str:
         if text not in values:

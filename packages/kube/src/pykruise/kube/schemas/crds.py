@@ -395,7 +395,7 @@ def build_webhook_conversion(
 
 
 def _root_schema(root: Any, embeds: Mapping[str, Document]) -> Document:
-    """Return the schema of a whole object: only `spec` can be required; the API server checks the others."""
+    """Return the schema of a whole object: only `spec` can be required; the API server checks the other fields."""
     result = build_structural_schema(root)
     result["properties"]["metadata"] = {"type": "object"}
     result.pop("required", None)

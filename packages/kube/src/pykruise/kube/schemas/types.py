@@ -70,7 +70,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of statuses: the observed state."""
 
     def to_document(self) -> Document:
-        """Return the status as it is written: required fields (`Count`) always, others only when they have a value."""
+        """Return the status as it is written: it always has required fields (`Count`), and other fields if they have a
+        value.
+        """
         always = _required(type(self))
         doc: Document = msgspec.to_builtins(self)
         return {field: value for field, value in doc.items() if value or field in always}
