@@ -160,8 +160,8 @@ class MatchCondition(msgspec.Struct, frozen=True):
 class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook: its reviewer, the writes that it reviews, and the content of its entry in a webhook configuration.
 
-    The selectors apply in every cluster. The match conditions only save calls: a reviewer returns ALLOWED for an object
-    that does not concern it, so an API server that does not support conditions gets the same responses.
+    The selectors apply in every cluster. The match conditions only avoid unnecessary calls: a reviewer returns ALLOWED
+    for an object that does not concern it, so an API server that does not support conditions gets the same responses.
     """
 
     name: str

@@ -32,5 +32,5 @@ def read_yaml(text: str) -> Any:
 
 
 def read_yaml_documents(text: str) -> Iterator[Any]:
-    """Return the values of a text with `---` between them; an empty one is None. Raises yaml.YAMLError."""
+    """Return the values of a text with `---` between them; None for an empty one. Raises yaml.YAMLError."""
     return iter(yaml.load_all(text, Loader=KubernetesLoader))

@@ -109,7 +109,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     None: the kind has no such conditions.
     """
     has_waits_beside_status: bool = False
-    """Whether the plan skips subjects whose waits the standing does not contain. Metrics count these waits separately.
+    """Whether plans skip pods or nodes for reasons that the standing does not contain. Metrics count these reasons
+    separately.
     """
     is_generation_in_conditions: bool = False
     """Whether the kind's schema has observedGeneration in conditions; Ready, Reconciling and Stalled then have it.

@@ -188,7 +188,9 @@ contains the groups of the pattern.
 
 
 def explain_refusal(message: str) -> tuple[WriteFault, str] | None:
-    """Return the code and the remedy of a response with status code 403, from its message; None: it is unknown."""
+    """Return the code and the remedy of a response with status code 403, from its message; None: the message is
+    unknown.
+    """
     for pattern, fault, remedy in _FORBIDDING:
         if match := re.search(pattern, message):
             return fault, remedy.format(**match.groupdict())
@@ -559,7 +561,9 @@ def _with_preconditions(action: Patch) -> Any:
 
 
 def _split_batches(chains: Sequence[Chain], largest: int) -> Iterator[Sequence[Chain]]:
-    """Yield batches of 1, 2, 4, … chains. Once a batch would reach `largest`, it has all remaining chains."""
+    """Yield batches of 1, 2, 4, … chains. When the next batch would have `largest` chains or more, it has all remaining
+    chains.
+    """
     start, size = 0, 1
     while start < len(chains):
         end = start + size if size < largest else len(chains)

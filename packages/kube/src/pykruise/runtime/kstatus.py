@@ -1,6 +1,6 @@
 """Ready, Reconciling and Stalled: the conditions that Flux, Helm and `kubectl wait` read of any object (kstatus).
 
-stored status ──▶ split_kstatus() ──▶ the status that a kind's view keeps, and the three conditions apart from it
+stored status ──▶ split_kstatus() ──▶ the status that a kind's view keeps, and the three conditions separately
 status + Standing ──▶ add_kstatus() ──▶ the status with the three conditions
 
 Pure. The plan of a kind does not know these conditions: they are removed from the status that it reads and added to

@@ -52,8 +52,8 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 SLICE_S = 1.0
-"""Seconds that one plan is executed before the object is planned again. A plan of ten thousand creations must notice
-that the owner was scaled down meanwhile, and that its first pods are ready for their next step.
+"""Maximum number of seconds for which one plan is executed before the object is planned again. A plan of ten thousand
+creations must notice that the owner was scaled down meanwhile, and that its first pods are ready for their next step.
 """
 
 MADE_LATELY_S = 1.0
@@ -526,7 +526,7 @@ class Reconciler:
         return None if wanted == owner.whole_status else wanted
 
     def _note_causes(self, owner: ReconciledOwner, plan: Plan, waiting: Reason | None) -> None:
-        """Note for metrics what an object, its pods and its nodes wait for, where its conditions do not contain it."""
+        """Note for metrics why an object, its pods or its nodes wait, unless its conditions contain the reasons."""
         if self._rollouts is None:
             return
         has_conditions = self._standing is not None and not owner.is_deleting
@@ -545,8 +545,8 @@ class Reconciler:
 
     def _learn_unkept_fields(self, owner: ReconciledOwner, patch: Patch, *, now: float) -> float | None:
         """Compare the written status with the stored one, to find fields that the API server dropped. A field that
-        another manager removed before the patch is not in the patch. Returns the seconds until a status without a
-        field that was missing for the first time is written again.
+        another manager removed before the patch is not in the patch. If a field was missing for the first time, returns
+        the seconds until the status is written again.
         """
         written = patch.body["status"] if isinstance(patch.body, dict) else {}
         stored = self._objects.get(owner.key)

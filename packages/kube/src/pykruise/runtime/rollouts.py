@@ -30,8 +30,8 @@ class ChildAtWork(msgspec.Struct, frozen=True):
     resource: Resource
     key: Key
     reason: str = ""
-    """Code of its wait, as far as the parent's snapshot contains it: managers do not reconcile some kinds of children.
-    Empty: the snapshot does not contain it.
+    """Code of the reason for which the child waits, if the parent's snapshot contains it. It is needed for children
+    that no manager reconciles. Empty: the snapshot does not contain it.
     """
 
 

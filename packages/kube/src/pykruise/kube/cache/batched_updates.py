@@ -318,7 +318,7 @@ class BatchedUpdates(Generic[V, R, C]):
         return result
 
     def _forget_idle(self, now: float) -> None:
-        """Forget objects that may be deleted: idle ones without a request for FORGET_S, and those beyond MOST."""
+        """Forget idle objects that had no request for FORGET_S; if MOST objects remain, forget all idle objects."""
         while self._queues:
             uid, oldest = next(iter(self._queues.items()))
             if now - oldest.used_at < FORGET_S or not oldest.is_idle:

@@ -78,7 +78,7 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str
     """Reason why no watch is open; empty while one is open."""
     last_code: int = 0
-    """HTTP status of that failure if the server rejected the request (404: not served, 403: no permission); else 0."""
+    """HTTP status with which the server rejected the list or watch (404: not served, 403: no permission); else 0."""
 
 
 class Cache(Generic[T]):

@@ -7,8 +7,8 @@ watch events, responses to own writes ──put()──▶ waiting, in their ord
 Reading one pod in between other work costs three times as much as reading it directly after another pod, because
 neither code nor data are in the processor's caches any more (measured beside a busy API server: 182 µs for a single
 pod, about 60 µs for each of several pods in a row). While many events arrive, no event is needed immediately: a
-reconcile reads the cache, which processes all waiting events before it answers. So no reader sees an event later
-because of this; only a task that sleeps until a change may wake a moment later.
+reconcile reads the cache, which processes all waiting events before it answers. So no reader gets old data because of
+this; only a task that waits for a change may continue a moment later.
 """
 
 import asyncio

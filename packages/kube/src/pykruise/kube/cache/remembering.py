@@ -70,9 +70,10 @@ def register_limit(what: str, *, entries: int, bytes_each: int) -> int:
 class Recent(Generic[K, V]):
     """A map of results that may be forgotten. It keeps entries that are looked up, and forgets the others.
 
-    Entries are in two generations. `forget_unused()`, and a full younger generation, drop the older generation and put
-    the younger one in its place; a lookup moves its entry to the younger one. `entries` and `size` limit both together;
-    the caller chooses the unit of `size` (`put(size=…)`). Threads may share a map: a race loses at most some entries.
+    Entries are in two generations. When the younger generation is full, or `forget_unused()` is called, the older
+    generation is dropped and the younger one takes its place; a lookup moves its entry to the younger one. `entries`
+    and `size` limit both together; the caller chooses the unit of `size` (`put(size=…)`). Threads may share a map: a
+    race loses at most some entries.
     """
 
     def __init__(self, *, entries: int, size: int = 0) -> None:

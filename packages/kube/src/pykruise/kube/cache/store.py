@@ -27,10 +27,10 @@ been seen, including deletions.
 **Own deletions** (`put_deleted`). A DELETE that only marks the object (deletionTimestamp with finalizers or a grace
 period) is just a newer version. A DELETE that removes the object removes it here and leaves a *tombstone*: no event,
 and no item of a list that began before the response, restores that uid. The watch removes the tombstone with DELETED. A
-list removes it when the object is absent, and either the list began after the response or the object was known at a
-version that the list covers. Recently DELETED uids are remembered (a bounded ring), so a response that arrives after
-its event leaves no tombstone. The rare tombstones that nothing can confirm (an object that was never in view) are
-removed with the first bookmark after five minutes.
+list removes the tombstone when the list does not contain the object, and either the list began after the response or
+the object was known at a version that the list covers. Recently DELETED uids are remembered (a bounded ring), so a
+response that arrives after its event leaves no tombstone. The rare tombstones that nothing can confirm (an object that
+was never in view) are removed with the first bookmark after five minutes.
 
 **Lists** (the first one, or after 410) have a version L and replace everything that is not newer: objects with a
 version above L stay, absent objects at or below L are deleted (deletions during a gap of the watch are reported as

@@ -45,11 +45,11 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 
 
 class Writer:
-    """Writes of a `Client` whose results are put into `caches`. Options are those of `Client`.
+    """Writes of a `Client` whose results are put into `caches`. The options are those of `Client`.
 
     A cache is notified of:
-    - the object that a write returned; for subresources only when that is the object itself (`status`, `resize`), not
-      a Scale, a Binding or an Eviction;
+    - the object that a write returned; after a write to a subresource, only if that is the object itself (`status`,
+      `resize`), not a Scale, a Binding or an Eviction;
     - the response to a DELETE: the object that now terminates, the deleted object, or a Status;
     - after NotFound, the deletion of the `uid` that the caller named. Without a uid, NotFound says nothing about the
       cached object, which may be a successor created a moment later. The Status must name this very object: a 404 for
@@ -65,7 +65,7 @@ class Writer:
     async def read(self, resource: Resource, key: Key, *, uid: str = "", priority: int = 0) -> bytes:
         """Read the stored object and put it into the cache. Used when the result of a write is unknown.
 
-        `uid`: the object in doubt, which is deleted when it is not found. Raises NotFoundError.
+        If the object is not found, the cache deletes the object `uid`. Raises NotFoundError.
         """
         try:
             raw = await self._client.get(resource, key.namespace, key.name, priority=priority)

@@ -3,7 +3,7 @@
 error ──▶ is_read_repeatable(), is_write_repeatable() ──▶ RetryPolicy.wait_s()
 
 Pure. A read is repeated after any temporary error, a write only when the server certainly did not process it. Every
-wait is bounded and jittered, so that many clients do not return at the same moment.
+wait is bounded and jittered, so that many clients do not retry at the same moment.
 """
 
 import random

@@ -42,8 +42,8 @@ class Credentials(Protocol):
         ...
 
     async def refresh(self, *, rejected: Mapping[str, str]) -> bool:
-        """Renew the credentials after the server answered 401 to `rejected` (a result of `read_headers()`). Return
-        whether they changed.
+        """Renew the credentials after the server responded with 401 to the headers `rejected` (of `read_headers()`).
+        Return whether they changed.
         """
         ...
 

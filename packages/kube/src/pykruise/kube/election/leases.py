@@ -230,8 +230,8 @@ class LeaderElector:
         await self._leading.wait()
 
     async def run(self) -> None:
-        """Become the leader and remain the leader until `release()`. Raises LeaseLostError when the Lease is lost; it
-        may run again.
+        """Become the leader and remain the leader until `release()`. Raises LeaseLostError when the Lease is lost;
+        `run()` may then be called again.
         """
         self._released.clear()
         try:
@@ -279,7 +279,7 @@ class LeaderElector:
     async def pass_on(self, *, from_: str, successor: str) -> bool:
         """Make the Lease name `successor` (empty: free it) if it names `from_`, a member that will not lead.
 
-        Returns False when it names another holder, or cannot be read.
+        Returns False when the Lease names another holder, or cannot be read.
         """
         try:
             async with asyncio.timeout(self._renew_s / 2):

@@ -6,9 +6,9 @@ a Lease per slot   ──▶ holders         ─┴─▶ assign() (key_slots.py
 
 The leader's assignment alone permits nothing: a member may work on the keys of a slot only while it holds the slot's
 Lease, and only while some member holds the leader's Lease. So when another program takes the leader's Lease, no member
-is at work. A member learns of a renewal by reading the Lease. Its previous read still showed the state before the
-renewal, so that read began earlier than the renewal. The member counts its time from the start of that read, so its
-time ends before another program can take the Lease.
+works. A member learns of a renewal by reading the Lease. Its previous read still showed the state before the renewal,
+so that read began earlier than the renewal. The member counts its time from the start of that read, so its time ends
+before another program can take the Lease.
 
 A slot moves in this order: the leader assigns it to another member; the present member stops work on its keys and
 releases the slot's Lease with a note of the written versions; the next member takes the Lease and waits until its
@@ -171,10 +171,11 @@ class MembershipStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Membership:
-    """Takes part in sharing. `client` should not share a limiter with busy clients. Seconds as for LeaderElector.
+    """Takes part in sharing. `client` should not share a limiter with busy clients. Times are in seconds, as in
+    LeaderElector.
 
-    `members`: number of members that hold slots at the same time, the earliest first; others stand by. `keying`: see
-    key_slots.py; members with a different keying do not share with each other.
+    `members`: number of members that hold slots at the same time, the earliest first; all other members wait. `keying`:
+    see key_slots.py; members with a different keying do not share with each other.
     """
 
     def __init__(

@@ -50,7 +50,9 @@ __all__ = [
 ]
 
 GOODBYE_S: Final = 1.0
-"""Seconds for a server to respond to the end of TLS, and for the loop to release all connections when closing."""
+"""Seconds for a server to respond to the end of a TLS session, and for the loop to release all connections when
+closing.
+"""
 
 BROKEN: Final = (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade)
 """Errors of a lost connection: it broke, or the peer does not speak HTTP."""

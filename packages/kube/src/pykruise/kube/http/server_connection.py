@@ -55,7 +55,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 _HANDSHAKE_S: Final = 10.0
 _GOODBYE_S: Final = 2.0
-"""Seconds for a client to respond to the end of TLS."""
+"""Seconds for a client to respond to the end of a TLS session."""
 _UNSENT: Final = 64 * 1024
 """Bodies with more bytes are not copied behind the head of their response."""
 _MOST_IGNORED: Final = 256 * 1024
@@ -63,7 +63,8 @@ _MOST_IGNORED: Final = 256 * 1024
 _PART: Final = 32 * 1024
 """Bytes of an incomplete body after which other connections get a turn."""
 _PARTS: Final = 2
-"""Number of such bodies that are read in one iteration of the loop: TLS delivers up to half a megabyte of each."""
+"""Number of incomplete bodies that are read in one iteration of the loop: TLS delivers up to half a megabyte of each.
+"""
 _STEP: Final = 4 * 1024
 """Bytes of heads and chunks that one step parses: a header may have only four bytes, and a chunk six bytes."""
 _UPGRADED_STEP: Final = 1024

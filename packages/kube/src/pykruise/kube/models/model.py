@@ -97,7 +97,7 @@ def document(model: Model) -> Document:
 
 
 def list_map_keys(model: type[Model], field: str) -> tuple[str, ...]:
-    """Return the fields in which items of a list differ; empty: it is not such a list.
+    """Return the fields in which the items of a list must differ; empty: the list has no such fields.
 
     `field`: its name in Python. Raises KeyError when the model has no such field.
     """

@@ -56,7 +56,7 @@ MOST_WARNINGS: Final = 16
 """Maximum number of warnings: an API server cuts warnings to 4096 characters in total."""
 
 ANSWER_MARGIN_S: Final = 0.5
-"""A review that takes too long is answered this number of seconds before the API server's timeout."""
+"""A review that takes too long gets a response this number of seconds before the API server's timeout."""
 
 
 LONG_REVIEW: Final = 64 * 1024

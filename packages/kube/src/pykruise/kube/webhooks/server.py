@@ -172,8 +172,8 @@ class WebhookServer:
     def load_certificate(self, chain: Path, key: Path) -> None:
         """Use this certificate and key for every new connection; open connections continue.
 
-        Raises OSError or ssl.SSLError (a ValueError for some formats) when the pair cannot be used. The previous pair
-        then stays.
+        Raises OSError or ssl.SSLError (a ValueError for some formats) when they cannot be used. The previous
+        certificate and key then stay in use.
         """
         # If key and certificate did not match, loading them into the live context would leave it half changed.
         context = _context()
