@@ -40,7 +40,7 @@ __all__ = ["CHURN_ENTRIES", "FREE_TURNS", "ChurnBrake", "ChurnHold", "hold_back"
 YOUNG_S: Final = 30.0
 AGAIN_S: Final = 1.0
 FREE_TURNS: Final = 2
-"""Reconciles that may undo something before the first wait."""
+"""Number of reconciles that may undo something before the first wait."""
 LONGEST_S: Final = 300.0
 TELL_AGAIN_S: Final = 600.0
 

@@ -41,12 +41,12 @@ class Snapshot(Protocol):
 
 
 def _no_status(snapshot: Any, plan: Plan, failure: Failure) -> Document | None:
-    """The status does not show a failed write; an event reports it."""
+    """Return None: the status does not show a failed write; an event reports it."""
     return None
 
 
 def _own_generation(planned: Any, now: Any) -> bool:
-    """Whether an object is still the planned one, with the same spec."""
+    """Whether an object is still the one that was planned, with the same spec."""
     return bool(
         now.uid == planned.uid
         and now.generation == planned.generation
@@ -55,7 +55,7 @@ def _own_generation(planned: Any, now: Any) -> bool:
 
 
 def is_same_object(planned: Any, now: Any) -> bool:
-    """Whether an object is still the planned one, for kinds without a spec of their own."""
+    """Whether an object is still the one that was planned, for kinds without a spec of their own."""
     return bool(now.uid == planned.uid)
 
 
@@ -103,7 +103,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     remember: Callable[[Read[Any], Any, Plan], None] | None = None
     """Stores facts of a plan in the object's memory."""
     is_current: Callable[[Any, Any], bool] = _own_generation
-    """Whether the current object (second) is still the planned one (first)."""
+    """Whether the current object (second) is still the one that was planned (first)."""
     standing: Callable[[Document, Reason | None], Standing] | None = None
     """Computes the standing for Ready, Reconciling and Stalled from the status to be written and the plan's wait.
     None: the kind has no such conditions.

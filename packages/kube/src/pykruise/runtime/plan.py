@@ -38,7 +38,7 @@ CREATED_NAME: Final = "{created name}"
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """The object of an event, where it is not the owner."""
+    """The object of an event, if that is not the owner."""
 
     resource: Resource
     key: Key

@@ -91,7 +91,7 @@ class ReconciledOwner(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole_status(self) -> Document:
-        """The stored status, except for the order of its conditions."""
+        """The stored status; the order of its conditions may differ."""
         if not self.kstatus:
             return self.stored_status
         conditions = [*self.stored_status.get("conditions", ()), *self.kstatus]

@@ -25,7 +25,7 @@ BOUNDS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600
 
 
 class ChildAtWork(msgspec.Struct, frozen=True):
-    """A child of an object. The child has not ended."""
+    """A child of an object. The child still works."""
 
     resource: Resource
     key: Key
@@ -36,7 +36,7 @@ class ChildAtWork(msgspec.Struct, frozen=True):
 
 
 ChildrenOf = Callable[[Any], Iterable[ChildAtWork]]
-"""Children that a snapshot names and that have not ended."""
+"""Returns the children that a snapshot names and that still work."""
 
 Result = Literal["complete", "held", "stalled", "superseded"]
 """Results of a rollout: it completed; it went as far as a pause or a partition allows; it cannot continue without

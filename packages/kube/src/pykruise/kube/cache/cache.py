@@ -49,9 +49,9 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
     """State of a cache. Where no unit is stated, a number is a count since the start."""
 
     synced: bool
-    """The first list has been applied."""
+    """Whether the first list has been applied."""
     connected: bool
-    """A watch is open."""
+    """Whether a watch is open."""
     objects: int
     position: int
     """The cache has seen all changes up to this resourceVersion (position W in store.py)."""

@@ -211,7 +211,7 @@ class Ingest(Generic[T]):
         return self._store.position
 
     def on_event(self, event: WatchEvent) -> None:
-        """Take an event of the watch."""
+        """Process an event of the watch."""
         self.events += 1
         self.last_event_at = self._clock()
         self.inbox.put(self._take_event, event)

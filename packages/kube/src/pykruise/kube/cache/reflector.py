@@ -73,7 +73,7 @@ class Reflector:
         metadata_only: bool = False,
     ) -> None:
         self.is_connected = False
-        """A watch is open."""
+        """Whether a watch is open."""
         self.lists = 0
         self.watches = 0
         self.errors = 0

@@ -53,7 +53,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 REMEMBERED: Final[dict[str, Remembered]] = {}
-"""Caches by name. A module registers its own when it is imported."""
+"""Caches by name. A module registers its caches when it is imported."""
 
 _ENTRY: Final = 512
 """Bytes of an entry without its texts: table slots and small objects."""

@@ -36,7 +36,7 @@ CONFLICT_RETRY_S = 0.05
 """Seconds until the retry after a conflict. A conflict means that the cache is stale: the event with the newer
 version is on its way.
 """
-_QUICK_CONFLICTS = 3  # in a row; after that a conflict waits like any failure
+_QUICK_CONFLICTS = 3  # in a row; further conflicts wait like any failure
 
 
 class ControllerStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class ControllerStats(msgspec.Struct, frozen=True, kw_only=True):
     """Reconciles by result: success, requeue (immediately), requeue_after, error. A conflict is a requeue."""
     durations: HistogramStats
     last_failure: str
-    """The key and the error; empty when no reconcile has failed yet."""
+    """Key and error of the latest failure; empty when no reconcile has failed yet."""
     last_failure_at: Instant | None
 
 

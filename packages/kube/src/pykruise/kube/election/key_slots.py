@@ -38,7 +38,7 @@ AT_ONCE: Final = 2
 """Maximum number of slots that move from one living member to another at the same time."""
 
 Seat = int
-"""Number of a member: its Lease is one of SLOTS."""
+"""Number of a member, below SLOTS: the member holds the Lease with this number."""
 
 Keying = Literal["object", "namespace"]
 """Unit of sharing: each object separately, or all objects of a namespace together."""

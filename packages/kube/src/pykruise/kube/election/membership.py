@@ -378,7 +378,7 @@ class Membership:
         while not self._is_leaving:
             living = self._find_living()
             free = next((seat for seat in range(SLOTS) if seat not in living), None)
-            if free is None:  # this member stands by
+            if free is None:  # this member waits for a seat
                 await asyncio.sleep(LOOK_S)
                 continue
             await run_in_own_task(self._have_seat(free))

@@ -57,7 +57,7 @@ _HANDSHAKE_S: Final = 10.0
 _GOODBYE_S: Final = 2.0
 """Seconds for a client to respond to the end of a TLS session."""
 _UNSENT: Final = 64 * 1024
-"""Bodies with more bytes are not copied behind the head of their response."""
+"""A body with more bytes is written separately from its head, so that it is not copied."""
 _MOST_IGNORED: Final = 256 * 1024
 """Maximum number of bytes that are still read and dropped after an early response."""
 _PART: Final = 32 * 1024

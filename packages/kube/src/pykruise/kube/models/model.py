@@ -36,7 +36,7 @@ class ListMapKeys(tuple[str, ...]):
 
 
 def camel_of(name: str) -> str:
-    """Return the name in a document of a field in Python: `update_strategy` is `updateStrategy`."""
+    """Return the name that a Python field has in documents: `update_strategy` is `updateStrategy`."""
     return re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), name)
 
 

@@ -76,7 +76,7 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     least_rate: int = 64 * 1024
     """Minimum bytes per second of a body, after two seconds. An API server sends a body immediately."""
     body_s: float = 10.0
-    """Maximum time from a request's first byte to its last one."""
+    """Maximum time from the first byte of a request to its last byte."""
     answer_s: float = 10.0
     """Maximum time until the client has received the response."""
     request_s: float = 10.0
