@@ -82,7 +82,7 @@ class RolloutMeter:
 
     @property
     def children(self) -> Mapping[Key, Sequence[ChildAtWork]]:
-        """For each object, the children that work for it now."""
+        """Children that work for each object now, by object."""
         return self._children
 
     def note(

@@ -54,8 +54,8 @@ BURST_S: Final = 0.1
 """A batch that follows the previous write within this time is part of a burst."""
 
 CONTENDED_S: Final = 1.0
-"""For this number of seconds after a conflict, another replica is assumed to write the same object. Decisions are then
-based on the stored object, not on the cached one: the other replica's writes reach the cache too late.
+"""Seconds after a conflict during which another replica is assumed to write the same object. Decisions are then based
+on the stored object, not on the cached one: the other replica's writes reach the cache too late.
 """
 
 CONTENDED_GATHER: Final = (1.0, 4.0)

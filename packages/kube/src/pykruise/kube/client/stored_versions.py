@@ -109,7 +109,7 @@ class _Kind(msgspec.Struct):
 
     kind: str
     hashes: dict[str, str]
-    """For each served version, the hash of the stored version."""
+    """Hash of the stored version, by served version."""
 
 
 _Group = Mapping[str, _Kind]
@@ -195,9 +195,7 @@ class StoredVersions:
 
 
 def _choose_version(conversion: Conversion, hashes: Mapping[str, str]) -> str:
-    """Return the stored version. `hashes`: for each served version, the hash of the stored version; empty: not
-    published.
-    """
+    """Return the stored version. `hashes`: hash of the stored version, by served version; empty: not published."""
     resource = conversion.resource
     served = [version for version in conversion.versions if version in hashes]
     for version in served:

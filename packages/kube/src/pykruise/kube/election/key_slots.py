@@ -130,7 +130,7 @@ class LeaderRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Epoch of an unbroken succession of leaders that share slots; records of another epoch are not trusted."""
     keying: Keying
     slots: dict[int, Seat] = {}
-    """For each slot, the seat that should hold it; empty: no slots are assigned for now."""
+    """The seat that should hold each slot, by slot; empty: no slots are assigned for now."""
 
     def list_slots(self, seat: Seat | None) -> frozenset[int]:
         """Return the slots that a member should hold."""
