@@ -105,11 +105,11 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     is_current: Callable[[Any, Any], bool] = _own_generation
     """Whether the current object (second) is still the one that was planned (first)."""
     standing: Callable[[Document, Reason | None], Standing] | None = None
-    """Computes the standing for Ready, Reconciling and Stalled from the status to be written and the plan's wait.
-    None: the kind has no such conditions.
+    """Computes the Standing (kstatus.py) for Ready, Reconciling and Stalled from the status to be written and the
+    plan's wait. None: the kind has no such conditions.
     """
     has_waits_beside_status: bool = False
-    """Whether plans skip pods or nodes for reasons that the standing does not contain. Metrics count these reasons
+    """Whether plans skip pods or nodes for reasons that the Standing does not contain. Metrics count these reasons
     separately.
     """
     is_generation_in_conditions: bool = False

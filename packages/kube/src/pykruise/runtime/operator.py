@@ -182,7 +182,7 @@ class Operator:
 
     @property
     def rollouts(self) -> Mapping[str, RolloutMeter]:
-        """Waits by controller name, and rollouts where the Control computes the standing of its objects."""
+        """Waits by controller name, and rollouts if the Control computes the Standing of its objects."""
         return self._context.rollouts
 
     @property

@@ -88,7 +88,7 @@ class RolloutMeter:
     def note(
         self, key: Key, generation: int, standing: Standing, *, since: Instant | None, now: Instant
     ) -> None:
-        """Note the standing of an object at `now`. `since`: time since which it has not been ready, from its status."""
+        """Note the Standing of an object at `now`. `since`: time since which it has not been ready, from its status."""
         rollout = self._under_way.get(key)
         if standing.is_ready:
             if rollout is not None and not rollout.is_stalled:

@@ -88,11 +88,11 @@ class Cache(Generic[T]):
     T to the values under which the object is found (called again with the same T when the object is removed). `project`
     and index functions may raise; the object is then counted as unreadable. `namespace=""` means all namespaces.
     `idle_timeout_s`: see IDLE_TIMEOUT_S. `pace`: how fast many events are read; None: each event is read immediately.
-    `metadata_only`: lists and watches request only metadata; only the responses to own writes contain the whole object.
+    `metadata_only`: lists and watches request only metadata; only the responses to writes contain the whole object.
     Raises SelectorError for a selector that cannot be parsed.
 
-    Only one event loop may use the cache. It can be read at any time. Before `run()` it contains only own writes; after
-    `run()` was cancelled it contains the last state, and a later `run()` continues from there.
+    Only one event loop may use the cache. It can be read at any time. Before `run()` it contains only the writes of
+    this program; after `run()` was cancelled it contains the last state, and a later `run()` continues from there.
     """
 
     def __init__(
@@ -290,7 +290,7 @@ class Cache(Generic[T]):
         """List and watch until cancelled. Raises RuntimeError when it is running already."""
         await self._reflector.run()
 
-    # ── own writes ───────────────────────────────────────────────────────────
+    # ── writes of this program ───────────────────────────────────────────────
 
     def observe_written(self, raw: bytes) -> None:
         """Put the object that a write (or a read of a single object) returned into the cache. Never raises.

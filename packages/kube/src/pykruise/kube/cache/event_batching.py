@@ -1,8 +1,8 @@
 """Events that a cache has received but not read yet. A single event is read immediately; many events are read a
 moment later and together.
 
-watch events, responses to own writes ──put()──▶ waiting, in their order ──process_events()──▶ the cache's own steps
-                                                   ▲ when the moment has passed, or as soon as the cache is read
+watch events, responses to writes ──put()──▶ waiting, in their order ──process_events()──▶ the cache's own steps
+                                               ▲ when the moment has passed, or as soon as the cache is read
 
 Reading one pod in between other work costs three times as much as reading it directly after another pod, because
 neither code nor data are in the processor's caches any more (measured beside a busy API server: 182 µs for a single

@@ -1,7 +1,7 @@
 """Decodes the events of one resource and puts them into the store.
 
 watch events, lists (reflector.py) ─┐
-responses to own writes (cache.py) ─┴▶ Ingest ──project──▶ store.py ──▶ delivery.py
+responses to writes (cache.py)     ─┴▶ Ingest ──project──▶ store.py ──▶ delivery.py
                                        └── event_batching.py: immediately, or a moment later and together
 """
 
@@ -149,7 +149,7 @@ class Ingest(Generic[T]):
         self._clock = clock
         self._on_distrust = on_distrust
 
-    # ── own writes ───────────────────────────────────────────────────────────
+    # ── writes of this program ───────────────────────────────────────────────
 
     def take_written(self, raw: bytes) -> None:
         """Apply the response to a write."""
@@ -238,7 +238,7 @@ class Ingest(Generic[T]):
         self._store.apply_changed(Key(obj.namespace, obj.name), obj, values)
 
     def _is_own_write(self, raw: msgspec.Raw) -> bool:
-        """Whether the event only shows an own write whose response (or a later one) is already in the store.
+        """Whether the event only shows a write of this program whose response, or a later one, is in the store already.
 
         Almost half of the events of a busy manager are of this kind and are not decoded again. The uid is compared too,
         because another text in the object may look like its version.
