@@ -34,7 +34,7 @@ __all__ = ["operator"]
 PlanFunction = Callable[[Observed], Desired]
 
 _TAKEN_AGAIN_S = 300.0
-"""Seconds until a taken name is checked and reported again: events of the object with the name enqueue nothing here."""
+"""Seconds until a taken name is checked again: events of the object that has the name do not enqueue the owner."""
 
 
 def operator(

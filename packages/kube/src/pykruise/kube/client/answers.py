@@ -1,7 +1,7 @@
-"""Checks that answers contain objects, so that callers can read their fields.
+"""Checks that responses contain objects, so that callers can read their fields.
 
-bytes of an answer ──▶ check_object() (the client, after reads and writes) ──▶ the same bytes, or MalformedAnswerError
-                   └─▶ metadata_of() ──▶ the typed metadata
+bytes of a response ──▶ check_object() (the client, after reads and writes) ──▶ the same bytes, or MalformedAnswerError
+                    └─▶ metadata_of() ──▶ the typed metadata
 
 A proxy's page with status 200, a Status instead of an object, or half an object is treated as a missing response, so
 callers do not have to handle a KeyError. Pure.

@@ -4,7 +4,7 @@ load(path, context) ──▶ Connection(server, ssl_context, credentials) ─�
                                                         └── read_headers() for every request, refresh() after a 401
 
 Credential plugins are in exec_plugins.py, OpenID Connect in oidc_tokens.py. All reading runs in threads; only
-`load_kubeconfig` and `load_in_cluster`, for programs without a loop, block. Key material stays in memory.
+`load_kubeconfig` and `load_in_cluster`, for programs without an event loop, block. Key material stays in memory.
 
 Every mistake in a configuration is a ConfigurationError: one line with the mistake, its place, and the remedy.
 """
@@ -58,8 +58,8 @@ _REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its lifetime (8 m
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
-    """Values of the command line that replace those of the kubeconfig, like kubectl's global flags. Empty: use the
-    file.
+    """Values of the command line that replace those of the kubeconfig, like kubectl's global flags. An empty value
+    replaces nothing.
     """
 
     cluster_name: str = ""

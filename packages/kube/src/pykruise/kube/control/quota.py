@@ -16,7 +16,7 @@ __all__ = ["FullError", "Quota"]
 
 
 class FullError(Exception):
-    """No place is free; the message names who takes the places."""
+    """No place is free; the message names the keys that use the places."""
 
 
 class Quota:

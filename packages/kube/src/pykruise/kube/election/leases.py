@@ -70,7 +70,7 @@ class NotLeadingError(UnreachableError):
 
 
 class Fence(Protocol):
-    """Permission of a write to leave the process."""
+    """Decides whether a write may leave the process."""
 
     def holds(self) -> bool:
         """Whether a write may leave the process now."""
@@ -82,7 +82,7 @@ class Fence(Protocol):
 
 
 class LeaseTerm:
-    """The time for which a leader may act. `now` must continue while the program sleeps."""
+    """The time for which a leader may act. The clock `now` must not stop while the machine sleeps."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -194,13 +194,13 @@ class LeaderElector:
         self._now = now or asyncio.get_running_loop().time
         self.term = LeaseTerm(self._now)
         self.other_term = LeaseTerm(self._now)
-        """While another program holds the Lease: the known time until which it may act."""
+        """While another program holds the Lease: the time until which that program may act, as far as known."""
         self.annotate: Callable[[Document], Mapping[str, str]] = lambda _: {}
         """Return annotations to write with the Lease, computed from the previous Lease; called before each write."""
         self.stands = True
-        """Whether it takes a Lease that is free or has expired. It always takes a Lease that names it."""
+        """Whether this elector takes a Lease that is free or has expired. It always takes a Lease that names it."""
         self.epoch = ""
-        """Only notes of the same epoch are trusted. Empty: Leases of a single leader that does all work."""
+        """Only notes of the same epoch are trusted. Empty: a single leader does all work."""
         self.inherited: Mapping[str, int] | None = None
         """The highest version of each resource that previous leaders wrote. None: unknown."""
 
@@ -230,8 +230,8 @@ class LeaderElector:
         await self._leading.wait()
 
     async def run(self) -> None:
-        """Become the leader and remain the leader until `release()`. Raises LeaseLostError when the Lease is lost; it
-        may run again.
+        """Become the leader and remain the leader until `release()`. Raises LeaseLostError when the Lease is lost;
+        `run()` may then be called again.
         """
         self._released.clear()
         try:
@@ -258,12 +258,12 @@ class LeaderElector:
         await self._released.wait()
 
     def hurry(self) -> None:
-        """Renew or read the Lease now: an annotation has changed, or the Lease may be free."""
+        """Renew or read the Lease now. Call it when an annotation has changed, or when the Lease may be free."""
         self._hurry.set()
 
     def adopt_lease(self, lease: Document, *, since: float) -> None:
-        """Adopt a state of the Lease that was seen elsewhere since `since` (`now`), so that its expiry counts from
-        then.
+        """Adopt a state of the Lease that the caller first saw at `since` (a value of `now`). The duration of the Lease
+        counts from then.
         """
         self._lease, self._seen_at = lease, since
 
@@ -277,9 +277,9 @@ class LeaderElector:
         self._lease, self._version = lease, _version_of(lease)
 
     async def pass_on(self, *, from_: str, successor: str) -> bool:
-        """Make the Lease name `successor` (empty: free it) if it names `from_`, which will not use it.
+        """Make the Lease name `successor` (empty: free it) if it names `from_`, a member that will not lead.
 
-        Returns False when it names another holder, or cannot be read.
+        Returns False when the Lease names another holder, or cannot be read.
         """
         try:
             async with asyncio.timeout(self._renew_s / 2):

@@ -4,7 +4,7 @@ an https:// server ──▶ open_tunnel() ──CONNECT──▶ proxy ──�
 an http:// server  ──▶ the proxy itself, which gets whole URLs and ProxyAddress.authorization
 
 The connection to the proxy may use TLS too. A proxy that closes the connection early, does not respond in time or
-refuses the tunnel causes an OSError, like any unreachable server.
+rejects the tunnel causes an OSError, like any unreachable server.
 """
 
 import asyncio

@@ -36,7 +36,7 @@ __all__ = ["HttpTransport"]
 
 
 class HttpTransport:
-    """`Transport` over HTTP. Belongs to the event loop that first uses it; `close()` it there.
+    """`Transport` over HTTP. Only one event loop may use it; `close()` it in the same loop.
 
     `pool` limits the connections for requests (more than 32 only queue at the server, measured); streams are not
     limited. `timeout_s` applies to a whole request without its own limit, and to opening a stream;

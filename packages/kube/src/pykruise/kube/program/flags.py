@@ -54,7 +54,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
     help: str
     is_boolean: bool = False
     is_list: bool = False
-    """Whether the flag may be repeated, so that all its values count."""
+    """Whether the flag may be repeated, so that all its values are used."""
     unused: str = ""
     """Reason why the flag has no effect here; empty: it has an effect."""
 
@@ -122,7 +122,7 @@ def read_address(text: str) -> Address | None:
 
 
 def read_one_of(*values: str) -> Callable[[str], str]:
-    """Return a parser for one of these words, which raises ValueError for others."""
+    """Return a parser that accepts one of these words, and raises ValueError for any other text."""
 
     def read(text: str) -> str:
         if text not in values:

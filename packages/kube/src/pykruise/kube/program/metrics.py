@@ -118,13 +118,13 @@ S = TypeVar("S")
 
 
 class _Of(msgspec.Struct, Generic[S], frozen=True):
-    """A metric of each part of one kind, and a function that reads it from the part's stats (None: no value yet)."""
+    """A metric of caches, queues or controllers. `read` returns its value from their stats; None: no value yet."""
 
     name: str
     what: str
     read: Callable[[S], float | HistogramStats | None]
     type: Literal["gauge", "counter", "histogram"] = "gauge"
-    """The format ends the names of counters with `_total`."""
+    """The text format adds `_total` to the names of counters."""
 
 
 _OF_CONTROLLERS: tuple[_Of[ControllerStats], ...] = (

@@ -44,7 +44,7 @@ def return_memory() -> None:
 
 
 async def run_beside_servers(work: Coroutine[None, None, None], servers: Sequence[PlainServer]) -> None:
-    """Run the program's work, and next to it servers that report its state until it ends."""
+    """Run the program's work, and until it ends also the servers that report its state."""
     try:
         async with asyncio.TaskGroup() as tasks:
             for server in servers:

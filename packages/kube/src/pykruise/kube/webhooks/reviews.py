@@ -56,13 +56,14 @@ MOST_WARNINGS: Final = 16
 """Maximum number of warnings: an API server cuts warnings to 4096 characters in total."""
 
 ANSWER_MARGIN_S: Final = 0.5
-"""A review that takes too long is answered this number of seconds before the API server's timeout."""
+"""A review that takes too long gets a response this number of seconds before the API server's timeout."""
 
 
 LONG_REVIEW: Final = 64 * 1024
-"""Bytes of a body from which a review runs outside the event loop. Decoding 64 kB takes about a millisecond."""
+"""Size of a body in bytes from which its review runs outside the event loop. Decoding 64 kB takes about a millisecond.
+"""
 LONG_AT_ONCE: Final = 2
-"""Maximum number of long reviews in memory as documents, which take about ten times the bytes. Further ones wait."""
+"""Maximum number of long reviews in memory as documents, which take about ten times the bytes. Further reviews wait."""
 
 
 class ReviewError(Exception):

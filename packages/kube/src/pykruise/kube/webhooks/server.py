@@ -1,6 +1,6 @@
-"""The webhook server: HTTPS for API servers, with limits against all other clients.
+"""The webhook server: HTTPS for API servers, with limits that protect it against all other clients.
 
-API server ──TLS──▶ HttpServer ──▶ WebhookServer: path? size? room? ──▶ ReviewDispatcher.answer() ──▶ answer
+API server ──TLS──▶ HttpServer ──▶ WebhookServer: path? size? room? ──▶ ReviewDispatcher.answer() ──▶ response
 
 Every limit has a defined outcome:
 
@@ -63,7 +63,7 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one server. Sizes in bytes, times in seconds."""
 
     requests: int = 256
-    """Maximum number of concurrent requests; further ones are refused."""
+    """Maximum number of concurrent requests; further requests are rejected."""
     head: int = 16 * 1024
     """Longest request line with headers, in bytes; those of API servers have some hundred bytes."""
     body: int = 7 * MIB
@@ -76,7 +76,7 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     least_rate: int = 64 * 1024
     """Minimum bytes per second of a body, after two seconds. An API server sends a body immediately."""
     body_s: float = 10.0
-    """Maximum time from a request's first byte to its last one."""
+    """Maximum time from the first byte of a request to its last byte."""
     answer_s: float = 10.0
     """Maximum time until the client has received the response."""
     request_s: float = 10.0
@@ -86,7 +86,7 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     longest_timeout_s: float = 30.0
     """Maximum time for a review whose request has a longer timeout."""
     overloaded_s: float = 5.0
-    """Time for which the server is unready after it refused a request for lack of room."""
+    """Time for which the server is unready after it rejected a request for lack of room."""
 
 
 Poster = Callable[[str, bytes, float], Awaitable[bytes]]
@@ -159,19 +159,19 @@ class WebhookServer:
 
     @property
     def shed(self) -> int:
-        """Number of requests that were refused since the start because there were too many."""
+        """Number of requests that were rejected since the start because there were too many."""
         return self._shed
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether a request was refused recently because the server had no room."""
+        """Whether a request was rejected recently because the server had no room."""
         return asyncio.get_running_loop().time() - self._shed_at < self._limits.overloaded_s
 
     def load_certificate(self, chain: Path, key: Path) -> None:
-        """Use this pair for every new connection; open connections continue.
+        """Use this certificate and key for every new connection; open connections continue.
 
-        Raises OSError or ssl.SSLError (a ValueError for some formats) when the pair cannot be used. The previous pair
-        then stays.
+        Raises OSError or ssl.SSLError (a ValueError for some formats) when they cannot be used. The previous
+        certificate and key then stay in use.
         """
         # If key and certificate did not match, loading them into the live context would leave it half changed.
         context = _context()
@@ -198,7 +198,7 @@ class WebhookServer:
         self._port = await self._http.start(self._host, self._port, tls=self._current_tls)
 
     def retire(self) -> None:
-        """Make clients open their next connections elsewhere; `stop()` follows soon."""
+        """Make clients open their next connections to other servers, because `stop()` follows soon."""
         self._http.retire()
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
@@ -208,7 +208,7 @@ class WebhookServer:
     # ── calls by HttpServer ──────────────────────────────────────────────────────
 
     def admit(self, request: WireRequest) -> Response | None:
-        """Return the refusal of a request for an unknown path or without room; None: the request is admitted."""
+        """Return the response that rejects a request for an unknown path or without room; None: it is admitted."""
         if request.path == _HEALTH:
             # A health request waits for nothing, so it needs no place among the reviews and no body.
             request.is_counted, request.most_body = False, 0
