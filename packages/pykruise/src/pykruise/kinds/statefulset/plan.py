@@ -17,7 +17,7 @@ from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.in_place import differences_of
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.never_ready import NeverReady
-from pykruise.kinds.statefulset.pod_group import StatefulSetGang, find_gang
+from pykruise.kinds.statefulset.pod_group import StatefulSetGang, find_gang, find_policy_problem
 from pykruise.kinds.statefulset.pre_download import plan_pre_download
 from pykruise.kinds.statefulset.refresh import plan_refresh
 from pykruise.kinds.statefulset.scale import plan_scale
@@ -285,9 +285,8 @@ def _find_problems(snapshot: ReadableStatefulSet) -> list[Problem]:
     problems = limits_of(spec)[1]
     if not statefulset.selector.matches(read_pod_labels(spec.template)):
         problems.append("spec.template.metadata.labels: do not match spec.selector")
-    if snapshot.groups.problem:
-        problems.append(snapshot.groups.problem)
-    return [Problem(problem) for problem in problems]
+    of_groups = (snapshot.groups.problem, find_policy_problem(statefulset, spec))
+    return [Problem(problem) for problem in (*problems, *of_groups) if problem]
 
 
 def _status_when_refused(snapshot: StatefulSetSnapshot, problems: Sequence[Problem]) -> StatefulSetStatus:

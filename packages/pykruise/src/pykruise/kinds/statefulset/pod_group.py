@@ -40,12 +40,19 @@ from pykruise.pods.workload.pod_groups import (
     read_min_count,
     resolve_amount,
 )
+from pykruise.pods.workload.views import WorkloadView
 from pykruise.runtime.reasons import Reason
 
 _CLAIMS_GROW: Final = Reason(
     Code.CLAIM_CANNOT_FOLLOW,
     "claims that follow their templates restart pods one by one",
     "set spec.volumeClaimUpdateStrategy.type to OnDelete",
+)
+
+
+_POLICY: Final = "spec.podManagementPolicy"
+_MUST_BE_PARALLEL: Final = (
+    f"must be {ManagementPolicy.PARALLEL} with {GANG_MIN_COUNT.field}: the pods of a group start together"
 )
 
 
@@ -65,7 +72,7 @@ def find_gang(ws: StatefulSetWorkingSet, differences: Differences) -> StatefulSe
     """Return the gang of the set; None: the option is not set."""
     statefulset, spec = ws.snapshot.statefulset, ws.spec
     value = GANG_MIN_COUNT.read(statefulset.annotations)
-    if value is None or not spec.is_parallel:
+    if value is None:
         return None
     active = [pod for pod in ws.slot_pods if pod.is_active]
     old = [pod for pod in active if not ws.is_updated(pod)]
@@ -102,6 +109,13 @@ def find_gang(ws: StatefulSetWorkingSet, differences: Differences) -> StatefulSe
     )
 
 
+def find_policy_problem(statefulset: WorkloadView, spec: StatefulSetSpec) -> str:
+    """Return why the pods of a stored set cannot be a group; empty: they can, or the option is not set."""
+    if spec.is_parallel or GANG_MIN_COUNT.read(statefulset.annotations) is None:
+        return ""
+    return f"{_POLICY}: {_MUST_BE_PARALLEL}"
+
+
 # Admission
 
 
@@ -114,8 +128,7 @@ def find_option_conflicts(
         return
     field, replicas = GANG_MIN_COUNT.field, 1 if spec.replicas is None else spec.replicas
     if not spec.is_parallel:
-        problem = f"must be {ManagementPolicy.PARALLEL} with {field}: the pods of a group start together"
-        yield make_invalid_error("spec.podManagementPolicy", spec.pod_management_policy, problem)
+        yield make_invalid_error(_POLICY, spec.pod_management_policy, _MUST_BE_PARALLEL)
     block, scale = spec.rolling_update, spec.scale_strategy
     yield from find_gang_errors(
         value,
