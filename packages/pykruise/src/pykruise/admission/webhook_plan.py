@@ -122,7 +122,7 @@ class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObservedWebhooks(msgspec.Struct, frozen=True, kw_only=True):
-    """What one reconcile has observed."""
+    """Observed state of webhook configurations and CRDs, for one reconcile."""
 
     at: float
     """Time of the event loop in seconds."""

@@ -73,7 +73,7 @@ async def plan(
     """Forecast a change. `target`: an object as a user would apply it, or the name of an existing object, such as
     `clonesets/web`. `sets`: changes to this object, in the syntax of `--set` (`image=main=shop:2`).
 
-    The other arguments and the errors are the same as of `explain`.
+    `namespace`, `client`, `kubeconfig`, `context`, `now` and the errors are the same as in `explain`.
     """
     async with _connect(client, kubeconfig, context) as (asking, default):
         at = time.time() if now is None else now

@@ -192,7 +192,7 @@ class Gates(msgspec.Struct, frozen=True):
         return gate.default
 
     def is_left_to_server(self, name: str) -> bool:
-        """Whether the gate is on if the API server supports the feature, because nobody has set the gate."""
+        """Whether the gate is on if the API server supports the feature, because the gate is not set."""
         return list_all_gates()[name].by_server and name not in self.differing and name not in self.kept_off
 
     def __iter__(self) -> Iterator[tuple[str, bool]]:

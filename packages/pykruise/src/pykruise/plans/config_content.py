@@ -1,4 +1,4 @@
-"""With the option roll-on-config, the content of ConfigMaps and Secrets is a part of a workload's revision.
+"""Content of ConfigMaps and Secrets. It is a part of the revision of a workload with the option roll-on-config.
 
 view of a workload + Read ──▶ follow_config() ──▶ FollowedConfig: the view whose template records the content
 change of a ConfigMap or Secret ──▶ list_config_wakes() ──▶ the workloads that follow this object

@@ -67,7 +67,7 @@ def count_begun_updates(pods: int) -> int:
 
 
 class TurnTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """What updated pods get."""
+    """Revision, labels and hook for the updates of pods."""
 
     revision: str
     """Name of the revision for messages."""

@@ -23,7 +23,7 @@ from pykruise.runtime.views import Views
 
 
 class RolloutStrategy(msgspec.Struct, frozen=True, kw_only=True):
-    """How pods are updated to a new template, according to a spec."""
+    """Strategy of a spec for updating pods to a new template."""
 
     in_place: Literal["never", "if possible", "only"]
     recreates_because: str = ""
@@ -87,7 +87,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str]
     """Recorded labels of the node. The pod can run only on nodes with these labels."""
     remedy: str
-    """What a person must do to remove the restriction."""
+    """Action that removes the restriction."""
 
 
 class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
     child has the reason.
     """
     correction: Correction | None = None
-    """How a person corrects the child, if this differs from other objects of the child's kind; otherwise None."""
+    """Instructions to correct the child, if they differ from those for other objects of its kind; otherwise None."""
 
 
 class Insight(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,7 +64,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """
     reviews: Reviews = Reviews()
     stored: StoredSpec | None = None
-    """How the controller validates stored objects; None if it accepts every object that is readable."""
+    """Validation of stored objects by the controller; None if it accepts every object that is readable."""
     amounts: tuple[Amount, ...] = ()
     """Fields that limit a number of pods or nodes, as a number or a percentage. With the value 0 they get a warning."""
     derived: tuple[DerivedName, ...] = ()
@@ -82,7 +82,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     insight: Insight | None = None
     """Facts for the commands explain, plan and simulate, in addition to the plan."""
     shown: Shown | None = None
-    """How the kind is presented by kubectl kruise, Argo CD, state metrics and the dashboard."""
+    """Presentation of the kind by kubectl kruise, Argo CD, state metrics and the dashboard."""
     pods: PodSteps | None = None
     """Steps of pod admission; None if the kind has none."""
 

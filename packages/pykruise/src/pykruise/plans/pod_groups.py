@@ -1,4 +1,4 @@
-"""With the option gang-min-count: the groups of a workload's pods, as objects Workload and PodGroup of Kubernetes.
+"""Groups of the pods of a workload with the option gang-min-count: the objects Workload and PodGroup of Kubernetes.
 
 view of a workload + Read ──▶ read_groups() ──▶ FoundGroups: its groups, or why groups are not supported
 FoundGroups + minCount + its pods ──▶ keep_groups() ──▶ writes that are sent before pods are created

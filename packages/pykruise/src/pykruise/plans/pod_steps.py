@@ -227,7 +227,7 @@ def select_whole_namespaces(objects: Iterable[Any]) -> list[Meant]:
 
 
 class PodSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """How the stored objects of a kind select the pods that its steps need."""
+    """Rules by which the stored objects of a kind select the pods that its steps need."""
 
     views: Views[Any]
     pods: Callable[[Iterable[Any]], list[Meant]] = select_whole_namespaces
@@ -260,7 +260,7 @@ class PodSteps(msgspec.Struct, frozen=True, kw_only=True):
     judge: Callable[[Any], JudgingStep] | None = None
     reads: PodReaders | None = None
     selects: PodSelection | None = None
-    """How objects of the kind select pods; None if only the pod determines whether a step needs it."""
+    """Selection of pods by objects of the kind; None if only the pod determines whether a step needs it."""
     rights: tuple[Right, ...] = ()
     """Permissions that the readers and steps need."""
     component: str = ""

@@ -66,4 +66,4 @@ class Purpose(StrEnum):
     GROW_WORKLOADS = "expand workloads"
     REPORT_STATUS = REPORT_STATUS
     TIDY_UP = "tidy up"
-    """For stages that do not delay other writes, and that the next plan repeats if they fail."""
+    """Purpose of stages that do not delay other writes, and that the next plan repeats if they fail."""

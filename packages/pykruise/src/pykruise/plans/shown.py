@@ -68,7 +68,7 @@ class Verbs(msgspec.Struct, frozen=True, kw_only=True):
     scales: bool = False
     exposes: bool = False
     victims: Literal["", "podsToDelete", "label"] = ""
-    """How a user selects the pods that a scale-in deletes."""
+    """Method by which a user selects the pods that a scale-in deletes."""
     resumed: bool | None = False
     """Value of the field `paused` after resume; None if the field is removed."""
     strategy: Field | None = None
@@ -101,7 +101,7 @@ TEMPLATE: Final = ("spec.template",)
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """How one kind is presented."""
+    """Presentation of one kind."""
 
     kind: str
     group: str = "apps.kruise.io"
@@ -140,8 +140,9 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     is_per_node: bool = False
     """Whether each pod is for one node."""
     pods: Literal["owned", "selected", "marked"] = "owned"
-    """Which pods belong to an object. `owned`: pods that the object, or an object that it owns, owns. `marked`: pods
-    whose annotation `pod_mark` contains the name of the object. `selected`: marked pods that its selector also matches.
+    """Rule for the pods that belong to an object. `owned`: pods that the object, or an object that it owns, owns.
+    `marked`: pods whose annotation `pod_mark` contains the name of the object. `selected`: marked pods that its
+    selector also matches.
     """
     pod_mark: str = ""
     """Annotation of pods that contains names of objects of this kind."""

@@ -50,7 +50,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """How a kind validates stored specs."""
+    """Rules by which a kind validates stored specs."""
 
     errors: Callable[[Any], Iterable[Cause]]
     """Returns the errors that admission would report for a new object with this typed spec. If the view has no spec,

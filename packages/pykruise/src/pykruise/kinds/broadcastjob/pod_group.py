@@ -41,7 +41,7 @@ NOT_SCHEDULED: Final = (
 
 
 class BroadcastJobGang(msgspec.Struct, frozen=True, kw_only=True):
-    """How the pods of a job are started as one group."""
+    """Values with which the pods of a job are started as one group."""
 
     min_count: int
     """Number of pods that the scheduler must place at the same time; 1 after the group was started."""

@@ -69,7 +69,7 @@ class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
     """The typed spec; None if it is unreadable: `problem` contains the reason."""
     status: BroadcastJobStatus = BroadcastJobStatus()
     requirements: NodeRequirements = NodeRequirements()
-    """What the template requires of a node: selector, affinity and tolerations."""
+    """Requirements for nodes that the template defines: selector, affinity and tolerations."""
     request: Request = msgspec.field(default_factory=dict)
     """Resources that a pod of the job requests from a node."""
 

@@ -26,7 +26,7 @@ _MESSAGES: Final = {
     Finish.FAILED_TARGET: ("Failed", "Job failed: failed pod is found"),
     Finish.DEADLINE: ("Failed", "Job failed: it was active longer than its deadline"),
 }
-"""How a job ends → type and message of the condition."""
+"""End of a job → type and message of the condition."""
 
 _ALWAYS: Final = ("active", "desired", "failed", "succeeded")
 

@@ -40,7 +40,9 @@ class FailurePolicy(Typed, frozen=True, kw_only=True):
     """Policy for the job when a pod fails."""
 
     restart_limit: Int32 = 0
-    """With restart policy OnFailure, a pod counts as failed if its containers restarted more often than this number."""
+    """Maximum number of container restarts of a pod with restart policy OnFailure. After more restarts it counts as
+    failed.
+    """
     type: str = ""
     """FailFast (the default): the job fails. Continue: the other pods continue. Pause: the job is paused."""
 

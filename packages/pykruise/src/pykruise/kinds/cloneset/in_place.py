@@ -1,4 +1,4 @@
-"""In-place updates of a CloneSet's pods: which of them begin now.
+"""Selection of the in-place updates of a CloneSet's pods that begin now.
 
 pods to update + their changes ──▶ begin() ──▶ decisions, or the reason why each pod waits
 

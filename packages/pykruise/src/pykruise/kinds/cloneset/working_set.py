@@ -65,7 +65,7 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of the update phase. Only pods with the update revision count as new."""
     claims: ClaimPlan
     gang: PodGang | None
-    """How the pods are started as a group; None if the option gang-min-count is not set."""
+    """Groups in which new pods are started; None if the option gang-min-count is not set."""
     is_group_incomplete: bool
     """Whether old pods are kept, because not all pods of the new group are available."""
     occupying: Sequence[PodView] | None

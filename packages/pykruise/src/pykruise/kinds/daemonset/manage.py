@@ -139,7 +139,7 @@ def _backoff_reason(pod: PodView) -> Reason:
 
 
 def _keep_old_and_new(ws: DaemonSetWorkingSet, running: Sequence[PodView], value: ManagedNodes) -> None:
-    """With surge, keep one new and one old pod of a node, and delete the old pod after the new pod is available."""
+    """Keep one new and one old pod of a node (with surge), and delete the old pod after the new pod is available."""
     new = next((pod for pod in running if ws.is_updated(pod)), None)
     old = next((pod for pod in running if not ws.is_updated(pod)), None)
     value.going += [

@@ -79,7 +79,7 @@ def list_daemon_tolerations(pod_spec: Mapping[str, Any]) -> list[dict[str, Any]]
 
 
 class DaemonSetPlacement(NodeRequirements, frozen=True, kw_only=True):
-    """What the template of a DaemonSet requires of a node."""
+    """Requirements for nodes that the template of a DaemonSet defines."""
 
     def fit(self, node: NodeView) -> Fit:
         """Return whether the node should run a pod of this template, and why not."""

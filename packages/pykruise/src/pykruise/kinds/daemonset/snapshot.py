@@ -197,7 +197,7 @@ async def read_snapshot(view: DaemonSetView, read: Read[DaemonSetSettings]) -> D
 
 
 class NodeMemory:
-    """What is remembered about the nodes of one DaemonSet. A restart of the process loses it without harm."""
+    """Memory about the nodes of one DaemonSet. The process can restart without it."""
 
     def __init__(self) -> None:
         self._states: NodeStateCache | None = None

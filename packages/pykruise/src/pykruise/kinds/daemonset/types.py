@@ -32,7 +32,7 @@ DEFAULT_BURST: Final = 250
 
 
 class RollingUpdateType(StrEnum):
-    """How a rolling update changes the pod of a node."""
+    """Method by which a rolling update changes the pod of a node."""
 
     STANDARD = "Standard"
     """The pod is recreated. With maxSurge, the old pod is deleted after the new pod is available, otherwise before the

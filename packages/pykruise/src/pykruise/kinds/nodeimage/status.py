@@ -34,7 +34,7 @@ class Silent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusAfter(msgspec.Struct, frozen=True, kw_only=True):
-    """What the manager changes in the status."""
+    """Changes of the status by the manager."""
 
     document: Document | None = None
     """The new status; None if the status does not change."""
