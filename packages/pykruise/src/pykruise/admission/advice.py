@@ -15,8 +15,8 @@ from pykruise.pods.workload.derived_names import warnings_of_names
 
 
 def add_advice(reviewer: Reviewer, kind: Kind, settings: Any) -> Reviewer:
-    """Return a reviewer that responds like `reviewer`, but adds warnings to allowed writes. `settings` are the
-    kind's.
+    """Return a reviewer that responds like `reviewer`, but adds warnings to allowed writes. `settings`: the settings
+    of the kind.
     """
     if not (kind.amounts or kind.derived):
         return reviewer

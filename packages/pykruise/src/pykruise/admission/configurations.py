@@ -9,8 +9,8 @@ live CRD    + Endpoint + bundle ──▶ build_desired_conversion() ──▶ d
 Pure. Object names and the annotation `template` are OpenKruise's. The template contains all entries as installed. While
 a feature is off, its entry is left out of the configuration; the template allows adding the entry again.
 
-The template never contains this program's match conditions (`CONDITIONS`), which avoid requests. So another manager
-that uses the template, for example OpenKruise's, gets the webhooks as they were installed.
+The template never contains this program's match conditions (`CONDITIONS`), which reduce the number of reviews. So
+another manager that uses the template, for example OpenKruise's, gets the webhooks as they were installed.
 """
 
 import base64

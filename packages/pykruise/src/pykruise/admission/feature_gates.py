@@ -1,6 +1,6 @@
 """Rejection of objects of kinds whose feature gate is off.
 
-AdmissionRequest ──▶ guard_by_gates(kind, …)(reviewer) ──▶ 403 with the gate's name, or the reviewer's answer
+AdmissionRequest ──▶ guard_by_gates(kind, …)(reviewer) ──▶ 403 with the gate's name, or the reviewer's response
 
 Pure, except for the reviewer. While a gate is off, the controller of the kind does not run. New objects would have no
 effect, and no status would report this, so they are rejected. Labels, finalizers and the status of existing objects can

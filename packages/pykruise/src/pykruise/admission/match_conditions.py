@@ -36,7 +36,9 @@ from pykruise.kube.values.cel import Interests
 from pykruise.plans.pod_steps import PodSelection, Webhook
 
 SETTLE_S: Final = 1.0
-"""Seconds until API servers have surely seen a configuration without conditions, and send reviews for every pod."""
+"""Seconds after which every API server is expected to have seen a configuration without conditions, and to
+send reviews for every pod.
+"""
 
 ATTEMPTS: Final = 5
 """Maximum number of tries if writes of other replicas cause conflicts. Within one replica, writes are sequential."""

@@ -1,6 +1,6 @@
 """Rejection of objects with unreadable metadata, before the review of their kind.
 
-AdmissionRequest ──▶ check_metadata(reviewer) ──▶ 400 with the field, or the reviewer's answer
+AdmissionRequest ──▶ check_metadata(reviewer) ──▶ 400 with the field, or the reviewer's response
 
 Pure, except for the reviewer. API servers do not send such objects. This module does not check specs: the reviews of
 kinds read them.

@@ -51,7 +51,9 @@ from pykruise.kube.values.cel import Interests
 _log = logging.getLogger(__name__)
 
 SETTLE_S: Final = 5.0
-"""Seconds until API servers have surely seen a new CA. Afterwards the server uses its certificate."""
+"""Seconds after which every API server is expected to have seen a new CA. Afterwards the server uses its
+certificate.
+"""
 
 _MOST_FUTILE: Final = 4
 """Number of remembered patches that changed nothing: for each configuration, one with the widest conditions and one

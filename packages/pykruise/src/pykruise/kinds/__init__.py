@@ -60,7 +60,7 @@ def list_kinds() -> "Sequence[Kind]":
 
 
 def find_kind(name: str) -> "Kind":
-    """Return the kind with this name, such as `CloneSet`. Raises KeyError when there is none."""
+    """Return the kind with this name, such as `CloneSet`. Raises KeyError if no kind has this name."""
     kind = find(name.lower())
     if kind is None:
         raise KeyError(f"there is no kind {name}")

@@ -130,7 +130,7 @@ class Is(msgspec.Struct, frozen=True, tag=True):
     values: tuple[str, ...]
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         text = read_at(document, self.path)
         return isinstance(text, str) and text in self.values
 
@@ -141,7 +141,7 @@ class IsTrue(msgspec.Struct, frozen=True, tag=True):
     path: str
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         return read_at(document, self.path) is True
 
 
@@ -152,7 +152,7 @@ class Has(msgspec.Struct, frozen=True, tag=True):
     is_there: bool = True
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         is_there = read_at(document, self.path) not in (None, "")
         return is_there is self.is_there
 
@@ -163,7 +163,7 @@ class Positive(msgspec.Struct, frozen=True, tag=True):
     number: Number
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         return self.number.of(document) > 0
 
 
@@ -173,7 +173,7 @@ class Zero(msgspec.Struct, frozen=True, tag=True):
     number: Number
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         return self.number.of(document) == 0
 
 
@@ -184,7 +184,7 @@ class Less(msgspec.Struct, frozen=True, tag=True):
     than: Number
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         return self.number.of(document) < self.than.of(document)
 
 
@@ -195,7 +195,7 @@ class Differs(msgspec.Struct, frozen=True, tag=True):
     other: str
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         return bool(read_at(document, self.path) != read_at(document, self.other))
 
 

@@ -42,7 +42,7 @@ class Ending(StrEnum):
 
 
 class ChildView(msgspec.Struct, frozen=True, kw_only=True):
-    """One child as the cache keeps it."""
+    """One child as stored in the cache."""
 
     namespace: str
     name: str

@@ -13,7 +13,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.values.cron import Every, Schedule, find_ticks
 
 MANY: Final = 100
-"""An event reports when more ticks than this were missed."""
+"""If more ticks than this number were missed, an event reports this."""
 
 
 class DueTimes(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Everything that a decision about one AdvancedCronJob needs, as one value.
 
-bytes of an AdvancedCronJob ──▶ CRON_JOB_VIEWS ──▶ AdvancedCronJobView (kept in the cache)
+bytes of an AdvancedCronJob ──▶ CRON_JOB_VIEWS ──▶ AdvancedCronJobView (stored in the cache)
 AdvancedCronJobView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
 """
 

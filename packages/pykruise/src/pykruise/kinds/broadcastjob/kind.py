@@ -57,8 +57,8 @@ def _list_wakes(_: BroadcastJobSettings) -> Sequence[Wake]:
 
 
 def _enqueue_by_node(change: Change[NodeView], around: Around[BroadcastJobSettings]) -> Iterator[Key]:
-    """Enqueue the jobs that now treat the node differently, except ended ones. A job with completion policy Never is
-    enqueued even after it failed, because it still updates the counts in its status.
+    """Enqueue the jobs that now treat the node differently, except jobs that have ended. A job with completion policy
+    Never is enqueued even after it failed, because it still updates the counts in its status.
     """
     for job in around.list_all(BROADCAST_JOB_VIEWS):
         if not (job.is_finished and job.ends) and _is_concerned(job, change.old, change.new, around):

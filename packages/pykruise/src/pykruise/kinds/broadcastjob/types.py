@@ -40,8 +40,8 @@ class FailurePolicy(Typed, frozen=True, kw_only=True):
     """Policy for the job when a pod fails."""
 
     restart_limit: Int32 = 0
-    """Maximum number of container restarts of a pod with restart policy OnFailure. After more restarts it counts as
-    failed.
+    """Maximum number of container restarts of a pod with restart policy OnFailure. After more restarts the pod counts
+    as failed.
     """
     type: str = ""
     """FailFast (the default): the job fails. Continue: the other pods continue. Pause: the job is paused."""

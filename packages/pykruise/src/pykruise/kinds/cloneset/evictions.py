@@ -39,7 +39,7 @@ class CloneSetEvictions(msgspec.Struct, frozen=True, kw_only=True):
     pending: Sequence[PodView] = ()
     """Successors that are not available. They do not count as pods of the CloneSet."""
     stale: Sequence[PodView] = ()
-    """Pods of `pending` with an outdated revision: a successor that is created now would get another one."""
+    """Pods of `pending` with an outdated revision: a successor that is created now would get another revision."""
     successors: Mapping[str, PodView] = {}
     """Uid of an evicted pod → its successor."""
     expired: Sequence[PodView] = ()

@@ -23,7 +23,7 @@ SCALE_LIMIT = "spec.scaleStrategy.maxUnavailable"
 UPDATE_LIMIT = "spec.updateStrategy.rollingUpdate.maxUnavailable"
 
 UNLIMITED = 2_147_483_647
-"""Value of scaleStrategy.maxUnavailable when the field is absent."""
+"""Value of scaleStrategy.maxUnavailable if the field is absent."""
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class CloneSetLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     replicas: int
     partition: int = 0
-    """Pods that stay at older revisions; at most `replicas`."""
+    """Number of pods that keep older revisions; at most `replicas`."""
     max_unavailable: int = 0
     max_surge: int = 0
     """Maximum number of pods beyond replicas during an update; 0 while the CloneSet is paused."""
@@ -109,7 +109,7 @@ def _partition(value: IntOrPercent, resolved: int, *, replicas: int) -> int:
 
 
 def allows_none(limits: CloneSetLimits) -> bool:
-    """Whether no serving pod may ever be taken out of service: maxUnavailable is 0 and no surge pod can replace it."""
+    """Whether no serving pod can ever be taken out of service: maxUnavailable is 0 and no surge pod can replace it."""
     return limits.replicas > 0 and limits.max_unavailable == limits.max_surge == 0
 
 

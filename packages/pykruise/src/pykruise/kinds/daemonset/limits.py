@@ -24,7 +24,9 @@ class DaemonSetLimits(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     """Number of nodes that keep older revisions."""
     burst: int
-    """The most creations, the most deletions, and the most in-place updates in one plan. At least 1."""
+    """Maximum number of creations in one plan. The same limit applies separately to deletions and to in-place updates.
+    At least 1.
+    """
     allows_surge: bool
     """Whether a node can have an old and a new pod at the same time."""
     problems: tuple[str, ...] = ()

@@ -78,7 +78,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     """Reason for `place`, if an existing node should not run a pod."""
     labels: Mapping[str, str] = {}
     is_lost: bool = False
-    """Whether the node has a taint that its kubelet does not report."""
+    """Whether a taint of the node shows that its kubelet does not report."""
     is_cordoned: bool = False
     pods: tuple[PodView, ...] = ()
     """Pods that count, including terminating pods: controlled pods that the selector matches, and orphans to adopt. The

@@ -1,7 +1,7 @@
 """The plan for one DaemonSet: the decisions of all phases.
 
 Snapshot ──▶ plan_daemonset() ──▶ Plan ──▶ runtime/execute.py
-             the selector guard ▶ claim pods and revisions ▶ store the revision ▶ pull images ahead
+             the selector guard ▶ adopt pods and revisions ▶ store the revision ▶ pull images in advance
              ▶ bring pods into service ▶ create and delete pods, or else update ▶ tidy up; and the status
 
 Pure: the same snapshot always gives the same plan. A plan does not have to wait until the caches contain this

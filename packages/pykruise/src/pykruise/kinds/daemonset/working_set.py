@@ -138,7 +138,7 @@ class DaemonSetWorkingSet:
 
     @property
     def pods(self) -> Iterator[PodView]:
-        """The same for all nodes."""
+        """The same pods, but of all nodes."""
         return (pod for state in self.overview.states.values() for pod in state.pods)
 
     @cached_property

@@ -42,7 +42,7 @@ def _enqueue_by_node(change: Change[NodeView], around: Around[NodeImageSettings]
 
 
 def _creation_facts(node: NodeView) -> tuple[bool, float | None]:
-    """Return the facts on which it depends whether and when the node gets a NodeImage."""
+    """Return the values that determine whether and when the node gets a NodeImage."""
     return node.is_virtual, node.ready_since
 
 
@@ -57,7 +57,5 @@ def _enqueue_by_job(change: Change[PullJobView], around: Around[NodeImageSetting
 
 
 def _job_facts(job: PullJobView) -> tuple[object, ...]:
-    """Return the facts on which it depends whether an entry of the job is kept, and whether its time to live
-    applies.
-    """
+    """Return the values that determine whether an entry of the job is kept, and whether its time to live applies."""
     return job.uid, job.image, job.is_active, job.ends

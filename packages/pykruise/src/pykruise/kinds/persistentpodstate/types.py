@@ -76,7 +76,7 @@ class PersistentPodStateStatus(Status, frozen=True, kw_only=True):
     observed_generation: Int64
     """The metadata.generation for which this status was computed."""
     pod_states: dict[str, PodState] | None = None
-    """Records by pod name."""
+    """Name of each pod → its record."""
 
 
 class PersistentPodState(ApiObject, frozen=True, kw_only=True):
