@@ -6,7 +6,7 @@ from pykruise.runtime.plan import REPORT_STATUS
 
 
 class Purpose(StrEnum):
-    """Purpose of a stage; people read its value."""
+    """Purpose of a stage. The value is text for people."""
 
     CHECK_ADOPTER = "check before adoption"
     ADOPT = "adopt"
@@ -66,4 +66,4 @@ class Purpose(StrEnum):
     GROW_WORKLOADS = "expand workloads"
     REPORT_STATUS = REPORT_STATUS
     TIDY_UP = "tidy up"
-    """Stage that every plan tries again, and that delays nothing."""
+    """Purpose of stages that do not delay other writes, and that the next plan repeats if they fail."""

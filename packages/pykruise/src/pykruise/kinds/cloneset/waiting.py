@@ -1,12 +1,12 @@
-"""Reason why a CloneSet does not (yet) match its spec, in one condition: `Waiting`.
+"""Reason why a CloneSet does not match its spec yet, for the condition `Waiting`.
 
 CloneSetWorkingSet + pods that the phases skipped ──▶ waiting_of() ──▶ Reason: code, message, remedy; or None:
 converged
 
-Pure. A CloneSet has converged when every desired pod exists, has the newest template and is available. Such a
-CloneSet does not have the condition. Every other one has it, unless FailedScale, FailedUpdate or SelectorMismatch
-reports the cause. Reasons that need a person are reported first, then limits of the spec, then work that proceeds
-automatically.
+Pure. A CloneSet has converged if every desired pod exists, has the newest template and is available; the CloneSet then
+does not have the condition. Otherwise it has the condition, unless FailedScale, FailedUpdate or SelectorMismatch
+reports the cause. If there are several reasons, a reason that needs a person has precedence, then a limit of the spec,
+then work that continues automatically.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ from pykruise.pods.workload.waiting import find_pod_wait, find_strategy_wait
 from pykruise.runtime.reasons import Reason
 
 _SAID_AS_THEY_ARE: Final = frozenset({Code.NOT_IN_PLACE, Code.BROKEN_UPDATE, Code.POD_GROUP})
-"""Reasons for pods of an older template that need a person, whatever the pod."""
+"""Codes of reasons why pods keep an older template. A person must act, and the message does not depend on the pod."""
 
 
 def is_converged(ws: CloneSetWorkingSet) -> bool:
-    """Whether all pods exist, have the update revision and are available, and none is to be deleted."""
+    """Whether all pods exist, have the update revision and are available, and no pod must be deleted or evicted."""
     is_complete = len(ws.pods) == ws.limits.replicas and not (ws.old or ws.unavailable or ws.leaving)
     return is_complete and not ws.evictions.waiting
 
@@ -35,10 +35,10 @@ def is_converged(ws: CloneSetWorkingSet) -> bool:
 def waiting_of(
     ws: CloneSetWorkingSet, *, skipped: Mapping[str, Reason]
 ) -> tuple[Reason | None, Reason | None]:
-    """Return the reason why the CloneSet waits, and the one that the status shows; None: it has converged. `skipped`:
-    name of a pod → why the plan skips it.
+    """Return the reason why the CloneSet waits (None if it has converged), and the reason that the status reports.
+    `skipped`: name of a pod → why the plan skips it.
 
-    A CloneSet may have converged while something keeps terminating pods from ending. Only the status shows that.
+    The reasons differ only if the CloneSet has converged, but terminating pods cannot end: the status reports this.
     """
     kept = ((pod, find_end_blocker(pod, now=ws.now)) for pod in ws.snapshot.pods if pod.is_deleting)
     held = find_pod_wait([(pod, reason) for pod, reason in kept if reason])
@@ -68,8 +68,8 @@ def _drop_caused_limit(
     stuck: list[tuple[PodView, Reason]],
     obstacles: list[tuple[PodView, Reason]],
 ) -> Reason | None:
-    """Drop the reason of a used-up limit if there is a closer cause: stuck pods for scaleStrategy.maxUnavailable, any
-    pods with an obstacle for maxUnavailable.
+    """Return None if the reason is a used-up limit, but pods explain why it is used up: stuck pods in case of
+    scaleStrategy.maxUnavailable, any pods with an obstacle in case of maxUnavailable.
     """
     if number is None:
         return None
@@ -78,7 +78,9 @@ def _drop_caused_limit(
 
 
 def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
-    """Pods that are missing, surplus, or specified for deletion."""
+    """Return the reason if pods are missing, surplus, or specified for deletion; None if the number of pods is
+    right.
+    """
     numbers = ws.scale_numbers
     if numbers.create > 0:
         return _reason_of_missing(ws, skipped, missing=numbers.create, now=numbers.create_now)
@@ -124,7 +126,9 @@ def _reason_of_missing(
 
 
 def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
-    """Reason when all desired pods exist and are available, but not all have the newest template."""
+    """Return the reason if all desired pods exist and are available, but pods have an older template or must be
+    evicted.
+    """
     old, evicted = ws.old, ws.evictions.waiting
     if evicted and not old:
         count = format_count(len(evicted), "pod is", "pods are")

@@ -45,7 +45,7 @@ _STORED: Final = StoredSpec(
 
 
 def _list_reads(settings: NodeImageSettings) -> Sequence[Views[Any]]:
-    """Return the views; secrets only where the manager may read them."""
+    """Return the views to read; secrets only if the manager has permission to read them."""
     return (NODE_VIEWS, PULL_JOB_VIEWS, *((SECRET_VIEWS,) if settings.looks_at_secrets else ()))
 
 
