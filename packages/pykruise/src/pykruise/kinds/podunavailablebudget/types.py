@@ -55,7 +55,7 @@ class PodUnavailableBudgetSpec(CommonSpec, frozen=True, kw_only=True):
     protect_operations: list[Annotated[str, schema(enum=OPERATIONS)]] | None = None
     """Protected operations: DELETE, UPDATE (in place), EVICT and RESIZE. Defaults to the first three."""
     protect_total_replicas: Annotated[int, integer("int32", minimum=1)] | None = None
-    """Number of pods that percentages refer to, instead of the workload's replicas."""
+    """Number of pods of which percentages are computed, instead of the workload's replicas."""
 
 
 class PodUnavailableBudgetStatus(Status, frozen=True, kw_only=True):
