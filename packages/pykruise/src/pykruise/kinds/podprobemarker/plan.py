@@ -232,7 +232,9 @@ def _mark_pods(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
 def _list_policies(
     snapshot: ReadablePodProbeMarker, pod: PodView
 ) -> Iterator[tuple[list[MarkerPolicy], str]]:
-    """For each probe whose condition the pod has, yield the marker policies and the reported state."""
+    """Yield the marker policies of each probe whose condition the pod has, and the state that this
+    condition reports.
+    """
     for probe in snapshot.marker.spec.probes:
         condition = pod.find_condition(probe.pod_condition_type)
         if condition is not None and probe.marker_policy:

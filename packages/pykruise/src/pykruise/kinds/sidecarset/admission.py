@@ -40,7 +40,7 @@ _REVIEWS: Final = SpecReviews[SidecarSetSpec](
 )
 
 mutate_sidecarset: Final = _REVIEWS.build_mutating_review(lambda _, doc: add_defaults(doc))
-"""The mutating review. It always computes the hashes, whatever the client sent."""
+"""The mutating review. It always computes the hashes, even if the client sent hashes."""
 
 
 def build_validating_review(reader: SidecarReader | None, *, allows_any_annotation: bool) -> Reviewer:
