@@ -42,7 +42,7 @@ class ManagementPolicy(StrEnum):
 
 
 class Retention(StrEnum):
-    """Treatment of claims."""
+    """Policy for claims whose pod or set is deleted."""
 
     RETAIN = "Retain"
     DELETE = "Delete"
@@ -56,7 +56,7 @@ class ClaimUpdateType(StrEnum):
 
 
 class UnorderedUpdate(Typed, frozen=True, kw_only=True):
-    """Updates pods in an order other than from the highest ordinal down. It requires Parallel pod management."""
+    """Updates pods in an order that does not depend on their ordinals. It requires Parallel pod management."""
 
     priority_strategy: PriorityStrategy | None = None
 
@@ -100,7 +100,7 @@ class ScaleStrategy(Typed, frozen=True, kw_only=True):
 
 
 class ClaimRetentionPolicy(Typed, frozen=True, kw_only=True):
-    """Treatment of claims when their pod or the set is deleted."""
+    """Policy for claims when their pod or the set is deleted."""
 
     when_deleted: str = ""
     """Policy for claims when the set is deleted: Retain (the default) or Delete."""

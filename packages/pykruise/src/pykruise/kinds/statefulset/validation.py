@@ -136,8 +136,8 @@ def errors_of(
 
 
 def _claim_volumes(spec: StatefulSetSpec) -> list[str]:
-    """Volumes that claims add. A volume of the template with the same name is replaced; bad names are reported
-    elsewhere.
+    """Volumes that claims add to pods. They replace volumes of the template with the same name. Other rules report
+    invalid names.
     """
     own = {volume.get("name") for volume in get_path(spec.template, "spec", "volumes") or ()}
     return [name for name in dict.fromkeys(spec.claim_names) if name and name not in own]
@@ -161,8 +161,8 @@ def list_last_pod_names(doc: Mapping[str, Any]) -> list[str]:
 
 
 def _name_errors(metadata: Mapping[str, Any], causes: list[Cause]) -> Iterator[Cause]:
-    """Pods of the set are hosts in DNS, so the name must not contain dots. Other errors of the name are already in
-    `causes`.
+    """Names of pods are host names in DNS, so the name of the set must not contain dots. `causes` already contains
+    other errors of the name.
     """
     name = metadata.get("name")
     if name and not any(cause.field == "metadata.name" for cause in causes):
