@@ -2,7 +2,7 @@
 
 JSON of the API server ──▶ UnitedDeployment ──▶ snapshot, plan; the same types ──▶ kind.py (the schema)
 
-Workload specs and patches are untyped JSON: they belong to other kinds, whose schemas kind.py gets.
+Workload specs and patches are untyped JSON: their types are those of other kinds, and kind.py adds the schemas.
 """
 
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ class AdaptiveStrategy(Typed, frozen=True, kw_only=True):
 
 
 class ScheduleStrategy(Typed, frozen=True, kw_only=True):
-    """Whether subsets are strict."""
+    """Strategy for pods that find no node in their subset."""
 
     adaptive: AdaptiveStrategy | None = None
     type: Annotated[str, schema(enum=("Adaptive", "Fixed", ""))] = ""

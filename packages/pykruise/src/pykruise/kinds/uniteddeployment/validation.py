@@ -2,9 +2,9 @@
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ warnings
 
-Pure. Rule numbers refer to the specification's tables. A problem that can only occur when a subset's workload is
-created is a warning: each subset's pod template is built as the controller builds it, including its patch, and
-checked.
+Pure. Rule numbers refer to the specification's tables. A problem of a workload that the API server would reject is a
+warning: the pod template of each subset, with the subset's patch, is built in the same way as the controller builds it,
+and is checked.
 """
 
 import re
@@ -89,7 +89,7 @@ _OPTIONS: Final[Mapping[str, tuple[Option[Any], ...]]] = {
 """Options of the workloads, which get the annotations of their template."""
 
 _LABEL_VALUE: Final = re.compile(r".*\.values\[\d+\]")
-"""Values that are not valid label values are tolerated here. OpenKruise does the same."""
+"""Invalid label values are accepted here. OpenKruise does the same."""
 
 
 def errors_of(
@@ -248,8 +248,8 @@ def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iter
 
 
 def _bounds_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
-    """Rules for bounds. Minimums that add up to more than all maximums need no own rule: one of them exceeds its
-    maximum.
+    """Yield errors of minimums and maximums. No rule is needed for minimums with a sum above the sum of all maximums:
+    in this case one of the minimums is above its own maximum.
     """
     if spec.replicas is None:
         yield _of_subsets(spec, "minReplicas and maxReplicas need spec.replicas")
@@ -407,8 +407,8 @@ def _to_json(value: Any) -> Any:
 
 
 def find_stored_errors(spec: UnitedDeploymentSpec) -> list[Cause]:
-    """Find the errors of a stored spec, after adding defaults. A wrong sum of the subsets' replicas (`kubectl scale`
-    can cause it) is not an error here, because the allocation handles it.
+    """Find the errors of a stored spec, after adding defaults. A wrong sum of the subsets' replicas, which `kubectl
+    scale` can cause, is not an error here: the allocation corrects or reports it.
     """
     doc = to_document(spec)
     doc = add_defaults(doc, old=doc)
