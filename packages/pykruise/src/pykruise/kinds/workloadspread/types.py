@@ -42,7 +42,7 @@ class AdaptiveStrategy(Typed, frozen=True, kw_only=True):
 
 
 class ScheduleStrategy(Typed, frozen=True, kw_only=True):
-    """Whether subsets are strict."""
+    """Strategy for pods that find no node in their subset."""
 
     adaptive: AdaptiveStrategy | None = None
     type: Annotated[str, schema(enum=("Adaptive", "Fixed", ""))] = ""
@@ -130,7 +130,7 @@ class WorkloadSpreadStatus(Status, frozen=True, kw_only=True):
     spread: str | None = None
     """Human-readable summary: each subset with its number of pods and, after a slash, its maximum."""
     subset_statuses: list[SubsetStatus] | None = None
-    """Observed state of each subset, over all revisions of the workload."""
+    """Observed state of each subset, for all revisions of the workload together."""
     versioned_subset_statuses: dict[str, list[SubsetStatus]] | None = None
     """Observed state of each subset, by revision of the workload."""
 

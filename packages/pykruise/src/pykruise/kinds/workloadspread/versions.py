@@ -14,7 +14,7 @@ from pykruise.pods.view.names import shorten_hash
 from pykruise.pods.view.pod_view import PodView
 
 UNVERSIONED: Final = "versionIgnored"
-"""Version of pods whose kind has no versions of its own."""
+"""Version of all pods whose owner's kind is not counted by version."""
 
 DEFAULT_VERSIONED: Final = frozenset({"deployment", "replicaset"})
 
