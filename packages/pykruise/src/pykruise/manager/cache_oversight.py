@@ -20,7 +20,9 @@ _log = logging.getLogger(__name__)
 
 EVERY_S = 5.0
 DEAD_WATCH_S = 300.0
-"""Seconds that a watch can be down, while others are connected, before the manager is unready."""
+"""Seconds for which a watch may be disconnected while others are connected. After this time the manager
+is not ready.
+"""
 
 State = Literal["fine", "filling", "missing", "forbidden", "down"]
 

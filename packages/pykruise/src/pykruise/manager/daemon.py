@@ -20,19 +20,21 @@ from pykruise.manager.settings import SECRETS_NAMESPACE
 
 DAEMON: Final = "kruise-daemon"
 POLICIES_SINCE: Final = "1.30"
-"""The first minor version with ValidatingAdmissionPolicies in v1. Before, nothing limits an agent to its own node."""
+"""The first minor version with ValidatingAdmissionPolicies in v1. In older versions, nothing limits an agent to its own
+node.
+"""
 
 OWN_NODE: Final = "kruise-daemon-own-node"
 DAEMON_LABELS: Final = {"control-plane": "daemon"}
 HEALTH_PORT: Final = 10221
 HEALTH_ADDRESS: Final = "127.0.0.1"
-"""Agents use the host's network, so on any other address everyone who reaches the node could use their port. The
-kubelet sends probes from the node itself.
+"""Address on which agents serve probes. Agents use the host's network, so on another address everyone who can reach the
+node could use the port. The kubelet sends its probes from the node itself.
 """
 RUN_FOLDER: Final = "/var/run"
 SOCKET_FOLDERS: Final = ("containerd", "crio")
-"""Folders in RUN_FOLDER with the sockets of container runtimes. RUN_FOLDER itself also has the files of all other
-programs on the node.
+"""Folders in RUN_FOLDER with the sockets of container runtimes. RUN_FOLDER itself is not mounted, because it also
+contains files of all other programs on the node.
 """
 MOUNTED: Final = "/hostvarrun"
 _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
@@ -90,8 +92,8 @@ def has_admission_policies(minor: str) -> bool:
 def own_node_policy(*, namespace: str) -> list[Document]:
     """Return a ValidatingAdmissionPolicy that limits each agent to writes about its own node, and its binding.
 
-    RBAC cannot express this. The token of a pod names its node in Kubernetes 1.30 and later. A token of the account
-    that names no node does not belong to an agent, and may write nothing.
+    RBAC cannot express this. In Kubernetes 1.30 and later, the token of a pod names the node of the pod. A token of the
+    account that names no node does not belong to an agent and must not write anything.
     """
     about_node = {
         "nodeimages": "object.metadata.name == variables.node",

@@ -1,5 +1,4 @@
-"""Configuration of kube-state-metrics for the kinds: the series of /state-metrics, from a program that many clusters
-run.
+"""Configuration with which kube-state-metrics provides the same series for the kinds as /state-metrics.
 
 Kind.shown ──▶ build_custom_resource_state() ──▶ the file of its flag --custom-resource-state-config-file
 

@@ -1,4 +1,4 @@
-"""Progress of an object (plans/progress.py) as a script for Argo CD: the same declaration, translated to Lua.
+"""Progress of an object (plans/progress.py) as a script for Argo CD, translated to Lua from the same declaration.
 
 Shown.progress ──▶ build_health_script() ──▶ Lua that returns {status, message}
 

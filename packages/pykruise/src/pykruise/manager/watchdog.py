@@ -27,7 +27,9 @@ EXIT_CODE = 70
 
 _TURN_S = 1.0
 _LOCKED_FACTOR = 4
-"""Factor by which the interpreter's lock may be held longer than the loop may be blocked."""
+"""Factor between the timeouts: the interpreter's lock may be held for this many times as long as the loop may be
+blocked.
+"""
 
 
 class Watchdog:
@@ -106,7 +108,9 @@ def _stacks(first: int) -> str:
 
 
 def _end_process(message: str) -> Never:
-    """Log the message, wait briefly until it is written, and exit immediately: a blocked loop cannot help."""
+    """Log the message, wait briefly until it is written, and exit without a graceful end, which the blocked loop cannot
+    provide.
+    """
     _log.critical("%s", message)
     for handler in logging.getLogger().handlers:
         handler.flush()

@@ -2,7 +2,7 @@
 
 ReviewDispatcher, Protection ──▶ WebhookMetrics ──▶ /metrics, protection.log
 
-Names are those of controller-runtime and OpenKruise, which dashboards use.
+Names of metrics are those of controller-runtime and OpenKruise, because dashboards use them.
 """
 
 import logging

@@ -87,7 +87,9 @@ async def check_service(live: Live) -> Sequence[Finding]:
 
 
 async def check_certificate(live: Live) -> Sequence[Finding]:
-    """Check that the pair in the Secret is valid, lasts long enough, and covers the Service's name."""
+    """Check that certificate and key in the Secret are valid and match, do not expire soon, and cover the Service's
+    name.
+    """
     if await _is_by_url(live):
         return [make_fine("certificate", "webhooks are registered by URL, the manager uses its own files")]
     settings = await _webhook_settings(live)

@@ -32,7 +32,7 @@ async def _version(live: Live) -> tuple[str, Version]:
 
 
 async def check_cluster(live: Live) -> Sequence[Finding]:
-    """Check that the API server answers and has a supported version."""
+    """Check that the API server responds and has a supported version."""
     text, version = await _version(live)
     if version < OLDEST:
         what = f"Kubernetes {text or 'of an unknown version'} is older than {OLDEST[0]}.{OLDEST[1]}"
