@@ -2,7 +2,7 @@
 
 Kind.shown ──▶ build_config_map() ──▶ the keys of argocd-cm: health, actions, ignored updates
 
-Pure. Argo CD has own scripts for a few of these kinds. Most of these scripts report an ordinary rollout as Degraded or
+Pure. Argo CD contains scripts for a few of these kinds. Most of these scripts report an ordinary rollout as Degraded or
 Suspended, so a sync fails or is delayed. The scripts here report the phase that all other displays of pykruise show
 (lua_health.py).
 """

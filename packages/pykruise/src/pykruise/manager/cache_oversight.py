@@ -75,7 +75,7 @@ class Oversight:
         for resource, cache in self._caches.items():
             seen = self._seen.get(resource)
             if seen is not None and seen.state == "fine" and cache.synced and cache.is_connected:
-                continue  # nothing has changed, and full stats would cost more than all other work here
+                continue  # nothing has changed, and full stats would cost more than everything else in this loop
             stats = cache.read_stats()
             state = _state_of(stats)
             if seen is None or seen.state != state:
@@ -107,7 +107,7 @@ class Oversight:
             case "fine" if before in ("missing", "forbidden"):
                 _log.info("%s: served and readable now", resource)
             case _:
-                pass  # the caches log this themselves
+                pass  # the caches log other states themselves
 
 
 def _state_of(stats: CacheStats) -> State:

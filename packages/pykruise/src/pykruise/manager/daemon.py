@@ -50,7 +50,7 @@ def build_daemon_manifests(
     socket_location: str,
     minor: str,
 ) -> list[Document]:
-    """Return ServiceAccount, roles, DaemonSet, and the policy if API servers of this minor version support it. Empty
+    """Return ServiceAccount, roles, DaemonSet and, if API servers of this minor version support it, the policy. Empty
     when the gate KruiseDaemon is off.
     """
     if not gates["KruiseDaemon"]:
@@ -63,7 +63,9 @@ def build_daemon_manifests(
 
 
 def build_daemon_account(gates: Gates, *, namespace: str) -> list[Document]:
-    """Return the agents' ServiceAccount and its permissions, which agents need wherever managers run."""
+    """Return the agents' ServiceAccount and its permissions. Agents also need them when managers run outside the
+    cluster.
+    """
     if not gates["KruiseDaemon"]:
         return []
     account = {
@@ -242,7 +244,7 @@ def _build_container(image: str, feature_gates: str, verbosity: int, socket_loca
             "failureThreshold": 3,
         },
         "resources": {"limits": {"cpu": "200m", "memory": "128Mi"}, "requests": {"cpu": "0", "memory": "0"}},
-        # User root, since it owns the sockets of container runtimes; all other privileges are dropped.
+        # The user is root, because root owns the sockets of container runtimes; all other privileges are dropped.
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

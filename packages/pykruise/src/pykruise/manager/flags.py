@@ -173,7 +173,7 @@ _OWN: Sequence[Flag] = (
         "",
         "Answer reviews only for clients with a certificate from one of these CAs (PEM).",
     ),
-    # Accepted, since manifests pass them.
+    # These flags are accepted, because existing manifests contain them.
     make_text_flag(
         "rest-config-qps",
         "30",

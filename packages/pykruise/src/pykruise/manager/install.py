@@ -27,9 +27,7 @@ from pykruise.manager.settings import SECRETS_NAMESPACE
 
 
 def image_of(name: str, registry: str = "") -> str:
-    """Return the reference of this version's image with this name in a registry:
-    `registry.example.com/team/kruise-manager:v1`.
-    """
+    """Return the full name of an image of this version in a registry: `registry.example.com/team/kruise-manager:v1`."""
     return f"{registry.rstrip('/') or REGISTRY or 'pykruise'}/{name}:v{__version__}"
 
 
@@ -247,9 +245,9 @@ def _deployment_manifest(wanted: Installation) -> Document:
 def _pod_template(wanted: Installation) -> dict[str, Any]:
     return {
         "serviceAccountName": ACCOUNT,
-        # API servers reject pods while no webhook answers, so other pods must not evict the manager.
+        # API servers reject pods while no webhook responds, so pods of higher priority must not replace the manager.
         "priorityClassName": "system-cluster-critical",
-        # SIGTERM, 3 s until API servers stop sending requests, 8 s for running writes and reviews.
+        # After SIGTERM: 3 s until API servers send no more requests, and 8 s for running writes and reviews.
         "terminationGracePeriodSeconds": 15,
         "securityContext": {
             "runAsNonRoot": True,

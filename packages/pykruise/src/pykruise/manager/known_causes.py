@@ -3,7 +3,8 @@ nodes, and of its children.
 
 Manager.rollouts + Manager.objects(kind) ──▶ KnownCauses.of() ──▶ codes of one object ──▶ the metric pykruise_phase
 
-Each scrape creates one `KnownCauses`. It examines an object once for itself and once for each parent that created it.
+Each scrape creates one `KnownCauses`. It reads the codes of an object once for the object itself, and once for each
+parent that created it.
 """
 
 from collections.abc import Iterator, Mapping

@@ -71,10 +71,11 @@ class Manager:
     """Runs the controllers of all kinds for the cluster behind `client`.
 
     `cpu_time` measures the cost of a plan (see kube/control/controller.py); pass a constant where runs must be
-    reproducible. `freeze_heap` excludes the objects that exist when caches are full from garbage collection, for a
-    process that only runs a manager. `pace`: how events of pods are batched, see cache/event_batching.py. `kinds`:
-    kinds with disabled gates are left out. `oversees=False` disables the checks of caches and of CRDs whose stored
-    version changes, for environments where these cannot fail. `span` records reconciles (runtime/tracing.py).
+    reproducible. `freeze_heap`: whether objects that exist when the caches are filled are excluded from garbage
+    collection, for a process that runs only a manager. `pace`: how events of pods are batched, see
+    cache/event_batching.py. `kinds`: kinds with disabled gates are left out. `oversees=False` disables the checks of
+    caches and of CRDs whose stored version changes, for environments where these cannot fail. `span` records reconciles
+    (runtime/tracing.py).
     """
 
     def __init__(

@@ -256,7 +256,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """timeseries, table or stat."""
     width: int = 8
     bad_above: float | None = None
-    """Value of a stat above which it is red; below 1 it is green."""
+    """Value above which a stat is red; below 1 a stat is green."""
 
 
 class BoardRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -172,7 +172,9 @@ def _build_candidate(
 
 
 def _boot_time() -> float:
-    """Return monotonic seconds. If the system has such a clock, they include the time while the machine sleeps."""
+    """Return monotonic seconds. If the system has a clock for this, they include the time during which the machine
+    sleeps.
+    """
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 

@@ -83,7 +83,7 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     gates: Gates = Gates()
     flags: Mapping[str, Any] = {}
-    """Values of the kinds' own flags (pods/settings.py: `FromFlag`), by name; flags that are not set are absent."""
+    """Values of the kinds' own flags (pods/settings.py: `FromFlag`), by name; an absent flag has its default."""
     kubernetes: str = ""
     """Minor version of the API server, or the nearest known version; empty: the version is unknown, and no newer
     features are used.
@@ -124,7 +124,9 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def revision_namespace(self) -> str:
-        """Namespace for revisions of cluster-scoped objects: the manager's own, or the only one that it watches."""
+        """Namespace for revisions of cluster-scoped objects: the manager's own namespace, or the only namespace that it
+        watches.
+        """
         return self.watch_namespace or self.own_namespace
 
     @property

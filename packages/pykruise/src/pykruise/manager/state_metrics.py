@@ -44,7 +44,7 @@ class StateCollector(Collector):
         self._namespaces = frozenset(namespaces)
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing in advance, since there may be no caches yet."""
+        """Return no metrics in advance, since there may be no caches yet."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

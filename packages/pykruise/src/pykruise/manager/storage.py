@@ -192,7 +192,9 @@ async def _rewrite(client: Client, resource: Resource, meta: _Meta) -> str:
     try:
         await client.patch(resource, meta.namespace, meta.name, body, patch_type=PatchType.MERGE)
     except (ConflictError, NotFoundError):
-        return ""  # a client has written it in the new version meanwhile, or deleted it
+        return (
+            ""  # another client has stored the object in the new version in the meantime, or has deleted it
+        )
     except KubeError as error:
         return f"{Key(meta.namespace, meta.name)}: {error}"
     return ""

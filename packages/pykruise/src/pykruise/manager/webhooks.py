@@ -3,9 +3,10 @@
 Secret, configurations, CRDs, selectors ──changed──▶ a reconcile of WebhookSync (admission/webhook_sync.py) ──▶ served
                                         ──each minute──▶
 
-Runs in every replica, whether it leads or not. The manager, the Secret, the webhook configurations and the CRDs may be
-created in any order. Missing objects are looked up again until `initialize_timeout_s` has passed, and after the first
-complete reconcile without limit. Replicas do the same work on the same objects; resourceVersions decide between them.
+The webhooks run in every replica, whether it leads or not. The manager, the Secret, the webhook configurations and the
+CRDs may be created in any order. Missing objects are looked up again until `initialize_timeout_s` has passed, and after
+the first complete reconcile without limit. All replicas do the same work on the same objects. If two replicas write an
+object at the same time, its resourceVersion makes one of the writes fail.
 """
 
 import asyncio
@@ -285,7 +286,7 @@ class Webhooks:
                 failures, self._is_initialized, self._problem = 0, True, ""
                 wait_s = self._again_s if again_s is None else min(self._again_s, again_s)
             await self._wait_for_change(wait_s)
-            # If another writer reverts these writes, both must not write all the time.
+            # If another writer reverts these writes, the two must not cause writes all the time.
             await asyncio.sleep(SPACING_S)
 
     async def _crd_views(self) -> Sequence[CrdView]:

@@ -61,7 +61,7 @@ def _qos_of(pod: Pod) -> str:
 
 
 def _is_resized(old: Pod, new: Pod) -> bool:
-    """Whether the container changes only quantities that need no restart."""
+    """Whether the only changes of the container are quantities whose change needs no restart."""
     before, after = old.get("resources") or {}, new.get("resources") or {}
     return all(
         _is_kept(name, before.get(bound) or {}, after.get(bound) or {})

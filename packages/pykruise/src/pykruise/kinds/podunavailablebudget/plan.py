@@ -102,7 +102,7 @@ def _make_mark(pod: PodView, name: str, because: str) -> Step:
 
 
 def _find_pods_of_others(snapshot: BudgetSnapshot) -> Iterator[tuple[str, Reason]]:
-    """Pods that another budget protects. Only that budget decides about them."""
+    """Pods to which another budget is assigned. Only the other budget decides about these pods."""
     for pod in snapshot.pods:
         result = budget_name_of(pod)
         if result in snapshot.others:

@@ -91,7 +91,7 @@ class BudgetSpender:
 
 
 class _Status:
-    """Ledger of the batched updates: the status of budgets."""
+    """Reads and writes the status of budgets for the batched updates."""
 
     kind = POD_UNAVAILABLE_BUDGETS.kind
 

@@ -185,7 +185,9 @@ def may_overlap(selector: Selector, other: Selector) -> bool:
 
 
 def _terms_of(selector: Selector) -> Mapping[str, _Term]:
-    """One expression per key. A label with a required value takes precedence over other expressions of its key."""
+    """Return one expression for each key of the selector. A label with a required value takes precedence over other
+    expressions of the same key.
+    """
     terms: dict[str, _Term] = {}
     for requirement in sorted(
         selector.requirements, key=lambda item: item.operator is SelectorOperator.EQUALS

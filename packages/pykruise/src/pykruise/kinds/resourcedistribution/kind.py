@@ -87,7 +87,8 @@ KIND = Kind(
             subresource="status",
             why="ResourceDistribution: to report their status",
         ),
-        # Owner references with blockOwnerDeletion need this under OwnerReferencesPermissionEnforcement.
+        # The admission plugin OwnerReferencesPermissionEnforcement requires this permission for owner references with
+        # blockOwnerDeletion.
         make_right(
             RESOURCE_DISTRIBUTIONS,
             "update",

@@ -1,4 +1,4 @@
-"""The two hashes of a SidecarSet. Pods record them, to show which sidecars they have.
+"""The two hashes of a SidecarSet. Each pod records the hashes of its sidecars.
 
 spec ──▶ to_typed_sidecar() of each sidecar ──▶ JSON in the form of a typed Go client ──▶ SHA-256 ──▶ Hashes
 

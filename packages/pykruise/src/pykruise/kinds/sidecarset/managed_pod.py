@@ -1,8 +1,9 @@
-"""A pod as its SidecarSet sees it: its sidecars, whether they run with their spec, and whether they can be upgraded.
+"""A pod from the view of one of its SidecarSets: its sidecars, whether they run as specified, and whether they can be
+upgraded.
 
 PodView + SidecarSetView ──▶ is_managed(), build_managed_pod() ──▶ ManagedPod ──▶ status, upgrade, hot upgrade
 
-Pure. Each lookup accepts that the pod does not have the container.
+Pure. A container that the pod lacks causes no error.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -74,8 +75,8 @@ class HotUpgradePair(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the other container is idle. Also True if the sidecar declares no empty image, because it is then
-        unknown.
+        """Whether the other container is idle. True if the sidecar declares no empty image: its state
+        is then unknown.
         """
         return not self.sidecar.empty_image or self.other_image == self.sidecar.empty_image
 
@@ -104,9 +105,9 @@ class ManagedPod(msgspec.Struct, frozen=True, kw_only=True):
     """Recorded hash of the SidecarSet; None: the pod has no record, or the record cannot be read."""
     imageless: InjectionRecord | None
     states: Mapping[str, UpgradeState] | None
-    """Upgrades by SidecarSet; None: the annotation cannot be read."""
+    """Records of upgrades by SidecarSet; None: the annotation cannot be read."""
     state: UpgradeState | None
-    """Upgrades of this SidecarSet; None: the annotation cannot be read."""
+    """Record of the upgrades by this SidecarSet; None: the annotation cannot be read."""
     pairs: tuple[HotUpgradePair, ...] = ()
     is_updated: bool
     """Whether the recorded hash is the current one. With the option roll-on-pod-metadata, the pod must also have the

@@ -2,7 +2,7 @@
 
 annotations + entries ──▶ apply_patches() ──▶ the desired annotations
 
-Pure. Injection and upgrades in place use the same rule.
+Pure. Injection and in-place upgrades use the same rule.
 """
 
 from collections.abc import Iterable, Mapping

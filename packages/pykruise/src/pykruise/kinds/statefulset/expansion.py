@@ -1,4 +1,4 @@
-"""Claims that grow with their templates (volumeClaimUpdateStrategy OnPodRollingUpdate, behind its gate).
+"""Claims that grow with their templates (volumeClaimUpdateStrategy OnPodRollingUpdate, if its feature gate is on).
 
 StatefulSetWorkingSet ──▶ Growth ──▶ update.py: whether the claims of a pod are large enough, and the patches
 

@@ -265,7 +265,9 @@ def _surplus_writes(
 
 
 def _unmounted_note(names: list[str]) -> list[Note]:
-    """A single note about pods that run without volumes that were added after the pods were created."""
+    """One event about all pods that lack volumes, because the claim templates were added after the pods
+    were created.
+    """
     if not names:
         return []
     shown = format_first(names, 10)

@@ -3,7 +3,8 @@
 bytes of a StatefulSet ──▶ STATEFUL_SET_VIEWS ──▶ StatefulSetView (stored in the cache)
 StatefulSetView + Read ──▶ read_snapshot() ──▶ StatefulSetSnapshot ──▶ plan.py
 
-Claims are found by name, because a StatefulSet's claims have neither an id nor a controlling owner.
+Claims are found by name, because claims of a StatefulSet have neither a controller nor a label with an instance id,
+which claims of CloneSets have.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -167,7 +168,7 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     orphaned_revisions: Sequence[RevisionView] = ()
     """Revisions without an owner whose labels match."""
     other_revisions: Mapping[str, RevisionView] = {}
-    """Further revisions whose names could collide, by name."""
+    """Other revisions whose names could collide with the name of a new revision, by name."""
     claims: Mapping[str, ClaimView] = {}
     """Claims that the set's pods mount or would mount, by name."""
     taken: Mapping[str, str] = {}
@@ -181,9 +182,11 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     nodes: Mapping[str, NodeView] = {}
     """Nodes of its pods by name; empty without the option ignore-unavailable-nodes."""
     undeclaring: frozenset[str] = frozenset()
-    """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
+    """Nodes of its pods that declare their features, without the feature to resize whole pods
+    (plans/declared_features.py).
+    """
     config_problem: str = ""
-    """Reason why a changed ConfigMap or Secret begins no rollout; empty: it begins one."""
+    """Reason why a change of a ConfigMap or Secret starts no rollout; empty: such a change starts a rollout."""
     groups: FoundGroups = FoundGroups()
     """Groups of the set's pods, for the option gang-min-count."""
     now: Instant

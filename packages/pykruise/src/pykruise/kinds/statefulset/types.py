@@ -164,7 +164,7 @@ class StatefulSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw
 
     @property
     def is_unordered(self) -> bool:
-        """Whether priorities, not ordinals, decide which pods are updated first."""
+        """Whether the update order does not depend on ordinals."""
         return self.rolling_update is not None and self.rolling_update.unordered_update is not None
 
     @property
@@ -174,7 +174,7 @@ class StatefulSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw
 
 
 class ClaimStatus(Typed, frozen=True, kw_only=True):
-    """Number of pods whose claims follow one of the claim templates."""
+    """Number of pods whose claims follow a certain claim template."""
 
     compatible_ready_replicas: Count
     """Number of pods whose claim follows the template and has reached its requested size."""

@@ -300,8 +300,8 @@ def _update_pod(current: _Pass, slot: Slot, differences: Differences) -> bool:
 
 
 def _restart_pod(current: _Pass, pod: PodView, at: Instant) -> None:
-    """Recreate the pod when its time has come: its claims have grown, but the file system grows only when the pod
-    starts.
+    """Recreate the pod at this instant: its claims have grown, but the file system grows only when the pod starts
+    again.
     """
     if at > current.ws.now:
         current.times.append(at)

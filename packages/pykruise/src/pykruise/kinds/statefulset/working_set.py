@@ -42,7 +42,7 @@ class Slot(msgspec.Struct, frozen=True):
 
 
 class StatefulSetWorkingSet:
-    """Everything that a plan decides about, read once. It never changes after its creation."""
+    """All facts on which a plan is based, computed once. They never change after their creation."""
 
     def __init__(
         self,

@@ -86,8 +86,8 @@ def has_bounds(shares: Iterable[SubsetShare]) -> bool:
 def allocate(
     shares: Sequence[SubsetShare], *, replicas: int | None, mode: Mode = Mode.FIXED
 ) -> dict[str, int]:
-    """Return the replicas by subset, in the order of `shares`. Raises AllocationError when the shares do not allow to
-    divide the replicas.
+    """Return the replicas by subset, in the order of `shares`. Raises AllocationError when the replicas cannot be
+    divided as the shares require.
     """
     count = replicas or 0
     match mode:

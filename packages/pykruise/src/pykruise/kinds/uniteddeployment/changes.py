@@ -3,7 +3,7 @@
 UnitedDeploymentWorkingSet + replicas by subset ──▶ change_workloads() ──▶ Changes ──▶ plan.py
 
 Pure. The workloads together never have more replicas than are allocated: a new workload starts with the replicas that
-the others leave free, and shrinking workloads are separate from growing ones.
+the other workloads do not use, and workloads that shrink are written before workloads that grow.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

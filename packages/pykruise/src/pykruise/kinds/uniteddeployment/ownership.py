@@ -2,8 +2,8 @@
 
 UnitedSnapshot ──▶ ownership_of() ──▶ WorkloadOwnership        plan_adoption(), release() ──▶ stages of a plan
 
-Pure. Only workloads in the UnitedDeployment's namespace are considered, and only those with a subset label are
-adopted. When a subset has two workloads, the older one stays, whatever the order of the list.
+Pure. Only workloads in the UnitedDeployment's namespace are considered, and only those with a subset label are adopted.
+When a subset has two workloads, the older workload is kept.
 """
 
 from collections.abc import Sequence

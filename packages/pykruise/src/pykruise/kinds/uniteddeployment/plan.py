@@ -171,8 +171,8 @@ def _delete_old_revisions(ws: UnitedDeploymentWorkingSet) -> list[Chain]:
 
 
 def _store_closed_first(ws: UnitedDeploymentWorkingSet, status: UnitedDeploymentStatus) -> Iterator[Stage]:
-    """Store the changed Schedulable conditions before acting on them: once the pods are deleted, nothing else records
-    them.
+    """Store the changed Schedulable conditions before the writes that depend on them: after pods are deleted, only
+    these conditions show that the subset found no nodes.
     """
     stored = {name: schedulable_of(entry) for name, entry in ws.entries.items()}
     if all(stored.get(name) == condition for name, condition in ws.verdict.conditions.items()):

@@ -102,7 +102,7 @@ def read_spec(spec: Mapping[str, Any]) -> tuple[UnitedDeploymentSpec | None, str
 
 
 def _replace_null_spec(template: Any) -> Any:
-    """Replace a null spec of the workload with an empty spec, because a null is accepted only inside of the spec."""
+    """Replace a null spec of the workload with an empty spec: the code accepts nulls only inside of the spec."""
     if isinstance(template, Mapping) and "spec" in template and template["spec"] is None:
         return {**template, "spec": {}}
     return template

@@ -28,7 +28,7 @@ PROVISIONED: Final = "SubsetProvisioned"
 SUBSETS_UPDATED: Final = "SubsetUpdated"
 UPDATED: Final = "UnitedDeploymentUpdated"
 _FAILURE: Final = "SubsetFailure"
-"""Types of the conditions. The last one is only removed, never written."""
+"""Types of the conditions. The last type is only removed from stored statuses, and never written."""
 
 ERROR: Final = "Error"
 

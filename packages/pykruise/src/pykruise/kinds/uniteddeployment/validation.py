@@ -86,7 +86,7 @@ _OPTIONS: Final[Mapping[str, tuple[Option[Any], ...]]] = {
     CLONE_SET: (POD_REPLACEMENT_POLICY, EVICTION_SURGE, SUCCESSOR_PLACEMENT, ROLL_ON_CONFIG, NO_GANG),
     ADVANCED_STATEFUL_SET: (REPLACE_NEVER_READY, NO_EVICTION_SURGE, ROLL_ON_CONFIG, NO_GANG),
 }
-"""Options of the workloads, which get the annotations of their template."""
+"""Options that the annotations of each template can set for the workloads."""
 
 _LABEL_VALUE: Final = re.compile(r".*\.values\[\d+\]")
 """Invalid label values are accepted here. OpenKruise does the same."""
@@ -111,7 +111,9 @@ def errors_of(
 
 
 def _key_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
-    """Labels and annotations that belong to a single pod, in the template and in patches of subsets."""
+    """Yield errors of labels and annotations that must not be in the template or in patches of subsets, because they
+    describe a single pod.
+    """
     for name in TEMPLATES:
         metadata = get_path(spec, "template", name, "spec", "template", "metadata")
         yield from find_single_pod_errors(metadata, f"spec.template.{name}.spec.template.metadata")
@@ -154,7 +156,7 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
 
 
 def _parse_selector(spec: UnitedDeploymentSpec) -> Selector | None:
-    """Parse the selector; None: its errors are reported elsewhere."""
+    """Parse the selector; None: the selector is invalid, and another rule reports this."""
     try:
         return parse_selector(msgspec.to_builtins(spec.selector))
     except SelectorError:

@@ -6,10 +6,10 @@ entry + the pods of its subset ──▶ find_pending_creations() ──▶ slot
 
 Pure. An entry's `missingReplicas` is the number of free slots, or -1: unlimited.
 
-A slot is released when the deletion of its pod is admitted, so that the pod's successor finds it. The API server may
-still reject the deletion afterwards, because the pod no longer meets its preconditions. Such a slot is therefore
-allocated only after its pod is known to terminate: `find_unconfirmed_deletions()` returns the pods for which this
-matters.
+A slot is released when the deletion of its pod is admitted, so that the pod's successor finds a free slot. After that,
+the API server may still reject the deletion, because the pod no longer meets the preconditions of the request. Such a
+slot is therefore allocated only after the pod is known to terminate: `find_unconfirmed_deletions()` returns the pods
+for which this must be checked.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -45,8 +45,8 @@ WINDOW_S: Final = 300.0
 SUFFICIENT: Final = "Sufficient"
 POD_UNSCHEDULABLE: Final = "PodUnschedulable"
 AGAIN_S: Final = 300.0
-"""Seconds until the same event is recorded again. So no second event is recorded when a conflict causes the status to
-be computed again.
+"""Seconds until the same event is recorded again. So when the status is computed again after a conflict, no event is
+recorded twice.
 """
 
 

@@ -2,9 +2,9 @@
 
 pods + subsets + nodes ──▶ group_pods() ──▶ version → subset → pods, and the adoptions to write
 
-Pure. A pod's annotation names its subset. A pod without the annotation that has a node belongs to the subset with
-room that fits its node best. A pod without a node belongs to no subset yet. Where no fitting subset has room, a pod
-older than the WorkloadSpread belongs to the subset that fits best nevertheless, and a newer pod stays unchanged.
+Pure. A pod's annotation names its subset. A pod that has a node but no annotation belongs to the subset that fits its
+node best, among the subsets with room. A pod without a node belongs to no subset yet. If no fitting subset has room, a
+pod that is older than the WorkloadSpread still belongs to the subset that fits best, and a newer pod stays unchanged.
 """
 
 from collections import Counter
@@ -60,7 +60,7 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
     adoptions: Mapping[str, Adoption]
     """Adoptions by pod name."""
     unassigned: Mapping[str, Reason]
-    """Reason why each pod without a subset has none, by the pod's name."""
+    """Reason why a pod belongs to no subset, by the name of the pod."""
     unmarked: frozenset[str] = frozenset()
     """Names of pods without the annotation of this WorkloadSpread, whether or not they are adopted now."""
     surplus: frozenset[str] = frozenset()

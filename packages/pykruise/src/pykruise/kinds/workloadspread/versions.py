@@ -20,8 +20,8 @@ DEFAULT_VERSIONED: Final = frozenset({"deployment", "replicaset"})
 
 
 def parse_versioned_kinds(names: Collection[str]) -> frozenset[str]:
-    """Parse the kinds of the flag --ws-enabled-versioned-status to lower case. Pods of Deployments belong to
-    ReplicaSets.
+    """Convert the kinds of the flag --ws-enabled-versioned-status to lower case. For Deployments, add ReplicaSets,
+    which own the pods.
     """
     kinds = frozenset(name.strip().lower() for name in names if name.strip())
     return kinds | {"replicaset"} if "deployment" in kinds else kinds

@@ -48,7 +48,7 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
     for budget in budgets:
         status: Mapping[str, int] = budget.get("status") or {}
         if not status:
-            continue  # without a status; other checks report why
+            continue  # the budget has no status; other checks report the cause
         total, desired = status.get("totalReplicas", 0), status.get("desiredAvailable", 0)
         if total == 0 and status.get("currentAvailable", 0) == 0:
             what = f"PodUnavailableBudget {_name(budget)} covers no pod"

@@ -17,7 +17,9 @@ from pykruise.manager.install import MANAGER, NAMESPACE_LABELS, RUNS_IN
 from pykruise.pods.in_place import has_resize
 
 OLDEST = number_of(MINORS[0])
-"""The oldest supported minor version: since 1.28 webhooks have match conditions, which save most reviews."""
+"""The oldest supported minor version: since 1.28 webhooks have match conditions, which make most
+reviews unnecessary.
+"""
 
 SKEW_S = 5.0
 
