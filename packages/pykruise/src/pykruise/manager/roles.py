@@ -70,7 +70,7 @@ def list_webhook_rights(gates: Gates) -> Sequence[Right]:
     configurations = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
     rights = [
         make_right(CUSTOM_RESOURCE_DEFINITIONS, *READ, why="conversion webhooks: to watch CRDs"),
-        # RBAC allows to list or watch a single object if the rule contains the object's name.
+        # RBAC permits lists and watches of a single object if the rule contains the object's name.
         *(
             make_right(resource, *READ, names=(name,), why="webhook configurations")
             for resource, name in configurations
@@ -176,9 +176,9 @@ MAY_BE_LENT: Sequence[Right] = (
     make_right(JOBS, "create", "delete", why="edit"),
     make_right(POD_DISRUPTION_BUDGETS, "create", why="edit"),
 )
-"""Those permissions of Kubernetes' role `edit` that users of the kinds also use indirectly through the manager; a test
-compares them with the role. If users of a kind get other permissions through the manager, the role `edit` does not
-allow to write the kind (is_for_editors).
+"""Permissions of Kubernetes' role `edit` that users of the kinds also use indirectly through the manager; a test
+compares them with the role. If users of a kind get further permissions through the manager, the role `edit` contains no
+permission to write the kind (is_for_editors).
 """
 
 

@@ -3,8 +3,8 @@
 CRDs ──▶ read_storage() ──▶ KindStorage, one per kind
 KindStorage + target ──▶ move_kind(): CRD ─ every object ─ storedVersions ──▶ MovedKind
 
-A move can be stopped at any time and started again. API servers do not write an object again that was already
-rewritten. `status.storedVersions` is pruned last, after every object was rewritten.
+A move can be stopped at any time and started again. If an object was already rewritten, the API server does not write
+it again. `status.storedVersions` is pruned last, after every object was rewritten.
 """
 
 import asyncio
@@ -97,8 +97,8 @@ async def move_kind(
     note: Callable[[str], object] = lambda _: None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> MovedKind:
-    """Store the kind in the version that `layout` defines (`find_stored_version` in kinds). `client` must be one that
-    does not convert objects between versions.
+    """Store the kind in the version that `layout` defines (`find_stored_version` in kinds). `client` must not convert
+    objects between versions.
 
     `note` is called with one line about each step. Raises MoveError and KubeError.
     """

@@ -72,7 +72,9 @@ CHECK_S: Final = 5.0
 """Interval and time limit of the requests that check whether the server responds."""
 
 JUMP_S: Final = 60.0
-"""If the clock and the event loop's time differ by more than these seconds between two checks, the clock has jumped."""
+"""Maximum difference in seconds between clock and event loop from one check to the next. A larger difference means that
+the clock was changed.
+"""
 
 
 class WebhooksNotReadyError(RuntimeError):

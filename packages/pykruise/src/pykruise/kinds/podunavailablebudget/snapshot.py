@@ -169,7 +169,7 @@ class _Looked:
         self._found[uid] = pod
 
     def newest(self, pods: Iterable[PodView]) -> list[PodView]:
-        """Those of the given cached pods that are active, each in its newest known version."""
+        """Return the active pods among these cached pods, each in its newest known version."""
         known = {pod.uid: pod for pod in pods}
         self._found = {
             uid: pod

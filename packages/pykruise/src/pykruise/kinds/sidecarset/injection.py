@@ -105,9 +105,7 @@ def _patch_annotations(
 
 
 def _build_sidecars(pod: Document, contents: Mapping[str, SidecarSetContents]) -> list[tuple[str, Built]]:
-    """Return the name of a SidecarSet with each of its built sidecars. In each SidecarSet, init
-    containers are first.
-    """
+    """Return each built sidecar with the name of its SidecarSet. Within a SidecarSet, init containers are first."""
     source = build_pod_source(pod, contents=contents.values())
     built: list[tuple[str, Built]] = []
     taken = 0

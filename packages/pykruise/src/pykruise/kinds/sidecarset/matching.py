@@ -90,8 +90,8 @@ def _wants_specified(
 def _is_in_partition(
     sidecar_set: SidecarSetView, partition: IntOrPercent | None, draw: Callable[[], float]
 ) -> bool:
-    """Whether this pod gets the specified revision, chosen at random with the percentage as probability. A partition
-    that is a number never keeps a pod.
+    """Decide at random whether this pod gets the specified revision. The percentage in the partition is the
+    probability; without a percentage the pod does not get it.
     """
     if partition is None or isinstance(partition, int):
         return False

@@ -1,6 +1,6 @@
 """Rejected writes of a SidecarSet, and the time of their next try.
 
-failed writes ──▶ learn() ──▶ Refusals (in memory) ──▶ SidecarSetSnapshot.refusal: no pod is written until then
+failed writes ──▶ learn() ──▶ Refusals (in memory) ──▶ SidecarSetSnapshot.refusal: no write until the next try
 
 A PodUnavailableBudget rejects each patch of its pods until another pod serves again, and every event of a pod enqueues
 the SidecarSet. Without a delay, each event would cause a try. The delay doubles with each rejection, starts again from

@@ -129,7 +129,9 @@ class UpdateStrategy(Typed, frozen=True, kw_only=True):
     """Whether upgrades are paused. New pods still get sidecars."""
     priority_strategy: PriorityStrategy | None = None
     scatter_strategy: list[ScatterTerm] | None = None
-    """Pods with one of these labels are not upgraded one after another, but spread evenly over the rollout."""
+    """Pods with one of these labels are spread evenly over the rollout, so that they are not upgraded one after
+    another.
+    """
     selector: Selector | None = None
     """Selects the pods that are upgraded. Must not be combined with a partition."""
     type: str = ""

@@ -106,8 +106,8 @@ def _choose_images(
 
 
 def _choose_target(managed: ManagedPod, sidecar: Sidecar, has: Mapping[str, str]) -> tuple[str, str]:
-    """Return the container that gets the image, and the other container of the pair. A container that is the only
-    serving one is never chosen to get the image.
+    """Return the container that gets the image, and the other container of the pair. If only one container of the pair
+    serves, the other one gets the image.
     """
     first, second = name_hot_pair(sidecar.name)
     if has.get(first) == sidecar.empty_image:

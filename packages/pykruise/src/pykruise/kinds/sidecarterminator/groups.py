@@ -58,7 +58,7 @@ def is_completed(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
 
 
 def select_running(pod: PodView, containers: Sequence[ContainerFacts]) -> list[ContainerFacts]:
-    """The containers among these whose status does not show that they have ended."""
+    """Containers whose status does not show that they have ended."""
     ended = {status.name for status in pod.container_statuses if status.exit_code is not None}
     return [container for container in containers if container.name not in ended]
 

@@ -109,7 +109,7 @@ def _select_updated(seen: StatusInputs, workload: SubsetWorkload) -> list[PodVie
 
 
 def _current(seen: StatusInputs, *, updated_ready: int) -> str:
-    """Return currentRevision: until the update has ended the revision before the update, then the target."""
+    """Return currentRevision: the revision before the update, and the target after the update has ended."""
     stored = seen.united.status.current_revision
     if stored in ("", seen.target):
         return seen.target

@@ -154,8 +154,8 @@ def _share_of(subset: Subset, ws: UnitedDeploymentWorkingSet) -> SubsetShare:
 def close_growing_subsets(
     ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]
 ) -> UnitedDeploymentWorkingSet:
-    """Set the condition Schedulable of subsets that have just recovered and grow to False again, in reserve mode, so
-    that their new pods start as reserved pods.
+    """Set the condition Schedulable to False again, in reserve mode, for subsets that have just recovered and that
+    grow: their new pods start as reserved pods.
     """
     if ws.spec.mode is not Mode.RESERVE:
         return ws
