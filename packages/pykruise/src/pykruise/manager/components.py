@@ -1,4 +1,4 @@
-"""Protocol of a manager's parts besides the controllers: webhooks, servers, and others.
+"""Protocol of all parts of a manager that are not controllers, such as webhooks and servers.
 
 Manager ──run()──▶ Component ──list_problems()──▶ readiness, doctor, logs
         ──stop()─▶

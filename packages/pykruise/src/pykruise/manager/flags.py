@@ -234,7 +234,7 @@ EXAMPLES: Final = (
 
 
 def format_flag_help() -> str:
-    """Return all flags with their defaults, grouped for readers."""
+    """Return the output of --help: all flags with their defaults, in groups."""
     intro = "Run the controllers and webhooks against a cluster until SIGTERM or Ctrl-C."
     return "\n".join([intro, "", *format_help_lines(list_all_flags()), "", "Examples:", *EXAMPLES])
 

@@ -3,7 +3,7 @@
 Installation ──▶ build_manifests() ──▶ YAML for `kubectl apply --server-side -f -`
 
 Pure. Object names are OpenKruise's, so that an installation of pykruise replaces an installation of OpenKruise in
-place, and vice versa. Fields that a manager sets itself (certificates, CA bundles) are left out: applying again does
+place, and vice versa. Fields that a manager sets itself (certificates, CA bundles) are left out, so a second apply does
 not remove them.
 """
 

@@ -1,12 +1,11 @@
-"""The manager: an operator (runtime/operator.py) of every kind, and the components that run beside it in every
-replica.
+"""The manager: an operator (runtime/operator.py) of every kind, and the components that run beside it in every replica.
 
 Kind + Settings ──▶ Work ──▶ Operator
 Components (webhooks, …), oversight of the caches, and of CRDs whose stored version changes ──▶ list_problems()
     ──▶ health
 
-Controllers start, and this replica becomes a candidate for leadership, when no component has a problem any more.
-`stop()` lets running plans finish their writes, and components serve until other replicas have taken over.
+Controllers start, and this replica becomes a candidate for leadership, as soon as no component has a problem. `stop()`
+lets running plans finish their writes, and components serve until other replicas have taken over.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Prometheus metrics: the stats of queues, controllers, caches, requests and the election, with known names.
+"""Prometheus metrics: the stats of queues, controllers, caches, requests and the election, under well-known names.
 
 Manager.read_stats(), MeteredTransport, LeaderElector ──▶ StatsCollector ──▶ /metrics
 

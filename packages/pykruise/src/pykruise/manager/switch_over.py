@@ -318,7 +318,7 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
 
 
 async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding]:
-    """Report webhooks of the running manager that this one does not serve, and other programs' webhooks for the
+    """Report webhooks of the running manager that this manager does not serve, and other programs' webhooks for the
     kinds.
     """
     admission = AdmissionSettings(

@@ -4,9 +4,9 @@ thread ──a call every second──▶ event loop ──beat──▶ thread
    └── no beat for `timeout_s`: stack traces of all threads to the log, exit code 70 ──▶ the pod is restarted
 
 A blocked loop (an endless computation, a blocking call) does not respond to probes and reviews, and renews no Lease.
-Code in the loop cannot detect this. The thread counts its own iterations instead of time: a process that was suspended
-and then continues was not blocked. Code that never releases the interpreter's lock blocks this thread too. For that
-case a timer of the C level, with a longer timeout, ends the process.
+Code in the loop cannot detect this. The thread counts its own iterations instead of time, so that a process that
+continues after it was suspended does not count as blocked. Code that never releases the interpreter's lock blocks this
+thread too. For that case a timer of the C level, with a longer timeout, ends the process.
 """
 
 import asyncio

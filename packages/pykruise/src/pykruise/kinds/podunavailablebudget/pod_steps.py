@@ -245,7 +245,8 @@ class BudgetGuard:
         if not named or is_exempt(annotations):
             return None
         key = Key(request.namespace, named)
-        # The cache may not contain the budget yet. The operation must not be allowed for this reason alone.
+        # The budget is read if the cache lacks it. Otherwise the operation would be allowed only because the cache is
+        # late.
         budget = await budgeting.reader.find_newest(key) or await budgeting.reader.read_fresh(key)
         if budget is None:
             return None

@@ -42,7 +42,7 @@ class BudgetConflictsError(Exception):
 
 
 class _Spend(UpdateRequest, kw_only=True):
-    """Request to take one pod out of service, and the budget's answer."""
+    """Request to take one pod out of service, and the decision about it."""
 
     pod: PodView
     operation: Operation

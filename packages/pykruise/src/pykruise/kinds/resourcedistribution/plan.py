@@ -109,7 +109,7 @@ def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
 
 
 def _is_known(name: str, snapshot: ReadableResourceDistribution) -> bool:
-    """Whether the manager knows the namespace: a manager of one namespace knows nothing about other namespaces."""
+    """Whether this manager manages the namespace: a manager can be limited to one namespace."""
     return snapshot.only_namespace in ("", name)
 
 

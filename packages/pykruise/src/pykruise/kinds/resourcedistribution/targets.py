@@ -24,8 +24,8 @@ def is_target(view: DistributionView, name: str, labels: Mapping[str, str]) -> b
 
 
 def list_target_names(view: ReadableDistributionView, namespaces: Iterable[NamespaceView]) -> list[str]:
-    """Sorted names of all target namespaces: existing namespaces, and namespaces that the spec names, which may not
-    exist.
+    """Sorted names of all target namespaces: existing namespaces, and namespaces that the spec names even if they do
+    not exist.
     """
     names = {namespace.name for namespace in namespaces if is_target(view, namespace.name, namespace.labels)}
     if not view.spec.targets.all_namespaces:

@@ -33,7 +33,7 @@ from pykruise.runtime.actions import Create
 AGAIN_S: Final = 300
 """Seconds after which the restart of a container is requested again. The earlier request has ended by then."""
 KEPT_S: Final = 60
-"""Seconds for which a request that has ended is kept."""
+"""Seconds until a request that has ended is deleted."""
 
 
 class Restarts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -4,7 +4,7 @@ ManagedPod ──▶ upgrade_patch() ──▶ a strategic merge patch: images, 
            ──▶ reset_patch()   ──▶ a patch after a completed hot upgrade: the old container becomes idle
            ──▶ can_be_reset()
 
-Pure. Only images and annotations are written; the rest of the pod does not change.
+Pure. Only images and annotations are written; other fields of the pod do not change.
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,7 @@ StatefulSetWorkingSet ──▶ StatefulSetRevisionChoice ──▶ the revision
 StatefulSetWorkingSet + slot + revision ──▶ build_pod_document()
 
 Pure. A lost pod is created again at the revision that the partition assigns to it. The partition counts ranks, not
-ordinals, so reserved ordinals and a start ordinal change nothing.
+ordinals, so reserved ordinals and a start ordinal have no effect on it.
 """
 
 from collections.abc import Mapping

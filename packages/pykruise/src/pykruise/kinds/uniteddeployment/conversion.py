@@ -22,7 +22,9 @@ from pykruise.kube.schemas.conversion import Conversion, annotate, find_section
 from pykruise.pods.workload import cloneset_versions, v1alpha1_strategy
 
 DIALECT: Final = "pykruise.io/clone-set-template"
-"""Annotation of a UnitedDeployment whose v1alpha1 form has v1beta1's spec in its CloneSet template."""
+"""Annotation of a UnitedDeployment in the newer dialect: the CloneSet template of its v1alpha1 form contains the spec
+of a v1beta1 CloneSet.
+"""
 
 _NEWER: Final = "v1beta1"
 
@@ -90,7 +92,7 @@ def normalize(doc: Document) -> Document:
 def convert_template_to_hub(template: Document) -> Document:
     """Convert `spec.template` of a released v1alpha1 UnitedDeployment to v1beta1. This changes the argument.
 
-    A template that has v1beta1's fields is not changed.
+    A template that has fields of a v1beta1 CloneSet is not changed.
     """
     clone_set = find_section(template, "cloneSetTemplate")
     if clone_set is not None and not _speaks_newer(find_section(clone_set, "spec") or {}):
@@ -106,7 +108,7 @@ def convert_template_to_spoke(template: Document) -> Document:
 
 
 def is_newer_dialect(annotations: Mapping[str, str]) -> bool:
-    """Whether the v1alpha1 form of an object with these annotations has v1beta1's spec in its CloneSet template."""
+    """Whether an object with these annotations has the newer dialect."""
     return annotations.get(DIALECT) == _NEWER
 
 

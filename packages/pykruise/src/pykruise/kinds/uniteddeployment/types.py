@@ -75,7 +75,7 @@ class Subset(Typed, frozen=True, kw_only=True):
     maxReplicas.
     """
     tolerations: list[Toleration] | None = None
-    """Tolerations that pods of the subset get. Immutable."""
+    """Tolerations that are added to the pods of the subset. Immutable."""
 
 
 class AdaptiveStrategy(Typed, frozen=True, kw_only=True):
@@ -144,7 +144,7 @@ class UnitedDeploymentSpec(Typed, frozen=True, kw_only=True):
 
     @property
     def schedule_strategy(self) -> ScheduleStrategy:
-        """The strategy for pods that find no node, or the default strategy."""
+        """The strategy for pods that find no node; the default strategy if the spec has none."""
         return (self.topology.schedule_strategy if self.topology is not None else None) or ScheduleStrategy()
 
     @property

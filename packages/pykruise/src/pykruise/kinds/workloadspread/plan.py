@@ -161,7 +161,8 @@ def _reschedule_pods(
         if pod.name not in late:
             continue
         step = Step(
-            # The delete requires the resourceVersion of the snapshot, so a pod that has found a node meanwhile stays.
+            # The deletion requires the resourceVersion of the snapshot, so a pod that has found a node in the meantime
+            # is not deleted.
             action=delete_object(PODS, pod, unchanged=True),
             because=f"it found no node in its subset for {patience} s",
             failed=Note(

@@ -3,7 +3,7 @@
 pod ──▶ Assignment ──▶ the pod placed in its subset, or unchanged
 DELETE of a pod, CREATE of pods/eviction ──▶ the slot is recorded as free; no rule rejects these requests
 
-Dry runs change nothing: not even the pod, because no slot is allocated for it.
+A dry run does not allocate a slot, so it does not change the pod either.
 """
 
 from collections.abc import Iterator

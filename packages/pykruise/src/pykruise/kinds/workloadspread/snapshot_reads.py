@@ -86,7 +86,7 @@ class WholePods:
 
 
 async def read_snapshot(view: SpreadView, read: Read[SpreadSettings]) -> SpreadSnapshot | None:
-    """Read the state of one WorkloadSpread; None: it has been deleted meanwhile.
+    """Read the state of one WorkloadSpread; None: it was deleted in the meantime.
 
     Raises SpreadGatherError, and KubeError when a read fails.
     """

@@ -106,8 +106,8 @@ def compute_spread(snapshot: SpreadSnapshot, groups: Grouped) -> ComputedSpread:
 
 
 def _is_remembered(entry: SubsetStatus) -> bool:
-    """Whether the entry must be kept without pods: admission recorded pods that may still be created, or the subset is
-    closed.
+    """Whether the entry must be kept although the version has no pods: admission recorded pods that may still be
+    created, or the subset is closed.
 
     All pods of a version may be rescheduled at the same time; admission of their successors still needs the list of
     this version. The list is also kept for versions that are not the latest, because such a version may become the

@@ -68,9 +68,9 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
 def _find_doubled(
     unavailable: Sequence[Document], disruption: Sequence[Document], pods: Sequence[Document]
 ) -> Iterator[Finding]:
-    """Yield findings about pods with several budgets. A pod with two PodDisruptionBudgets can never be evicted, and
-    neither can a pod with two budgets one of which allows no disruption. For other pods, the finding only states that
-    both budgets must allow an eviction.
+    """Yield findings about pods with several budgets. A pod with two PodDisruptionBudgets can never be evicted. The
+    same is true for a pod with two budgets if one of them never allows a disruption. For other pods, the finding only
+    states that both budgets must allow an eviction.
     """
     closed = {
         (entry["metadata"]["namespace"], entry["metadata"]["name"])
