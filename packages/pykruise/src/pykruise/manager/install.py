@@ -245,7 +245,7 @@ def _deployment_manifest(wanted: Installation) -> Document:
 def _pod_template(wanted: Installation) -> dict[str, Any]:
     return {
         "serviceAccountName": ACCOUNT,
-        # API servers reject pods while no webhook responds, so pods of higher priority must not replace the manager.
+        # API servers reject pods while no webhook responds, so other pods must not preempt the manager.
         "priorityClassName": "system-cluster-critical",
         # After SIGTERM: 3 s until API servers send no more requests, and 8 s for running writes and reviews.
         "terminationGracePeriodSeconds": 15,

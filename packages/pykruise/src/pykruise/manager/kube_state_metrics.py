@@ -1,4 +1,4 @@
-"""Configuration with which kube-state-metrics provides the same series for the kinds as /state-metrics.
+"""Configuration with which kube-state-metrics provides the series of /state-metrics for the kinds.
 
 Kind.shown ──▶ build_custom_resource_state() ──▶ the file of its flag --custom-resource-state-config-file
 

@@ -4,9 +4,9 @@ DistributionView + Read ──▶ read_snapshot() ──▶ DistributionSnapshot
                             └── copies that another writer changed are read, once per version
 failed writes ──▶ learn() ──▶ memory ──▶ the next DistributionSnapshot
 
-Caches contain only metadata. The manager knows the contents of a copy from the response to its own write. If another
-writer changed copies, or this manager has just started, it reads the copies: a few individually, many with one list of
-all objects with the copies' name.
+Caches contain only metadata. The manager knows the contents of a copy from the response to its own write. After a
+change by another writer, and after its own start, the manager reads the copies: a few copies individually, many copies
+with one list of all objects with the copies' name.
 """
 
 import asyncio

@@ -276,7 +276,7 @@ def _make_request_steps(
 
 def _request_restarts(snapshot: ReadableSidecarSet) -> tuple[tuple[Stage, ...], Instant | None]:
     """Repeat the requests for restarts that have not happened, and return the time of the next check. The plan uses
-    these stages only if it upgrades no pod: each write requires the pod as it was read.
+    these stages only if it contains no other writes to pods: each write requires the pod as it was read.
     """
     name = snapshot.sidecarset.name
     chains: list[Chain] = []

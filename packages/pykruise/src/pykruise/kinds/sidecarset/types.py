@@ -35,8 +35,8 @@ class UpgradeStrategy(Typed, frozen=True, kw_only=True):
     hot_upgrade_empty_image: str = ""
     """Image that the idle container of a hot upgrade runs."""
     upgrade_type: str = ""
-    """ColdUpgrade (the default): the container is restarted. HotUpgrade: a second container starts and replaces the
-    first one without an interruption. Immutable.
+    """ColdUpgrade (the default): the container is restarted. HotUpgrade: a second container starts with the new image
+    and replaces the first one. Immutable.
     """
 
 
