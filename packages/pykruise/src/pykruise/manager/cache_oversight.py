@@ -20,7 +20,9 @@ _log = logging.getLogger(__name__)
 
 EVERY_S = 5.0
 DEAD_WATCH_S = 300.0
-"""Seconds that a watch can be down, while others are connected, before the manager is unready."""
+"""Seconds for which a watch may be disconnected while others are connected. After this time the manager
+is not ready.
+"""
 
 State = Literal["fine", "filling", "missing", "forbidden", "down"]
 
@@ -34,8 +36,7 @@ class _Seen(msgspec.Struct):
 
 class Oversight:
     """Oversees `caches` while `run()` runs. `shared`: resources that every controller reads. A missing permission for
-    another resource affects only the controllers that read it. These controllers wait, and the manager is ready
-    nevertheless.
+    another resource affects only the controllers that read it. These controllers wait, but the manager still is ready.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Oversight:
         for resource, cache in self._caches.items():
             seen = self._seen.get(resource)
             if seen is not None and seen.state == "fine" and cache.synced and cache.is_connected:
-                continue  # nothing has changed, and full stats would cost more than all other work here
+                continue  # nothing has changed, and full stats would cost more than everything else in this loop
             stats = cache.read_stats()
             state = _state_of(stats)
             if seen is None or seen.state != state:
@@ -105,7 +106,7 @@ class Oversight:
             case "fine" if before in ("missing", "forbidden"):
                 _log.info("%s: served and readable now", resource)
             case _:
-                pass  # the caches log this themselves
+                pass  # the caches log other states themselves
 
 
 def _state_of(stats: CacheStats) -> State:

@@ -3,7 +3,7 @@
 argv, environment ──▶ parse() ──▶ Settings      format_flag_help() ──▶ output of --help
 
 Pure. Flags have the syntax of Go programs: `--name=value`, `--name value`, one dash or two; a boolean without a value
-is true. An unknown flag is rejected. A flag without effect here is accepted with a note.
+is true. An unknown flag is rejected. A flag of OpenKruise that has no effect in pykruise is accepted with a note.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -173,7 +173,7 @@ _OWN: Sequence[Flag] = (
         "",
         "Answer reviews only for clients with a certificate from one of these CAs (PEM).",
     ),
-    # Accepted, since manifests pass them.
+    # These flags are accepted, because existing manifests contain them.
     make_text_flag(
         "rest-config-qps",
         "30",
@@ -224,7 +224,7 @@ _READERS: Mapping[type, Callable[[str, Any, str], Flag]] = {
     float: lambda name, default, help: make_text_flag(name, f"{default:g}s", help, read=read_duration),
     str: make_text_flag,
 }
-"""Functions that create the flag of a field, by the type of the field's default."""
+"""Functions that create the flag for a field of settings, by the type of the field's default."""
 
 
 EXAMPLES: Final = (
@@ -234,7 +234,7 @@ EXAMPLES: Final = (
 
 
 def format_flag_help() -> str:
-    """Return all flags with their defaults, grouped for readers."""
+    """Return the output of --help: all flags with their defaults, in groups."""
     intro = "Run the controllers and webhooks against a cluster until SIGTERM or Ctrl-C."
     return "\n".join([intro, "", *format_help_lines(list_all_flags()), "", "Examples:", *EXAMPLES])
 
@@ -297,7 +297,9 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
 
 
 def _parse_resync(text: str, notes: list[str]) -> float | None:
-    """Parse the resync period. Empty: the default; 0: never. OpenKruise also notes and ignores an invalid value."""
+    """Parse the resync period. Empty: the default; 0: never. An invalid value is noted and ignored, as
+    in OpenKruise.
+    """
     if not text:
         return RESYNC_S
     try:

@@ -1,9 +1,10 @@
-"""Prometheus metrics: the stats of queues, controllers, caches, requests and the election, with known names.
+"""Prometheus metrics: the stats of queues, controllers, caches, requests and the election, under well-known names.
 
 Manager.read_stats(), MeteredTransport, LeaderElector ──▶ StatsCollector ──▶ /metrics
 
-Names and labels are those of controller-runtime and OpenKruise where these exist, so that dashboards still work, and
-`pykruise_…` otherwise. This module counts nothing: a scrape reads the counts of the parts.
+Names and labels are those of controller-runtime and OpenKruise if these have such a metric, so that dashboards still
+work; other names begin with `pykruise_`. This module counts nothing itself: at each scrape it reads the counters of the
+other parts.
 """
 
 from collections.abc import Iterable, Iterator

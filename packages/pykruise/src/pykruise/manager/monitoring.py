@@ -23,13 +23,14 @@ from pykruise.pods.reasons import DEADLINE_EXCEEDED
 from pykruise.pods.workload.kstatus import STALLING
 
 RUNBOOK: Final = "docs/monitoring.md#"
-"""Page with a section for each alert, named in lower case: its meaning and the remedy. The path is in the repository.
+"""Path in the repository of the page that explains each alert in a section of its own. The section's name is the
+alert's name in lower case.
 """
 
 
 def runbook_of(alert: str, runbooks: str = "") -> dict[str, str]:
-    """Return the annotation with the address of an alert's section. `runbooks`: the page's address; without it, the
-    annotation is not a URL.
+    """Return the annotation with the address of an alert's section. `runbooks`: URL of the page; without it, the
+    annotation contains only the path.
     """
     anchor = alert.lower()
     if not runbooks:
@@ -41,7 +42,7 @@ _STALLING: Final = "|".join(sorted({*STALLING, DEADLINE_EXCEEDED}))
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert. `for_s`: seconds for which the expression must have a result."""
+    """An alert. `for_s`: seconds for which the expression must have a result before the alert fires."""
 
     name: str
     expr: str
@@ -50,7 +51,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     """Text with Prometheus' template syntax."""
     severity: str = "warning"
     needs_state: bool = False
-    """Whether it uses series of `--state-metrics`."""
+    """Whether the alert uses series of `--state-metrics`."""
 
 
 def _of_workloads() -> Iterator[Alert]:
@@ -255,7 +256,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """timeseries, table or stat."""
     width: int = 8
     bad_above: float | None = None
-    """Value of a stat above which it is red; below 1 it is green."""
+    """Value above which a stat is red; below 1 a stat is green."""
 
 
 class BoardRow(msgspec.Struct, frozen=True, kw_only=True):

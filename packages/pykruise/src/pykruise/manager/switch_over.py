@@ -47,7 +47,7 @@ OWN_PREFIX: Final = "pykruise.io/"
 
 
 class PlannedWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """A write to more than a status, an event or an annotation of this manager."""
+    """A write that changes more than a status, an event or an annotation of this manager."""
 
     kind: str
     owner: str
@@ -58,7 +58,7 @@ class PlannedWrite(msgspec.Struct, frozen=True, kw_only=True):
     """Kind and key of the written object: `Pod shop/web-x`."""
     why: str
     pods: tuple[str, ...] = ()
-    """Pods that the write affects, directly or with a new template of their workload."""
+    """Pods that the write affects: the written pod, or the pods of a workload whose template the write changes."""
 
 
 class KindReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class KindReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes by a switch, and its obstacles."""
+    """The writes after a switch to this manager, and the obstacles to the switch."""
 
     kinds: tuple[KindReport, ...]
     findings: tuple[Finding, ...]
@@ -87,7 +87,7 @@ class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def writes(self) -> Sequence[PlannedWrite]:
-        """Writes beyond statuses, events and own annotations."""
+        """Writes that change more than statuses, events and own annotations, of all kinds."""
         return [write for kind in self.kinds for write in kind.writes]
 
     @property
@@ -241,7 +241,9 @@ def _is_own(action: Action) -> bool:
 
 
 def _affected_pods(action: Action, pods: Listed[Any] | None) -> Iterator[str]:
-    """Yield the pods that the write changes, directly or with a new template of a workload."""
+    """Yield the pods that the write affects: the written pod, or the pods of a workload whose template the write
+    changes.
+    """
     if action.resource == PODS:
         yield str(action.key)
     elif isinstance(action, Patch) and pods is not None and _has_template(action.body):
@@ -316,7 +318,7 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
 
 
 async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding]:
-    """Report webhooks of the running manager that this one does not serve, and other programs' webhooks for the
+    """Report webhooks of the running manager that this manager does not serve, and other programs' webhooks for the
     kinds.
     """
     admission = AdmissionSettings(

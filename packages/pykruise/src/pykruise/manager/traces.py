@@ -2,7 +2,7 @@
 
 OTEL_EXPORTER_OTLP_ENDPOINT ──▶ make_span_recorder() ──▶ Span (runtime/tracing.py) ──▶ the collector
 
-Without an endpoint, nothing of OpenTelemetry is imported. With one, `pykruise[traces]` must be installed.
+Without an endpoint, nothing of OpenTelemetry is imported. With an endpoint, `pykruise[traces]` must be installed.
 OpenTelemetry itself reads the other settings of the environment (OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, headers).
 """
 

@@ -11,7 +11,7 @@ from pykruise.plans.insight import Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """A line about the number of its pods."""
+    """Return a line about the number of the marker's pods."""
     pods = status.get("matchedPods", 0)
     return format_count(pods, "pod is checked", "pods are checked")
 

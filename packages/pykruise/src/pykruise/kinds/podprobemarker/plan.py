@@ -94,19 +94,19 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
 
 
 def _map_conditions(marker: MarkerView) -> dict[str, str]:
-    """Return the condition of a pod that each probe of the marker sets."""
+    """Return the type of the condition that each probe of the marker sets, by the probe's name in a NodePodProbe."""
     probes = marker.spec.probes if marker.spec is not None else ()
     return {name_of_probe(marker.name, probe.name): probe.pod_condition_type for probe in probes}
 
 
 def _list_stuck(snapshot: PodProbeMarkerSnapshot) -> dict[str, Reason]:
-    """Selected pods that do not run and cannot be probed, because of something that needs a person."""
+    """Selected pods that cannot be probed, because a problem that only a person can solve keeps them from running."""
     stuck = blockers_of(snapshot.unprobed, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     return {pod.name: reason for pod, reason in stuck if reason.code in REPEATED}
 
 
 def _reason_of_nothing(snapshot: PodProbeMarkerSnapshot) -> Reason | None:
-    """Reason why no pod is probed; None: the selected pods start."""
+    """Reason why no pod is probed; None: the selected pods will run without an action by a person."""
     if not snapshot.unprobed:
         return _NOTHING
     stuck = blockers_of(snapshot.unprobed, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
@@ -148,8 +148,8 @@ def _patch_nodes(snapshot: PodProbeMarkerSnapshot, wanted: list[WantedProbes]) -
 
 
 def _entries_chain(view: NodeProbesView, entries: list[Document], marker: MarkerView) -> Chain:
-    """Replace the whole list. Other writers change it too, so the patch applies only if the object has not changed
-    since it was read.
+    """Replace the whole list of entries. Other writers change the list too, so the patch applies only if the
+    NodePodProbe has not changed since it was read.
     """
     action = patch_object(NODE_POD_PROBES, view, {"spec": {"podProbes": entries or None}}, unchanged=True)
     because = f"PodProbeMarker {marker.namespace}/{marker.name}"
@@ -180,7 +180,9 @@ def _list_probed(snapshot: ReadablePodProbeMarker, wanted: Iterable[WantedProbes
 
 
 def _list_conflicts(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> dict[str, Reason]:
-    """Pods with a condition that shows the probe of another marker, each with the reason."""
+    """Pods with a condition that shows the probe of another marker instead of this marker's probe, each with the
+    reason.
+    """
     if not snapshot.others:
         return {}
     names = {item.pod.uid: item.pod.name for item in wanted}
@@ -230,7 +232,9 @@ def _mark_pods(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
 def _list_policies(
     snapshot: ReadablePodProbeMarker, pod: PodView
 ) -> Iterator[tuple[list[MarkerPolicy], str]]:
-    """Yield the policies of the probes whose condition the pod has, with the state of the probe."""
+    """Yield the marker policies of each probe whose condition the pod has, and the state that this
+    condition reports.
+    """
     for probe in snapshot.marker.spec.probes:
         condition = pod.find_condition(probe.pod_condition_type)
         if condition is not None and probe.marker_policy:

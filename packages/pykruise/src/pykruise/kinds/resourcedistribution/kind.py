@@ -74,7 +74,7 @@ KIND = Kind(
             object_of=lambda snapshot: snapshot.distribution,
             plan=plan_distribution,
             learn=learn,
-            # A status that is written late would stay, because changes of its own status do not enqueue the object.
+            # Changes of an object's own status do not enqueue the object, so nothing would correct an outdated status.
             is_status_shared=True,
         ),
         _STORED,
@@ -87,7 +87,8 @@ KIND = Kind(
             subresource="status",
             why="ResourceDistribution: to report their status",
         ),
-        # Owner references with blockOwnerDeletion need this under OwnerReferencesPermissionEnforcement.
+        # The admission plugin OwnerReferencesPermissionEnforcement requires this permission for owner references with
+        # blockOwnerDeletion.
         make_right(
             RESOURCE_DISTRIBUTIONS,
             "update",

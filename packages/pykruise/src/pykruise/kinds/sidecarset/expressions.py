@@ -61,7 +61,9 @@ def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
 
 
 def check(text: str, *, variable: str) -> None:
-    """Raise ResourceExpressionError if no value of `variable` makes the text valid. A negative result is valid."""
+    """Raise ResourceExpressionError if the text cannot be evaluated for any value of `variable`. A negative result is
+    no error here.
+    """
     _Parser(text, variable, _ONE).parse_result()
 
 
@@ -91,7 +93,9 @@ class _Parser:
         return token
 
     def _take_sign(self, *signs: str) -> str:
-        """Take the next token if it is one of these signs, and return it; empty: it is not."""
+        """Take the next token if it is one of these signs, and return the sign; empty: it is no such sign, and is not
+        taken.
+        """
         token = self._next
         if token.text in signs:
             self._at += 1

@@ -38,7 +38,7 @@ class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
     revision: RevisionView
     collision_count: int
     stages: tuple[Stage, ...] = ()
-    """Writes that must come first."""
+    """Writes that store the revision. They must succeed before all other writes."""
 
     @property
     def name(self) -> str:
@@ -47,7 +47,7 @@ class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ensure_revision(snapshot: ReadableSidecarSet) -> StoredRevision:
-    """The revision of the spec, and the writes that make it the newest stored one."""
+    """Return the revision of the spec, and the writes that make it the newest stored revision."""
     sidecar_set = snapshot.sidecarset
     choice = choose_update(
         sidecar_set.candidate,
@@ -93,7 +93,9 @@ def _make_body(
 
 
 def _make_steps(snapshot: ReadableSidecarSet, choice: UpdateChoice) -> Iterator[Step]:
-    """At most one write: a new revision, or a change of one that is wanted again or got another custom version."""
+    """Yield at most one write. It creates the revision, or it changes a stored revision that is current again or has
+    got another custom version.
+    """
     revision = choice.revision
     key = Key(snapshot.settings.namespace, revision.name)
     if choice.create is not None:
@@ -126,9 +128,11 @@ def _make_steps(snapshot: ReadableSidecarSet, choice: UpdateChoice) -> Iterator[
 
 
 def truncate_history(snapshot: ReadableSidecarSet, present: StoredRevision) -> tuple[Stage, ...]:
-    """Deletions of revisions beyond the limit that no pod has and injection does not request."""
+    """Delete the revisions beyond the limit, except revisions that a pod has or that the injection
+    strategy requests.
+    """
     if present.stages:
-        return ()  # Truncate only after the revision is stored.
+        return ()  # Old revisions are deleted only after the current revision is stored.
     spec = snapshot.sidecarset.spec
     limit = DEFAULT_LIMIT if spec.revision_history_limit is None else spec.revision_history_limit
     in_use = {present.name, *(pod.record.revision for pod in snapshot.pods if pod.record is not None)}

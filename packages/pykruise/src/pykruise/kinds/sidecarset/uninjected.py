@@ -16,11 +16,11 @@ from pykruise.runtime.reasons import Reason
 _RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new pods get the sidecars"
 _RESUME_AND_RECREATE: Final = f"set spec.injectionStrategy.paused to false, then {_RECREATE}"
 _NOT_REVIEWED_LABEL: Final = ("control-plane", "openkruise")
-"""Label of namespaces whose pods are not sent to webhooks (admission/reviewers.py)."""
+"""Label of namespaces whose pods API servers do not send to webhooks (admission/reviewers.py)."""
 
 
 def find_pods_without(snapshot: SidecarSetSnapshot) -> Mapping[str, Reason]:
-    """Return the reasons that selected pods lack the sidecars of the SidecarSet, by `namespace/name`."""
+    """Return the reason why each selected pod lacks the SidecarSet's sidecars, by the `namespace/name` of the pod."""
     managed = {pod.label for pod in snapshot.pods}
     return {
         selected.label: _reason(selected, snapshot)
@@ -30,7 +30,7 @@ def find_pods_without(snapshot: SidecarSetSnapshot) -> Mapping[str, Reason]:
 
 
 def list_unreviewed_namespaces(snapshot: SidecarSetSnapshot) -> Iterator[str]:
-    """Yield the namespaces whose pods are never sent to webhooks."""
+    """Yield the namespaces whose pods API servers never send to webhooks."""
     yield from ("kube-system", snapshot.settings.own_namespace)
 
 

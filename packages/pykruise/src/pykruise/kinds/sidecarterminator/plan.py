@@ -1,11 +1,11 @@
-"""The plan that ends the sidecars of a pod whose main containers are done.
+"""The plan that ends the sidecars of a pod whose main containers have ended.
 
 Snapshot ──▶ plan_termination() ──▶ Plan ──▶ runtime/execute.py
-             images on virtual nodes ▶ a request to kill ▶ the pod's phase, then the sidecars whose exit code is
+             images on virtual nodes ▶ a request to kill ▶ the final phase, then the sidecars whose exit code is
              ignored
 
-Pure. A pod has at most one request. Once the phase is final, the kubelet ends the containers that the request does
-not name.
+Pure. A pod has at most one ContainerRecreateRequest. Once the pod's phase is final, the kubelet ends the containers
+that the request does not name.
 """
 
 from collections.abc import Sequence

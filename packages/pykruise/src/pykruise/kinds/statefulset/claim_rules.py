@@ -2,8 +2,8 @@
 
 new spec + stored object + storage classes ──▶ find_claim_errors() ──▶ field errors
 
-Pure, except for the lookup of classes, which is an argument. Under OnDelete every change is allowed, because
-templates then only affect claims that are created later.
+Pure, except for the lookup of classes, which is an argument. Under OnDelete every change is allowed, because the
+templates then affect only claims that are created later.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -20,8 +20,8 @@ _WAITS: Final = "OrderedReady updates no pod before it is available"
 
 
 def explain_older_pod(ws: StatefulSetWorkingSet, slot: Slot, never_ready: NeverReady) -> Reason | None:
-    """Return why a pod that is not available keeps its older revision, and what replaces it; None: it does not keep
-    one.
+    """Return why a pod that is not available keeps its older revision, and how the pod is replaced; None: nothing keeps
+    the pod at an older revision.
     """
     pod = slot.pod
     if ws.spec.is_parallel or pod is None or pod.is_deleting or ws.is_updated(pod):

@@ -1,10 +1,11 @@
 """The pods of a StatefulSet as one group of Kubernetes' scheduler: the option gang-min-count.
 
-StatefulSetWorkingSet ──▶ find_gang() ──▶ StatefulSetGang: groups of new pods, and the way of the update
+StatefulSetWorkingSet ──▶ find_gang() ──▶ StatefulSetGang: groups of new pods, and how pods are updated
 StatefulSetGang ──▶ building.py, update.py (all pods or none), refresh.py
 spec ──▶ find_option_conflicts() ──▶ field errors of specs with which a group could not be started or updated
 
-Pure. Only Parallel: OrderedReady creates a pod after the one before it is ready, so a group could never start.
+Pure. The option requires Parallel: under OrderedReady, a pod is created only after the previous pod is ready, so a
+group could never start.
 """
 
 from collections.abc import Iterator, Mapping
@@ -57,11 +58,11 @@ _MUST_BE_PARALLEL: Final = (
 
 
 class StatefulSetGang(msgspec.Struct, frozen=True, kw_only=True):
-    """The gang, and the update of its pods."""
+    """The gang, and how its pods are updated."""
 
     pods: PodGang
     hold: Reason | None = None
-    """Reason why no pod is updated; None: all are updated together."""
+    """Reason why no pod is updated; None: all pods are updated together."""
     failure: Reason | None = None
     """Reason why a pod cannot be updated at all."""
     recreates: bool = False

@@ -2,8 +2,9 @@
 
 StatefulSetWorkingSet ──▶ plan_scale() ──▶ Scale: the phase, and whether pods may be updated in the same plan
 
-Pure. OrderedReady takes one step at a time: from the lowest ordinal up, then surplus pods from the highest down. It
-updates pods only when no such step remains. Parallel does everything at the same time, within scaleStrategy's limit.
+Pure. OrderedReady takes one step at a time: it creates pods from the lowest ordinal up, then deletes surplus pods from
+the highest ordinal down. It updates pods only when no such step remains. Parallel does everything at the same time,
+within scaleStrategy's limit.
 """
 
 import math
@@ -74,7 +75,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Found:
-    """Writes that the slots inspected so far need."""
+    """Collects the writes that the inspected slots need."""
 
     def __init__(self, gang: PodGang | None = None) -> None:
         self.gang = gang
@@ -98,8 +99,8 @@ class _Found:
         *,
         is_partial: bool = False,
     ) -> PlanPhase:
-        """Build the phase, including the stage for surplus pods. Finished pods are deleted first, because successors
-        need the name.
+        """Build the phase, including the stage for surplus pods. Finished pods are deleted first, because their
+        successors have the same names.
         """
         return PlanPhase(
             decided=(
@@ -254,8 +255,8 @@ def _decide_surplus(ws: StatefulSetWorkingSet, pod: PodView) -> DeletePod | Chan
 def _surplus_writes(
     ws: StatefulSetWorkingSet, pod: PodView, decision: DeletePod | ChangePod | Reason | None
 ) -> Sequence[Decision]:
-    """Return the writes for a surplus pod: first the owners of its claims, then the deletion or change of the pod, if
-    any.
+    """Return the writes for a surplus pod: first patches that set the owners of its claims, then the deletion or change
+    of the pod, if it may be deleted now.
     """
     steps = plan_owners(ws, pod, is_surplus=True)
     if decision is None or isinstance(decision, Reason):
@@ -264,7 +265,9 @@ def _surplus_writes(
 
 
 def _unmounted_note(names: list[str]) -> list[Note]:
-    """A single note about pods that run without volumes that were added after the pods were created."""
+    """One event about all pods that lack volumes, because the claim templates were added after the pods
+    were created.
+    """
     if not names:
         return []
     shown = format_first(names, 10)

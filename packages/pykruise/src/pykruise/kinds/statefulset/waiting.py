@@ -76,7 +76,7 @@ def waiting_of(
 
 
 def _find_held_pods(ws: StatefulSetWorkingSet) -> list[tuple[PodView, Reason]]:
-    """Pods that something keeps from being deleted: finalizers, nodes, or for surplus pods a hook."""
+    """Pods whose deletion cannot end, because of finalizers or their node, or, for surplus pods, because of a hook."""
     pods = (pod for pod in (*ws.slot_pods, *ws.surplus) if pod.is_deleting)
     result = [(pod, kept) for pod in pods if (kept := find_end_blocker(pod, now=ws.now))]
     staying = (pod for pod in ws.surplus if not pod.is_deleting)
@@ -176,7 +176,7 @@ def _reason_of_growth(ws: StatefulSetWorkingSet, growth: Growth) -> Reason | Non
 
 
 def _reason_of_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
-    """Reason when all desired pods exist and are available, but do not all match the newest templates."""
+    """Reason when all desired pods exist and are available, but some of them do not match the newest templates."""
     marked = [pod for pod in ws.slot_pods if pod.is_specified_delete]
     if marked:
         why = f": {skipped[marked[0].name].message}" if marked[0].name in skipped else ""

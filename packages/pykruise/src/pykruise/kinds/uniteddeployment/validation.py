@@ -2,9 +2,9 @@
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ warnings
 
-Pure. Rule numbers refer to the specification's tables. A problem that can only occur when a subset's workload is
-created is a warning: each subset's pod template is built as the controller builds it, including its patch, and
-checked.
+Pure. Rule numbers refer to the specification's tables. A problem of a workload that the API server would reject is a
+warning: the pod template of each subset, with the subset's patch, is built in the same way as the controller builds it,
+and is checked.
 """
 
 import re
@@ -86,10 +86,10 @@ _OPTIONS: Final[Mapping[str, tuple[Option[Any], ...]]] = {
     CLONE_SET: (POD_REPLACEMENT_POLICY, EVICTION_SURGE, SUCCESSOR_PLACEMENT, ROLL_ON_CONFIG, NO_GANG),
     ADVANCED_STATEFUL_SET: (REPLACE_NEVER_READY, NO_EVICTION_SURGE, ROLL_ON_CONFIG, NO_GANG),
 }
-"""Options of the workloads, which get the annotations of their template."""
+"""Options that the annotations of each template can set for the workloads."""
 
 _LABEL_VALUE: Final = re.compile(r".*\.values\[\d+\]")
-"""Values that are not valid label values are tolerated here. OpenKruise does the same."""
+"""Invalid label values are accepted here. OpenKruise does the same."""
 
 
 def errors_of(
@@ -111,7 +111,9 @@ def errors_of(
 
 
 def _key_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
-    """Labels and annotations that belong to a single pod, in the template and in patches of subsets."""
+    """Yield errors of labels and annotations that must not be in the template or in patches of subsets, because they
+    describe a single pod.
+    """
     for name in TEMPLATES:
         metadata = get_path(spec, "template", name, "spec", "template", "metadata")
         yield from find_single_pod_errors(metadata, f"spec.template.{name}.spec.template.metadata")
@@ -154,7 +156,7 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
 
 
 def _parse_selector(spec: UnitedDeploymentSpec) -> Selector | None:
-    """Parse the selector; None: its errors are reported elsewhere."""
+    """Parse the selector; None: the selector is invalid, and another rule reports this."""
     try:
         return parse_selector(msgspec.to_builtins(spec.selector))
     except SelectorError:
@@ -248,8 +250,8 @@ def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iter
 
 
 def _bounds_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
-    """Rules for bounds. Minimums that add up to more than all maximums need no own rule: one of them exceeds its
-    maximum.
+    """Yield errors of minimums and maximums. No rule is needed for minimums with a sum above the sum of all maximums:
+    in this case one of the minimums is above its own maximum.
     """
     if spec.replicas is None:
         yield _of_subsets(spec, "minReplicas and maxReplicas need spec.replicas")
@@ -407,8 +409,8 @@ def _to_json(value: Any) -> Any:
 
 
 def find_stored_errors(spec: UnitedDeploymentSpec) -> list[Cause]:
-    """Find the errors of a stored spec, after adding defaults. A wrong sum of the subsets' replicas (`kubectl scale`
-    can cause it) is not an error here, because the allocation handles it.
+    """Find the errors of a stored spec, after adding defaults. A wrong sum of the subsets' replicas, which `kubectl
+    scale` can cause, is not an error here: the allocation corrects or reports it.
     """
     doc = to_document(spec)
     doc = add_defaults(doc, old=doc)

@@ -3,7 +3,8 @@
 WantedWorkload, workloads, pods ──▶ plan_creation(), update(), plan_deletion(), mark() ──▶ chains ──▶ stage_of()
     ──▶ stages
 
-Pure. A failed write of the first stages blocks everything. A failed write of one subset does not block the others.
+Pure. If a write of the first stages fails, nothing else is written. After these stages, a failed write of one subset
+does not block the others.
 """
 
 from collections.abc import Sequence
@@ -108,7 +109,7 @@ def mark(pod: PodView, value: str) -> Chain:
 
 
 def add_note(stage: Stage, failed: Note) -> Stage:
-    """Return the stage whose writes record this event when they fail."""
+    """Return the stage with an event that each of its writes records if it fails."""
     chains = [
         msgspec.structs.replace(
             chain, steps=tuple(msgspec.structs.replace(step, failed=failed) for step in chain.steps)
@@ -125,7 +126,9 @@ def stage_of(
     ramp: bool = False,
     only_after: tuple[Purpose, ...] = (),
 ) -> list[Stage]:
-    """Build a stage that neither lets one subset block another nor blocks other stages; empty without chains."""
+    """Build a stage in which a failed write blocks neither other subsets nor other stages; empty if there are no
+    chains.
+    """
     if not chains:
         return []
     stage = Stage(

@@ -46,7 +46,7 @@ _PERCENT: Final = re.compile(r"-?[0-9]{1,18}%", re.ASCII)
 
 
 class SpreadSurroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts for the checks of a WorkloadSpread, besides the object."""
+    """Facts that the checks of a WorkloadSpread need besides the object itself."""
 
     white_list: WhiteList = WhiteList()
     white_list_problem: str = ""
@@ -231,8 +231,8 @@ def _filter_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
 
 
 def find_stored_errors(spec: WorkloadSpreadSpec) -> list[Cause]:
-    """Find the errors of a stored spec on its own. Whether its target may be spread and whether its patches fit
-    depends on other objects.
+    """Find the errors of a stored spec that do not depend on other objects. Other objects decide whether the target may
+    be spread and whether the patches can be applied.
     """
     target = target_of(spec)
     listed = (AllowedList(target=target[0]),) if target is not None else ()

@@ -1,4 +1,6 @@
-"""Checks of budgets: those that block a drain forever, and those that protect nothing."""
+"""Checks of budgets. They find budgets that block a drain forever, budgets that protect nothing, and pods with several
+budgets.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -46,7 +48,7 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
     for budget in budgets:
         status: Mapping[str, int] = budget.get("status") or {}
         if not status:
-            continue  # without a status; other checks report why
+            continue  # the budget has no status; other checks report the cause
         total, desired = status.get("totalReplicas", 0), status.get("desiredAvailable", 0)
         if total == 0 and status.get("currentAvailable", 0) == 0:
             what = f"PodUnavailableBudget {_name(budget)} covers no pod"
@@ -66,8 +68,9 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
 def _find_doubled(
     unavailable: Sequence[Document], disruption: Sequence[Document], pods: Sequence[Document]
 ) -> Iterator[Finding]:
-    """Yield pods with several budgets. An eviction can never remove pods of two PodDisruptionBudgets, or of two budgets
-    of which one allows no disruption. For other pods, the finding only states that both budgets must allow an eviction.
+    """Yield findings about pods with several budgets. A pod with two PodDisruptionBudgets can never be evicted. The
+    same is true for a pod with two budgets if one of them never allows a disruption. For other pods, the finding only
+    states that both budgets must allow an eviction.
     """
     closed = {
         (entry["metadata"]["namespace"], entry["metadata"]["name"])

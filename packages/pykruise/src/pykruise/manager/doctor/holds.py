@@ -1,4 +1,4 @@
-"""Check for requests that a manager delays because a response (429, 503) asked it to retry later."""
+"""Check for requests that a manager delays because of a response with Retry-After (429, 503)."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,5 +1,5 @@
 """Checks of image pulls in advance: the namespace of copied secrets, nodes without a NodeImage, agents that do not
-answer.
+respond.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ SHOWN = 3
 
 
 async def check_images(live: Live) -> Sequence[Finding]:
-    """Check that the namespace of copied secrets exists and that agents answer. Empty when gates disable pulls."""
+    """Check that the namespace of copied secrets exists and that agents respond."""
     try:
         settings = await live.read_settings()
     except (FlagError, GateError):
@@ -70,7 +70,8 @@ def find_image_findings(node_images: Sequence[Document], nodes: Sequence[Documen
 def _silent_tags(node_image: Document) -> Iterator[bool]:
     for image in (get_path(node_image, "status", "imageStatuses") or {}).values():
         for tag in image.get("tags") or ():
-            # An agent that gives up sets startTime. If startTime is missing, the controller has set Failed.
+            # An agent that stops trying sets Failed and startTime. If startTime is missing, the controller has set
+            # Failed, because no agent responded.
             yield tag.get("phase") == "Failed" and not tag.get("startTime")
 
 

@@ -63,7 +63,7 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
 
 
 async def check_conversion(live: Live) -> Sequence[Finding]:
-    """Check that kinds with two versions have a conversion webhook that answers."""
+    """Check that kinds with two versions have a conversion webhook that responds."""
     findings = []
     for crd in build_crds():
         kind = (crd["spec"]["group"], crd["spec"]["names"]["kind"])
@@ -96,7 +96,7 @@ def _check_stanza(name: str, crd: Document, namespace: str) -> list[Finding]:
 
 
 async def _try_conversion(live: Live) -> list[Finding]:
-    """Write a dry run in the version that is not stored, which calls the conversion webhook."""
+    """Send a dry run in the version that is not stored, so that the API server calls the conversion webhook."""
     resource = _converted_cloneset()
     if resource is None:
         return []

@@ -1,4 +1,6 @@
-"""Check for pods that were created while the webhooks were down, and so lack the changes of the pod webhook."""
+"""Check for pods that were created while the webhooks did not work, and that therefore lack the changes of the pod
+webhook.
+"""
 
 from collections.abc import Sequence
 

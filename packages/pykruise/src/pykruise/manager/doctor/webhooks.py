@@ -53,7 +53,7 @@ async def _webhook_settings(live: Live) -> WebhookSettings:
 
 
 async def _is_by_url(live: Live) -> bool:
-    """Whether webhooks are registered by URL: a manager outside the cluster, without a Service."""
+    """Whether webhooks are registered by URL, for a manager outside the cluster, instead of by Service."""
     live_one = await live.get(MUTATING, "", MUTATING_NAME)
     entries = (live_one or {}).get("webhooks") or ()
     return bool(entries) and all("url" in (entry.get("clientConfig") or {}) for entry in entries)
@@ -87,7 +87,9 @@ async def check_service(live: Live) -> Sequence[Finding]:
 
 
 async def check_certificate(live: Live) -> Sequence[Finding]:
-    """Check that the pair in the Secret is valid, lasts long enough, and covers the Service's name."""
+    """Check that certificate and key in the Secret are valid and match, do not expire soon, and cover the Service's
+    name.
+    """
     if await _is_by_url(live):
         return [make_fine("certificate", "webhooks are registered by URL, the manager uses its own files")]
     settings = await _webhook_settings(live)
@@ -154,7 +156,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
 
 
 async def _check_conditions(live: Live, name: str, conditions: Document) -> list[Finding]:
-    """Check that API servers send reviews of every pod, or of all pods that objects select."""
+    """Check that API servers send reviews of all pods, or at least of all pods that objects of the kinds select."""
     written = read_current_conditions(conditions)
     if not any(written.values()):
         return []
@@ -244,7 +246,7 @@ def _is_selected(entry: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 async def check_admission(live: Live) -> Sequence[Finding]:
-    """Create a CloneSet with no pods as a dry run, which calls both webhooks of the kind."""
+    """Create a CloneSet with no pods as a dry run, so that the API server calls both webhooks of the kind."""
     try:
         await live.client.create(CLONE_SETS, live.namespace, make_trial_cloneset(CLONE_SETS), dry_run=True)
     except (InternalError, ServerTimeoutError) as error:

@@ -17,7 +17,9 @@ from pykruise.manager.install import MANAGER, NAMESPACE_LABELS, RUNS_IN
 from pykruise.pods.in_place import has_resize
 
 OLDEST = number_of(MINORS[0])
-"""The oldest supported minor version: since 1.28 webhooks have match conditions, which save most reviews."""
+"""The oldest supported minor version: since 1.28 webhooks have match conditions, which make most
+reviews unnecessary.
+"""
 
 SKEW_S = 5.0
 
@@ -32,7 +34,7 @@ async def _version(live: Live) -> tuple[str, Version]:
 
 
 async def check_cluster(live: Live) -> Sequence[Finding]:
-    """Check that the API server answers and has a supported version."""
+    """Check that the API server responds and has a supported version."""
     text, version = await _version(live)
     if version < OLDEST:
         what = f"Kubernetes {text or 'of an unknown version'} is older than {OLDEST[0]}.{OLDEST[1]}"
