@@ -70,7 +70,7 @@ class DemoStep(msgspec.Struct, frozen=True, kw_only=True):
     act: Callable[[], Awaitable[object]]
     done: Callable[[View], bool]
     keeps_pods: bool = False
-    """Whether the step must keep the pods: only their containers restart."""
+    """Whether the pods must survive the step: only their containers restart."""
 
 
 class Result(msgspec.Struct, frozen=True):

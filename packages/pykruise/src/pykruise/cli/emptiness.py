@@ -1,4 +1,4 @@
-"""Documents without the empty fields that defaults create, so that a comparison shows only changes of users.
+"""Documents without the empty fields that defaults create, so that a comparison shows only changes that users made.
 
 document ──▶ drop_empty() ──▶ document without `resources: {}` and such fields
 

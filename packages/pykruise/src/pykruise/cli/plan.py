@@ -64,8 +64,9 @@ async def run_plan(
     reach: Reach = connect_traced,
     note: Callable[[str], object] = lambda _: None,
 ) -> int:
-    """Print the forecasts and return the exit code. Raises CommandError and KubeError. `note` gets lines that are not
-    part of the output: the warnings that `kubectl apply` would print, and the name of an object whose plan takes long.
+    """Print the forecasts and return the exit code. Raises CommandError and KubeError. `note` receives lines that are
+    not part of the output: the warnings that `kubectl apply` would print, and the name of an object whose plan takes
+    long.
     """
     check_output(output)
     if (file is None) == (target is None):
@@ -231,12 +232,12 @@ class ConfigChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Manifests of the stored workloads that follow them and have no manifest of their own."""
 
     def of(self, document: Document, *, namespace: str) -> Sequence[Document]:
-        """Return the changed objects that a workload follows. `namespace`: that of a manifest without one."""
+        """Return the changed objects that a workload follows. `namespace`: namespace of a manifest that names none."""
         return self.by_workload.get(_identify(document, namespace), ())
 
 
 def _identify(document: Document, namespace: str) -> tuple[str, str, str]:
-    """Namespace, kind and name of a manifest. `namespace`: that of a manifest without one."""
+    """Namespace, kind and name of a manifest. `namespace`: namespace of a manifest that names none."""
     metadata = document["metadata"]
     return metadata.get("namespace") or namespace, document["kind"], metadata["name"]
 
@@ -307,7 +308,7 @@ def _to_manifest(live: Document) -> Document:
 
 
 def apply_sets(document: Document, sets: Sequence[str]) -> Document:
-    """The document with every `--set` applied. Raises CommandError for an invalid one."""
+    """The document with every `--set` applied. Raises CommandError for an invalid `--set`."""
     changed: Document = deep_copy(document)
     kind = find_kind_of_document(document)
     fields = {} if kind.shown is None else kind.shown.fields

@@ -396,7 +396,9 @@ def _clock_options(conditions: Conditions) -> dict[str, Any]:
 
 
 _Schedules = Sequence[tuple[str, ClockPlay | ClockPlayed]]
-"""Simulations of schedules with their names: the file's name, followed by the object's when the file has several."""
+"""Simulations of schedules with their names: the file's name, followed by the object's name when the file has several
+schedules.
+"""
 
 
 async def _read_schedules(

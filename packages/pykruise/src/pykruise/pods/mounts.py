@@ -16,10 +16,10 @@ import msgspec
 from pykruise.kube.clock import Instant
 
 SCHEDULED_IN_S: Final = 60.0
-"""Seconds within which a running scheduler has examined a pod."""
+"""Maximum seconds that a running scheduler needs to examine a pod."""
 
 ENDED_IN_S: Final = 60.0
-"""Seconds after its grace period within which a live node has terminated a pod."""
+"""Maximum seconds that a live node needs to terminate a pod after the pod's grace period."""
 
 
 CREATED_IN_S: Final = 60.0

@@ -153,8 +153,8 @@ class Meaning(msgspec.Struct, frozen=True):
     helps: str = ""
     """Empty: no remedy is needed, because the obstacle disappears automatically or the spec requests it."""
     moves_in_s: float = 0.0
-    """Longest time in seconds until the object, its pods or PVCs change when nothing is wrong, for a wait that ends
-    without help. AS_ASKED: fields of the spec set the time. 0: the wait does not end automatically, or nothing waits.
+    """For a wait that ends automatically: maximum seconds until the object, its pods or PVCs change if nothing is
+    wrong. AS_ASKED: fields of the spec set the time. 0: the wait does not end automatically, or nothing waits.
     """
 
 
@@ -534,7 +534,7 @@ REPLACED_WITH_ITS_POD: Final = frozenset(
         *(Code.READINESS_GATE, Code.NOT_MOUNTED, Code.NOT_READY),
     }
 )
-"""Codes of obstacles that a pod of a newer template need not have."""
+"""Codes of obstacles that may disappear when the pod is replaced by a pod of a newer template."""
 
 NEVER_OBSERVED: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, Code.SELECTOR_CHANGED})
 """Reasons for which a spec is rejected: the status may describe the previous generation forever."""

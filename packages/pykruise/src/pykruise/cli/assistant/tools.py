@@ -132,8 +132,9 @@ _ROWS: Final = (OverviewRow, HistoryRow, EventRow, FindingRow)
 
 
 async def call_tool(session: ToolSession, tool: AssistantTool, arguments: Mapping[str, Any]) -> Document:
-    """Answer of the tool as a document of bounded length. Raises CommandError for invalid arguments, and the errors of
-    the tool's command."""
+    """Return the tool's answer as a document of bounded length. Raises CommandError for invalid arguments, and the
+    errors of the tool's command.
+    """
     try:
         typed = msgspec.convert(dict(arguments), tool.arguments)
     except msgspec.ValidationError as error:

@@ -49,8 +49,9 @@ async def add_bindings(client: Client, explanation: Explanation) -> Explanation:
 
 
 async def add_claims(client: Client, explanation: Explanation) -> Explanation:
-    """Return the explanation of an object whose pods have other owners, with the problems of their PVCs. The waits of
-    an owner already contain them. Pods with different problems get separate waits.
+    """Return the explanation of an object whose pods have other owners, with the problems of the pods' PVCs. (When an
+    owner of pods is explained, its waits already contain these problems.) Pods with different problems get separate
+    waits.
     """
     waits: list[Wait] = []
     for wait in explanation.waits:

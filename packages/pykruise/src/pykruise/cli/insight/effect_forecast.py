@@ -77,7 +77,7 @@ class Outlook(Foreseen, frozen=True, kw_only=True):
 
     batches_title: str = "Existing pods"
     then: str = "then, as these become ready"
-    """Text before each batch but the first."""
+    """Text before each batch except the first."""
     new_pods: tuple[str, ...] = ()
     """Changes of pods that are created later."""
     within: tuple[Any, ...] = ()

@@ -47,7 +47,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The object's condition Waiting: reason and message."""
     done: tuple[str, ...] = ()
     waits: tuple[Wait, ...] = ()
-    """Waits; the cause is the first."""
+    """Waits; the first one is the cause."""
     next: tuple[str, ...] = ()
     rollback_to: int = 0
     """Number of the revision that a rollback restores: the newest one with serving pods; 0: there is no such
@@ -61,7 +61,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def wait_of(cause: WaitCause, pod: str) -> Wait:
-    """Return the wait of a pod for a cause."""
+    """Return a wait that reports this cause of the pod."""
     since = format_time(cause.since) if cause.since is not None else ""
     return Wait(
         code=cause.code,

@@ -1,11 +1,11 @@
 """Forecast of applying a manifest: admission, then the rollout, simulated in a copy of the cluster's state.
 
 Client ──look()──▶ Sight ──▶ World (a copy) ──▶ play() ──▶ Played
-apply_document(live, manifest) ──dry run──▶ answer of admission ──▶ Forecast
+apply_document(live, manifest) ──dry run──▶ response of admission ──▶ Forecast
 
 The copy has the real pods with their UIDs, times and status, and the real manager works in it. So the order, the
-batches and the budgets are the manager's own. The forecast assumes that all pods become ready equally fast, that
-nodes have room for them, and that owners of hooks release them.
+batches and the budgets are the manager's own. The forecast assumes that all pods become ready equally fast, that nodes
+have room for the pods, and that all lifecycle hooks are released.
 """
 
 import asyncio

@@ -49,7 +49,7 @@ async def _list_stored(client: Client, kind: Kind, namespace: str) -> Sequence[D
 
 
 async def _refused_fields(client: Client, namespace: str, pod: Document) -> list[str]:
-    """Return the paths that the API server rejects in a pod, including changes by webhooks."""
+    """Return the paths of the fields that the API server rejects in a pod, after webhooks have changed it."""
     try:
         await client.create(PODS, namespace, pod, dry_run=True)
     except InvalidError as error:
@@ -72,8 +72,8 @@ def _origin_of_fields(
 async def _find_untraced(
     client: Client, workload: Document, pod: Document, stored: Mapping[str, Sequence[Document]]
 ) -> PodOrigin | None:
-    """Return the first origin whose change makes the API server reject the pod, although the dry run left the change
-    out.
+    """Return the first origin that makes the API server reject the pod. The first dry run did not include the changes
+    of these origins.
     """
     for kind, origins in _find_origins():
         if origins.untraced is None:

@@ -1,4 +1,4 @@
-"""Reads of objects that an explanation can do without, and the keys of pods that waits name."""
+"""Reads objects that an explanation does not require, and parses the names of pods in waits."""
 
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode

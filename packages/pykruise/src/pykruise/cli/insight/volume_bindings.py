@@ -1,4 +1,4 @@
-"""Volumes that only some nodes can mount, of pods that cannot be scheduled.
+"""Volumes of unschedulable pods, if only some nodes can mount them.
 
 names of pods ──pods, PVCs, volumes, nodes, storage classes──▶ list_volume_bindings() ──▶ VolumeBinding of each pod
 
@@ -155,7 +155,7 @@ def _matches(term: Mapping[str, Any], node: Document) -> bool:
 
 
 def describe_node_state(node: Document) -> str:
-    """Reason why a node takes no pod, in words that follow its name."""
+    """Reason why a node accepts no pod, in words that follow its name."""
     if get_path(node, "spec", "unschedulable"):
         return "is cordoned"
     has_taints = get_path(node, "spec", "taints")
@@ -163,7 +163,7 @@ def describe_node_state(node: Document) -> str:
 
 
 def make_room_on(nodes: str, *, first: str) -> str:
-    """Instruction to make room on nodes where the pod may run, but that take no more pods now.
+    """Instruction to make room on nodes where the pod may run, but that accept no more pods now.
 
     `nodes`: their names in words; `first`: the name of one.
     """

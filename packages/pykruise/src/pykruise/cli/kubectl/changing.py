@@ -49,7 +49,9 @@ async def change(
 
 
 def merge_patch(before: Document, after: Document) -> Document:
-    """Merge patch between two documents, valid only while the stored object has the first one's resourceVersion."""
+    """Merge patch from one document to another. It is valid only while the stored object has the first document's
+    resourceVersion.
+    """
     from pykruise.kube.patches.merge import diff_merge
 
     changes: Document = diff_merge(before, after)

@@ -1,4 +1,5 @@
-"""Command `set env`: sets, removes and lists variables of containers, and takes them from a Secret or ConfigMap.
+"""Command `set env`: sets, removes and lists variables of containers, and creates them from the keys of a Secret or
+ConfigMap.
 
 arguments ──▶ read_changes() ──▶ Changes      (containers, Changes) ──▶ change_env() (pure) ──▶ setting.apply()
 """
@@ -63,7 +64,7 @@ def change_env(old: Sequence[Document], changes: EnvironmentChanges) -> list[Doc
 
 
 def format_env_name(key: str) -> str:
-    """Variable name for a key: in upper case, with `_` for everything but letters, digits and `_`."""
+    """Variable name for a key: in upper case, with `_` instead of all characters except letters, digits and `_`."""
     return re.sub(r"[^A-Za-z0-9_]", "_", key).upper()
 
 

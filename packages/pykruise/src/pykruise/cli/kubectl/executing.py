@@ -87,7 +87,7 @@ async def exec_command(session: Session) -> list[Error]:
 
 
 async def _find_pod(session: Session, target: str, timeout_s: float) -> Document:
-    """The named pod, or a running pod of the named workload, ready pods first. Waits until one runs; raises
+    """The named pod, or a running pod of the named workload, ready pods first. Waits until a pod runs; raises
     KubectlError after `timeout_s`.
     """
     mapper = await session.read_mapper()

@@ -49,10 +49,10 @@ class PullJobView(msgspec.Struct, frozen=True, kw_only=True):
     controller_uid: str = ""
     is_deleting: bool = False
     spec: ImagePullJobSpec | None = None
-    """None: the spec cannot be read; `problem` gives the reason."""
+    """None if the spec cannot be read; `problem` gives the reason."""
     problem: str = ""
     image: ImageName | None = None
-    """None: the image cannot be parsed."""
+    """The image to pull; None if its reference cannot be parsed."""
     selector: Selector | None = None
     """Selects nodes by labels; None: the job has no such selector."""
     pod_selector: Selector | None = None
@@ -343,7 +343,7 @@ def pull_jobs(
 
 
 def _select_old_pods(selector: Mapping[str, Any], revision: RevisionView) -> Document:
-    """Selector of the workload's pods whose revision label holds neither the name nor the hash of the revision."""
+    """Selector of the workload's pods whose revision label contains neither the name nor the hash of the revision."""
     not_new = {
         "key": keys.REVISION_LABEL,
         "operator": "NotIn",

@@ -41,7 +41,9 @@ or another image with an unknown name while an earlier change was still in progr
 
 
 class CompletionVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Complete, or the reason why not, and the time at which that may change without an event."""
+    """Whether the update is complete, the reason why not, and the time at which the verdict may change without an
+    event.
+    """
 
     is_complete: bool
     because: str = ""
@@ -75,7 +77,7 @@ def judge_pod(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> 
 def judge_containers(
     pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: InPlaceSettings
 ) -> CompletionVerdict:
-    """Whether the containers changed so far run with their spec."""
+    """Whether all containers that were changed so far run with their new spec."""
     try:
         meta = runtime_meta_of(pod)
     except AnnotationError as error:
@@ -104,8 +106,8 @@ def _environment_verdict(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | 
 
 
 def _check_resources(pod: UpdatablePod) -> CompletionVerdict:
-    """Whether the resources of the spec are in force. A container that was recreated for its image may show the new
-    resources before the node has granted them. So a pending resize is never complete.
+    """Whether the resources of the spec are applied. A container that was recreated for its image may show the new
+    resources before the node has granted them. So an update with a pending resize is never complete.
     """
     name = find_unmet_resources(pod) or ("the pod" if is_resize_pending(pod) else "")
     if not name:

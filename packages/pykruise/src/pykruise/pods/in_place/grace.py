@@ -93,7 +93,7 @@ def encode_grace(spec: UpdateSpec) -> str:
 
 
 def compute_grace_end(started_at: Instant | None, *, seconds: int, now: Instant) -> Instant | None:
-    """Time to look again; None: the grace period has ended.
+    """Time of the next check; None if the grace period has ended.
 
     The start is stored in whole seconds, rounded down. The remaining time is rounded up, so that the pod always gets
     at least its full grace period.

@@ -17,7 +17,7 @@ from pykruise.pods.view.pod_view import ConditionView
 
 STATE_ANNOTATIONS = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION)
 GRACE_ANNOTATIONS = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
-"""The current key, and the old one that is still read."""
+"""The current key, and the old key, which is still read."""
 
 RUNTIME_META_ANNOTATION = keys.RUNTIME_META_ANNOTATION
 """Annotation that the agent on the pod's node writes."""
@@ -168,7 +168,7 @@ def read_annotation(pod: UpdatablePod, spellings: Sequence[str]) -> str | None:
 def add_ready_gates(pod_spec: Mapping[str, Any]) -> Document:
     """The spec of a pod that can be updated in place: adds the readiness gates that its workload sets.
 
-    Without it the pod webhook would add KruisePodReady. A pod created with the gate needs no webhook call for it.
+    Otherwise the pod webhook would add KruisePodReady. A pod that is created with this gate does not need the webhook.
     """
     gates = list(pod_spec.get("readinessGates") or ())
     known = {gate.get("conditionType") for gate in gates}

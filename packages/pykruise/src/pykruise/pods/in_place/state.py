@@ -33,8 +33,8 @@ class ImageRecord(
 
     image_id: str = ""
     container_id: str = ""
-    """Set if the container will certainly be replaced. Empty (other managers never set it): only the image proves the
-    change.
+    """Id of the container, if the change will certainly replace it. Empty (always with other managers): only the image
+    proves the change.
     """
 
 

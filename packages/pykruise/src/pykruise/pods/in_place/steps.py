@@ -62,15 +62,15 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 class Complete(msgspec.Struct, frozen=True, kw_only=True):
     """The update has nothing left to do. `conditions` return the pod to service if necessary.
 
-    They are entries for a patch of `pods/status`. The patch must carry the resourceVersion of this very pod, because
-    a new update may just have begun. Labels (the next lifecycle state) can be part of the same patch.
+    They are entries for a patch of `pods/status`. The patch must carry the resourceVersion of the pod that was read,
+    because a new update may just have begun. Labels (the next lifecycle state) can be part of the same patch.
     """
 
     conditions: tuple[Document, ...] = ()
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):
-    """The update cannot continue automatically. A new target revision starts over."""
+    """The update cannot continue automatically. A new target revision starts a new update."""
 
     problem: str
 

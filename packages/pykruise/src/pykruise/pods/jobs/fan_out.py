@@ -32,7 +32,8 @@ class TargetState(StrEnum):
     FAILING = "failing"
     """The run counts as failed but has not ended and may continue forever (a pod beyond its restart limit)."""
     ENDING = "ending"
-    """The run is being stopped. It is no longer active, but nothing else starts there until it is deleted."""
+    """The run is being stopped. It is no longer active, but nothing else starts on the target until the run is deleted.
+    """
     SUCCEEDED = "succeeded"
     FAILED = "failed"
 
@@ -47,7 +48,7 @@ class FanOutTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Unique among the targets of a job."""
     state: TargetState = TargetState.PENDING
     is_wanted: bool = True
-    """False: the job no longer selects the target. A run there is stopped, and the job does not wait for it."""
+    """False: the job no longer selects the target. A run on the target is stopped, and the job does not wait for it."""
     failures: int = 0
     """Number of failures so far, including the present one."""
 
@@ -72,7 +73,7 @@ class JobPolicy(msgspec.Struct, frozen=True, kw_only=True):
     retries: int = 0
     """Number of times that a failed target is started again before it counts as failed."""
     is_paused: bool = False
-    """Nothing is started, stopped or judged. The deadline still runs."""
+    """Whether the job is paused: no target is started, stopped or judged. The deadline still applies."""
     ends: bool = True
     """False (completion policy Never): the job continues with targets that are added later. It has no deadline and no
     time to live.
@@ -126,7 +127,7 @@ class Finish(StrEnum):
 
 
 class FanOutCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of targets before the decision is executed. Unwanted targets count in the number of their state, too."""
+    """Number of targets before the decision is executed. The number for each state includes unwanted targets."""
 
     wanted: int = 0
     active: int = 0
@@ -152,7 +153,7 @@ class FanOutDecision(msgspec.Struct, frozen=True, kw_only=True):
     exceeds_parallelism: bool = False
     """More targets are active than parallelism allows; none is stopped for this."""
     requeue_after_s: float | None = None
-    """Seconds until time alone changes the decision; None: never."""
+    """Seconds after which the decision changes without an event; None: never."""
     counts: FanOutCounts = FanOutCounts()
 
 
@@ -315,7 +316,7 @@ def _seconds_until_deadline(policy: JobPolicy, run: JobRun, *, now: Instant) -> 
 
 
 def make_deadline_remedy(field: str) -> str:
-    """Remedy of a job that its deadline ended. `field`: path of the deadline."""
+    """Remedy for a job that exceeded its deadline. `field`: path of the deadline."""
     return f"correct what kept its pods from ending, or raise {field}; then create the job again"
 
 
@@ -338,8 +339,8 @@ def find_wait_reason(
 ) -> Reason | None:
     """Reason for which the job waits; None: there is none.
 
-    `running`: the running things by their number, with the verb: `2 pods have`. `obstacles`: reasons why the job's
-    pods do not run; these come before the job's own limits.
+    `running`: turns the number of active targets into subject and verb, such as `2 pods have`. `obstacles`: reasons why
+    the job's pods do not run; these come before the job's own limits.
     """
     if not decision.counts.wanted:
         return nothing_fits

@@ -42,7 +42,7 @@ LOOKED_AT: Final = 200
 """Maximum number of one workload's pods that are examined for obstacles."""
 
 MARKED_IN_S: Final = 60.0
-"""Seconds after which a pod whose containers are ready must be ready, too, if its node reports."""
+"""Seconds after which a pod with ready containers is ready, too, if its node reports."""
 
 _START_FAILURES: Final = frozenset(
     {
@@ -187,7 +187,7 @@ def find_end_blocker(pod: PodView, *, now: Instant) -> Reason | None:
 
 
 def is_overdue(ends_at: Instant, *, now: Instant) -> bool:
-    """Whether the pod's node should have terminated it long ago."""
+    """Whether the pod's node should have terminated the pod long ago."""
     return now >= ends_at + ENDED_IN_S
 
 
@@ -374,7 +374,7 @@ def _find_readiness_obstacle(
         condition = pod.find_condition(gate)
         if condition is None or condition.status != "True":
             if gate in pod.open_gates:
-                continue  # this same plan sets it
+                continue  # the manager sets the condition in this plan
             if gate == keys.IN_PLACE_READY:
                 return Reason(Code.UPDATING_IN_PLACE, "is being updated in place")
             said = f" ({condition.message or condition.reason})" if condition else ""
@@ -454,7 +454,9 @@ def _is_marked_by_others(pod: PodView, now: Instant) -> bool:
 
 
 def marked_at(pod: PodView) -> Instant | None:
-    """Time from which a pod with ready containers that is not ready shows a lost node; None: there is no such time."""
+    """Time from which the node counts as lost, for a pod that is not ready although its containers are; None: no such
+    time.
+    """
     if pod.is_ready or not pod.container_statuses or pod.ready_since is None or unready_containers(pod):
         return None
     return pod.ready_since + MARKED_IN_S

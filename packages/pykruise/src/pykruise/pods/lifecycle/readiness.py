@@ -22,7 +22,7 @@ PRE_UPDATE_HOOK: Final = "preUpdateHook"
 
 
 def list_missing_conditions(pod: PodView, *, now: Instant) -> list[Document]:
-    """Conditions that open the pod's `open_gates`."""
+    """Conditions with status True for the pod's `open_gates`."""
     return [_make_true_condition(gate, pod.find_condition(gate), now=now) for gate in pod.open_gates]
 
 
@@ -32,7 +32,9 @@ def hold_back(pod: PodView, key: str, *, now: Instant) -> list[Document]:
 
 
 def remove_hold(pod: PodView, key: str, *, now: Instant) -> list[Document]:
-    """Conditions that remove `key`; True when no other writer holds the pod. The kubelet updates Ready afterwards."""
+    """Conditions that remove `key`. Their status is True when no other writer holds the pod back. Afterwards the
+    kubelet updates Ready.
+    """
     return remove_message(pod, Message(USER_AGENT, key), now=now)
 
 

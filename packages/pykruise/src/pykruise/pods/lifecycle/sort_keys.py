@@ -1,4 +1,4 @@
-"""Ranks that order pods before any decision, computed once per event of a pod.
+"""Ranks by which pods are sorted, computed once per event of a pod, before any decision.
 
 fields of a pod ──▶ update_rank() ──▶ PodView.rank ──▶ pods/lifecycle/ordering.py
 

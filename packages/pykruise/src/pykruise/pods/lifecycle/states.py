@@ -60,7 +60,9 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     """Hooks that let another controller take part in the transitions of a pod's lifecycle."""
 
     in_place_update: LifecycleHook | None = None
-    """Holds a pod before its in-place update, and after it until the hook is set on the pod again."""
+    """Holds a pod before its in-place update. After the update, it holds the pod until the hook is set on the pod
+    again.
+    """
     pre_delete: LifecycleHook | None = None
     """Holds a pod before it is deleted."""
     pre_normal: LifecycleHook | None = None

@@ -23,7 +23,7 @@ Probed = tuple[PodView, Sequence[NamedProbe], Sequence[ProbeState]]
 _NO_CONDITIONS: Final[Mapping[str, str]] = {}
 
 ANSWERS_IN_S: Final = 60.0
-"""Seconds within which a working agent has probed a ready pod."""
+"""Maximum seconds that a working agent needs to probe a ready pod."""
 
 
 def obstacle_of(
@@ -61,7 +61,9 @@ def obstacle_of(
 def _explain_open_gate(
     pod: PodView, states: Sequence[ProbeState], conditions: Mapping[str, str]
 ) -> Reason | None:
-    """Obstacle of a ready container whose pod a failing probe keeps out of service; None: no probe does."""
+    """Obstacle of a pod that is not ready, because a failing probe sets one of its readiness gates; None: no probe
+    does.
+    """
     if any(not status.ready for status in pod.container_statuses):
         return None
     for state in states:

@@ -83,7 +83,7 @@ class NodeProbesView(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     name: str
     uid: str
-    """Empty: the NodePodProbe does not exist yet."""
+    """UID; empty if the NodePodProbe does not exist yet."""
     resource_version: int
     generation: int = 0
     is_deleting: bool = False
@@ -134,8 +134,8 @@ def name_of_probe(marker: str, probe: str) -> str:
 def split_name(name: str) -> tuple[str, str]:
     """Split a probe's name on nodes into marker and probe; both are empty when the name has another form.
 
-    A probe that was stored without a name is accepted too: otherwise the marker would not recognize it and add it in
-    each reconcile.
+    A probe that was stored without a name is accepted too: otherwise the marker would not recognize it, and would add
+    it again in each reconcile.
     """
     marker, mark, probe = name.partition("#")
     return (marker, probe) if marker and mark else ("", "")

@@ -6,7 +6,7 @@ ConfigUses + digests ──▶ make_annotations() ──▶ record_content() ─
 
 Pure. The template with the annotations is stored as a revision, so a changed content is a changed revision, and every
 rule about revisions applies to it. The annotations contain digests only. The digest of a Secret is keyed with its UID,
-so a guessed content cannot be checked against it.
+so nobody can use the digest to check a guessed content.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -153,7 +153,7 @@ def _read_objects(document: Mapping[str, Any], field: str) -> list[Mapping[str, 
 
 
 def digest_content(kind: str, document: Mapping[str, Any]) -> str:
-    """Digest of the keys and values of a ConfigMap or Secret; of a Secret keyed with its UID."""
+    """Digest of the keys and values of a ConfigMap or Secret; the digest of a Secret is keyed with its UID."""
     contents = read_contents(kind, document)
     values: Document = {name: contents[name] for name in ("data", "binaryData") if name in contents}
     key = str(document["metadata"].get("uid", "")).encode()[:64] if kind == SECRETS.kind else b""
@@ -179,7 +179,7 @@ def make_annotations(uses: Sequence[ConfigUse], digests: Mapping[tuple[str, str]
 
 
 def record_content(template: Mapping[str, Any], annotations: Mapping[str, str]) -> Document:
-    """Return the template with these annotations of the content, and without any others."""
+    """Return the template with these annotations of the content. Other annotations of the content are removed."""
     metadata = dict(template.get("metadata") or {})
     kept = {
         key: value
@@ -217,8 +217,8 @@ def find_unrestartable(template: Mapping[str, Any], *, restarts: bool) -> Sequen
 def find_follow_errors(
     metadata: Mapping[str, Any], template: Any, *, path: str = "metadata"
 ) -> Iterator[Cause]:
-    """Yield an error when the option ROLL_ON_CONFIG names an object that the template does not, or too many objects.
-    `path`: path of the metadata with the option.
+    """Yield an error when the option ROLL_ON_CONFIG names an object that the template does not name, or too many
+    objects. `path`: path of the metadata with the option.
     """
     try:
         wanted = ROLL_ON_CONFIG.read(metadata.get("annotations") or {})

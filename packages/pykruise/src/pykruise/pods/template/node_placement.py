@@ -57,8 +57,8 @@ class NodeObstacle(msgspec.Struct, frozen=True):
 
 
 def summarize_obstacles(obstacles: Iterable[NodeObstacle]) -> NodeObstacle | None:
-    """Return the obstacle of the most nodes, with their number; None: there is no node. A node that the pod selects has
-    precedence: the other nodes are not wanted.
+    """Return the obstacle that most nodes share, with their number; None if there is no node. If the pod selects nodes,
+    obstacles of other nodes are ignored.
     """
     given = list(obstacles)
     selected = [obstacle for obstacle in given if not obstacle.is_mismatch]
@@ -152,7 +152,9 @@ def read_required_terms(affinity: Any) -> Sequence[Mapping[str, Any]] | None:
 
 
 def bind_to_node(spec: Document, node: str) -> Document:
-    """The spec bound to the node by a node affinity, which replaces the required one (the node meets it already)."""
+    """The spec with a required node affinity for only this node. It replaces the existing one, which the node already
+    satisfies.
+    """
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     affinity = spec.get("affinity") or {}
     node_affinity = {

@@ -73,7 +73,7 @@ def add_required(
 
 
 def require_nodes(affinity: Mapping[str, Any], term: Mapping[str, Any], *, field: str) -> Document:
-    """Return the affinity of a pod whose node must also match the term. Raises PlacementError, as `add_required`."""
+    """Return the affinity of a pod whose node must also match the term. Raises PlacementError like `add_required`."""
     nodes: Document = dict(affinity.get("nodeAffinity") or {})
     terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
     nodes[REQUIRED] = {"nodeSelectorTerms": add_required(terms, term, field=field)}

@@ -67,7 +67,7 @@ def _explain_failure(decoder: Decoder, value: Any, kind: str) -> str:
 
 
 def fill_parts(spec: Mapping[str, Any], parts: Parts) -> Document:
-    """The spec with zero values in its parts where Go reads a null as one."""
+    """The spec with a zero value in its parts for each null that Go reads as a zero value."""
     result = dict(spec)
     for path, kind in parts.items():
         if (value := part_of(result, path)) is not None:

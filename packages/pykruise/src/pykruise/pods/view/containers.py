@@ -109,7 +109,7 @@ class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
     waiting: str = ""
     """Reason why the container is waiting (`ImagePullBackOff`); empty: it runs or has run."""
     resources: Resources | None = None
-    """Resources in force; None: the kubelet does not report them."""
+    """Actual resources; None if the kubelet does not report them."""
     exit_code: int | None = None
     """Exit code of a terminated container; None: it has not terminated."""
     lacks: str = ""

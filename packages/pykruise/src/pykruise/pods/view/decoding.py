@@ -425,8 +425,8 @@ def _is_never_ready(status: _Status) -> bool:
     """Whether the status proves that the pod and its containers have never been ready.
 
     A kubelet writes startTime and the conditions Ready and ContainersReady, both False, when it accepts the pod, at the
-    same moment. A condition changes its time only with its status, so a pod that was ready once has a later time. A
-    pod that no kubelet has accepted has neither.
+    same moment. A condition changes its time only with its status, so a pod that was ready once has a later time. A pod
+    that no kubelet has accepted has neither startTime nor these conditions.
     """
     conditions = {condition.type: condition for condition in status.conditions or ()}
     if status.start_time is None:

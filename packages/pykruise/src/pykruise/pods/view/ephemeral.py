@@ -35,7 +35,7 @@ class EphemeralView(msgspec.Struct, frozen=True, gc=False):
     job: str = ""
     state: EphemeralState = EphemeralState.UNKNOWN
     reason: str = ""
-    """The kubelet's reason why it waits or how it ended."""
+    """The kubelet's reason why the container waits or why it ended."""
     exit_code: int = 0
     """Exit code of an ended container."""
 

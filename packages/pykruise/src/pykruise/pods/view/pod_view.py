@@ -93,7 +93,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     init_statuses: tuple[ContainerStatusFacts, ...] = ()
     """Statuses of all init containers, including native sidecars."""
     creating: CreatingView | None = None
-    """Needs of a scheduled pod whose containers are not created yet."""
+    """Objects that a scheduled pod needs before its containers are created; None if it waits for no such objects."""
     pull_secrets: tuple[str, ...] = ()
     """Names of spec.imagePullSecrets, kept only while an image of the pod cannot be pulled."""
     image_volumes: tuple[tuple[str, str], ...] = ()
@@ -108,17 +108,19 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Hash part of the revision label, so that the full name and the short form compare as equal."""
     instance_id: str = ""
     is_active: bool = True
-    """Neither finished nor terminating."""
+    """Whether the pod is neither finished nor terminating."""
     is_ready: bool = False
-    """Running, Ready, and not held back by an in-place update."""
+    """Whether the pod is Running, Ready, and not held back by an in-place update."""
     is_serving: bool = False
-    """Ready and in a lifecycle state in service. Other pods may be deleted without asking a budget."""
+    """Whether the pod is ready, and its lifecycle state is one of the states in service. Other pods may be deleted
+    without asking a budget.
+    """
     is_never_ready: bool = False
     """Whether the status proves that the pod has never been ready. False when that is unknown."""
     is_specified_delete: bool = False
-    """Marked for deletion by the specified-delete label."""
+    """Whether the specified-delete label marks the pod for deletion."""
     is_in_grace: bool = False
-    """Out of service for an in-place update that starts after the grace period."""
+    """Whether the pod is out of service for an in-place update that starts after the grace period."""
     open_gates: tuple[str, ...] = ()
     """Readiness gates of this project whose condition must still be set to True."""
     may_be_updating: bool = False

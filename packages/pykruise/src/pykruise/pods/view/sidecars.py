@@ -1,4 +1,4 @@
-"""SidecarSets that injected sidecars into a pod, and the images that in-place updates replaced there.
+"""SidecarSets that injected sidecars into a pod, and the sidecar images that in-place updates replaced.
 
 Pure, without imports of other kinds. Indexes, injection and upgrades use it.
 """

@@ -79,7 +79,7 @@ class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
     total: int | None = None
     """`spec.protectTotalReplicas`."""
     operations: frozenset[str] = frozenset()
-    """Protected operations; empty: the default."""
+    """Protected operations; empty selects the default operations."""
     ignored: Selector | None = None
     """Selects pods that the budget does not protect."""
     ignored_problem: str = ""
@@ -238,7 +238,9 @@ def _read_ignored_selector(given: Mapping[str, Any] | None) -> tuple[Selector | 
 
 
 def _read_operations(annotations: Mapping[str, str]) -> list[str]:
-    """Operations in the annotation. Empty if one is unknown: the budget then protects against the default ones."""
+    """Operations in the annotation. Empty if an operation is unknown: the budget then protects against the default
+    operations.
+    """
     listed = annotations.get(keys.PROTECT_OPERATIONS_ANNOTATION, "")
     items = [part.strip() for part in listed.split(",") if part.strip()]
     return items if all(part in Operation.__members__ for part in items) else []
@@ -378,8 +380,8 @@ def describe_opening(budget: BudgetView) -> str:
 def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Instant) -> Document:
     """Merge patch of the budget's status that spends it for these pods. The write needs the budget's resourceVersion.
 
-    The pods count as available until then, so currentAvailable decreases with them and the controller has nothing to
-    correct. RESIZE is recorded like UPDATE: its pod is not expected to be deleted.
+    Until this write, the pods count as available. The write also decreases currentAvailable, so the controller has
+    nothing to correct. RESIZE is recorded like UPDATE: its pod is not expected to be deleted.
     """
     since = format_time(now)
     staying = {name: since for name, operation in spent.items() if operation in _STAYING}

@@ -4,8 +4,8 @@ templates + owner + id ──▶ build_claim_documents(), add_claim_volumes() �
 stored claims ──▶ ClaimView ──▶ kinds/<kind>/claims.py: claims to create, reuse, delete or hand over
 templates ──▶ hash_templates() ──▶ recorded with each revision
 
-Pure. A claim outlives its pod when its owner keeps it for the next pod with the same id. Only the id connects the
-two: a claim without an id belongs to no pod.
+Pure. A claim outlives its pod when its owner keeps it for the next pod with the same id. Only the id connects a claim
+with its pod: a claim without an id belongs to no pod.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ class ClaimView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     owners: tuple[OwnerFacts, ...] = ()
     """All owners in their order, whether they manage the claim or not."""
     storage_class: str | None = None
-    """None: not given. Empty: a volume without a class."""
+    """Storage class; None if the claim names none. The empty text requests a volume without a class."""
     access_modes: tuple[str, ...] = ()
     requested: int = 0
     """Requested storage in billionths of a byte; 0: no request, or an invalid quantity."""
@@ -64,7 +64,8 @@ class ClaimView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     grown_by: str = ""
     """Name of the StatefulSet that expanded the claim, and that reconciles its changes."""
     resize_pending_since: Instant | None = None
-    """Time since which the volume is expanded but its file system is not (condition FileSystemResizePending)."""
+    """Time at which the volume was expanded, while its file system is still to be expanded (FileSystemResizePending).
+    """
 
 
 class _Owner(msgspec.Struct, gc=False):

@@ -26,8 +26,8 @@ _FIELDS: Final = (
     (keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION, "imagePreDownloadTimeoutSeconds"),
     (keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION, "imagePreDownloadMinUpdatedReadyPods"),
 )
-"""Annotations of a v1alpha1 CloneSet → fields of the in-place strategy. The last one may be a percentage of replicas,
-which is resolved on conversion, because v1beta1 accepts only a number.
+"""Annotations of a v1alpha1 CloneSet → fields of the in-place strategy. The value of the last annotation may be a
+percentage of replicas, which is resolved on conversion, because v1beta1 accepts only a number.
 """
 
 _SHARE: Final = "imagePreDownloadMinUpdatedReadyPods"
@@ -124,7 +124,7 @@ def _write_annotations(doc: Document, spec: Document) -> None:
 
 
 def _parse_amount(field: str, text: object, spec: Document) -> int | None:
-    """Number that an annotation means; None: it is not a number."""
+    """Number in the text of an annotation; None if the text is not a number."""
     if field == _SHARE and is_percent(text):
         replicas = spec.get("replicas", 1)
         of = max(replicas, 0) if isinstance(replicas, int) else 1

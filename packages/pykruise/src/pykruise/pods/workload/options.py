@@ -194,7 +194,7 @@ REPLACE_NEVER_READY: Final = Option(
 IGNORE_UNAVAILABLE_NODES: Final = Option(
     annotation="pykruise.io/ignore-unavailable-nodes", parse=_parse_amount
 )
-"""Maximum number of nodes out of service that an update does not count, or a percentage of the workload's nodes."""
+"""Maximum number of nodes out of service that an update ignores, or a percentage of the workload's nodes."""
 
 UNAVAILABLE_NODES_SELECTOR: Final = Option(
     annotation="pykruise.io/unavailable-nodes-selector", parse=_parse_selector

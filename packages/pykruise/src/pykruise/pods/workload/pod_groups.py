@@ -5,9 +5,9 @@ pods + names in use ──▶ choose_gang() ──▶ PodGang: minCount, and the
 spec ──▶ find_gang_errors() ──▶ field errors of specs with which a group could not be started or updated
 stored Workloads and PodGroups ──▶ GroupView;  owner + group ──▶ build_workload(), build_pod_group() ──▶ documents
 
-Pure; serves every kind with the option gang-min-count. The scheduler applies minCount only to pods without a node, and
-pods with a node count. So pods of an earlier revision must not be in the group of their successors: a pod joins the
-group of the pods that stay with it, or a new group.
+Pure; serves every kind with the option gang-min-count. The scheduler applies minCount only when it places pods. Pods of
+the group that already have a node are included in the count. So pods of an earlier revision must not be in the group of
+their successors: a pod joins the group of the pods that stay with it, or a new group.
 """
 
 from collections import Counter
@@ -60,10 +60,10 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     resource_version: int
     controller_uid: str = ""
     is_owned: bool = False
-    """Whether it has any owner."""
+    """Whether the object has any owner."""
     is_deleting: bool = False
     min_count: int | None = None
-    """None: the group is no gang."""
+    """Number of pods that start together; None if the group is not a gang."""
     priority_class: str = ""
 
 
@@ -250,7 +250,7 @@ def _build_policy(min_count: int, priority_class: str) -> Document:
 
 
 def add_group(spec: Document, group: str) -> Document:
-    """Return the pod spec in this group; empty: the same spec."""
+    """Return the pod spec with this group; with an empty group, return the unchanged spec."""
     return {**spec, "schedulingGroup": {"podGroupName": group}} if group else spec
 
 

@@ -411,7 +411,7 @@ def _make_revision(
             break
         if holder.meaning == wanted.meaning:
             # An earlier owner of the same name left the revision. Its meaning is the same, so pods may have it. After
-            # its garbage collection the next plan creates it again with this very name.
+            # its garbage collection the next plan creates it again with the same name.
             return UpdateChoice(revision=holder, collision_count=collision_count)
         collision_count += 1
     document = body(name, name_hash, number)
@@ -458,7 +458,7 @@ def build_revision_body(
 
 
 def choose_current(revisions: Iterable[RevisionView], name: str, *, update: RevisionView) -> RevisionView:
-    """The revision that the status names as current; the update revision when it is no longer stored."""
+    """The revision that the status names as current; the update revision if the current one is no longer stored."""
     return next((revision for revision in revisions if revision.name == name), update)
 
 

@@ -3,8 +3,8 @@
 {type: InPlaceOnly, partition: 3}  ──▶ nest()    ──▶ {type: RollingUpdate,
                                    ◀── flatten() ◀──    rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 3}}
 
-The functions change the spec that they are given. They serve CloneSets and kinds with a CloneSet template. Values of
-a wrong type stay at their place.
+The functions change the spec that they are given. They serve CloneSets and kinds with a CloneSet template. Values of a
+wrong type are not moved.
 """
 
 from typing import Any, Final

@@ -2,7 +2,7 @@
 
 JSON ──▶ Projector ──▶ a kind's view; a spec is read only once, however often the status changes
 document ──▶ read_workload_fields() ──▶ fields of every view from metadata and status
-revisions of the namespace ──▶ sort_out() ──▶ its own, adoptable ones, others with a name that it may want
+revisions of the namespace ──▶ sort_out() ──▶ the workload's revisions, orphans, others whose names it may want
 
 Pure, except for the projector, which caches specs; serves every kind.
 """
@@ -221,7 +221,9 @@ class OwnRevisions(msgspec.Struct, frozen=True, kw_only=True):
 def sort_out(
     revisions: Iterable[RevisionView], workload: WorkloadView, *, selector: Selector | None
 ) -> OwnRevisions:
-    """Sort a namespace's `revisions` by their relation to a workload with this `selector`; None: unreadable."""
+    """Sort a namespace's `revisions` by their relation to a workload with this `selector`; None if the selector is
+    unreadable.
+    """
     own: list[RevisionView] = []
     free: list[RevisionView] = []
     others: dict[str, RevisionView] = {}

@@ -52,9 +52,9 @@ class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: Mapping[str, Mapping[str, str]] = {}
     """Labels of namespaces, by name."""
     revisions: Sequence[RevisionView] = ()
-    """Stored revisions that carry its name."""
+    """Stored revisions whose label names the SidecarSet."""
     events: Sequence[Document] = ()
-    """Events about it, oldest first; empty also when the user may not read them."""
+    """Events about the SidecarSet, oldest first; empty also when the user may not read them."""
     are_reviewed: bool | None = None
     """Whether API servers send new pods to webhooks; None: the user may not read the configuration."""
     own_namespace: str = ""

@@ -157,7 +157,9 @@ class Others:
         await self._client.patch(NODES, "", node, patch, patch_type=PatchType.MERGE)
 
     async def _serve_hook(self, pod: PodView, after_s: float) -> None:
-        """Act as a hook's owner: remove the hook from a pod that prepares, and set it on an updated pod."""
+        """Act as a hook's owner: remove the hook from a pod that prepares for its deletion or update, and set it on an
+        updated pod.
+        """
         await asyncio.sleep(after_s)
         latest = self._record.pods.get(pod.uid)
         owner = pod.controller.name if pod.controller else ""

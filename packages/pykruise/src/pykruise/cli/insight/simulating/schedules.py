@@ -1,6 +1,6 @@
-"""Simulation of a kind that creates objects on a schedule; a month takes a moment.
+"""Simulation of a kind that creates objects on a schedule.
 
-ClockPlay (the object, what it has made, how long that runs) ──▶ play_clock() ──▶ ClockPlayed: the result of each time
+ClockPlay (the object, its created objects, their run times) ──▶ play_clock() ──▶ ClockPlayed: the result of each time
 
 Plans are the manager's own, from snapshots that the kind's own function builds. The API server and the created
 objects are simulated: the API server carries out each plan, and a created object runs for some time and ends. Time
@@ -75,7 +75,7 @@ class TickFate(msgspec.Struct, frozen=True, kw_only=True):
     """succeeded, failed, replaced, active (at the end of the play)."""
     ended: str = ""
     replaces: tuple[str, ...] = ()
-    """Objects that were deleted to make room."""
+    """Objects that were deleted so that this object could run."""
     code: str = ""
     """Reason for skipping the time, in one word."""
     why: str = ""
@@ -95,7 +95,7 @@ class ClockPlayed(msgspec.Struct, frozen=True, kw_only=True):
     most_active: int = 0
     """Maximum number of objects that ran at the same time."""
     tidied: int = 0
-    """Number of objects that were deleted beyond the limits of the history."""
+    """Number of objects that were deleted because they exceeded the history limits."""
     waiting: str = ""
     """Last reason for waiting."""
 
@@ -371,7 +371,7 @@ class _Stage:
             if tick in served or not moments:
                 continue
             number = bisect_left(moments, tick)
-            # Without a plan at this time, the reason of the previous plan still holds.
+            # Without a plan at this time, the reason of the previous plan is still valid.
             if number == len(moments) or moments[number] > tick + 2 * LAG_S:
                 number = max(number - 1, 0)
             look = self._looks[number]
@@ -383,7 +383,7 @@ def _key_of(document: Document) -> Key:
 
 
 def _run_now(snapshot: Awaitable[Any]) -> Any:
-    """Return the result of a snapshot that never waits."""
+    """Run a snapshot function that never suspends, and return the snapshot."""
     try:
         snapshot.__await__().__next__()
     except StopIteration as stop:

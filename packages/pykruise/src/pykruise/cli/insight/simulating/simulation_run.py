@@ -106,8 +106,8 @@ class _Stage:
             sidecars=given.sidecars, on_change=self._on_change, is_job=self._job is not None
         )
         self._longest_s: float | None = None
-        """Maximum seconds without an event before the simulation has ended; None: must be computed again after a
-        write.
+        """The simulation ends after this number of seconds without an event. None: the number must be computed again
+        after a write.
         """
         self._warnings: dict[str, None] = {}
         """Warnings about the objects that were written, in order."""
@@ -185,7 +185,7 @@ class _Stage:
         )
 
     def _find_namespace(self, document: Document, resource: Resource) -> str:
-        """Return the namespace of the simulation, or that of a ConfigMap or Secret, such as the manager's."""
+        """Return the namespace of the simulation; for a ConfigMap or Secret its own one, such as the manager's."""
         if not resource.namespaced:
             return ""
         own = document["metadata"].get("namespace") if is_config(document) else None
@@ -208,7 +208,7 @@ class _Stage:
             moments += [change.at_s for change in self._given.node_changes]
             moments += [outage.until_s or outage.at_s for outage in self._given.outages]
             longest += max(moments, default=0.0)
-        looks = 1  # checks whose results are already known
+        looks = 1  # number of checks whose results are already known
         while read_loop_time() < end:
             await asyncio.sleep(looks * LOOK_EVERY_S)
             longest = max(longest, await self._find_longest_wait(client))

@@ -69,8 +69,8 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     """
     namespace: str = "default"
     is_admitted: bool = False
-    """Whether a cluster's admission has already completed the change: it is stored unchanged, without defaults of
-    this version.
+    """Whether a real cluster's admission has already completed the change. Then the change is stored unchanged, without
+    the defaults of this version of pykruise.
     """
     start: Instant = 0.0
     world: PlayWorld = PlayWorld()

@@ -37,7 +37,7 @@ class SpreadSight(msgspec.Struct, frozen=True, kw_only=True):
     document: Document
     view: SpreadView
     snapshot: SpreadSnapshot
-    """Snapshot of the manager; without pods when `problem` names why they could not be read."""
+    """Snapshot as the manager builds it; without pods when they could not be read (`problem` names the reason)."""
     problem: str = ""
     target: Document | None = None
     """The workload; None: it does not exist or cannot be read."""
@@ -46,7 +46,7 @@ class SpreadSight(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Mapping[str, NodeView] = {}
     """All nodes of the cluster by name; empty when the user may not read them."""
     events: Sequence[Document] = ()
-    """Events about it, oldest first; empty also when the user may not read them."""
+    """Events about the WorkloadSpread, oldest first; empty also when the user may not read them."""
     are_reviewed: bool | None = None
     """Whether API servers send new pods to webhooks; None: the user may not read the configuration."""
 

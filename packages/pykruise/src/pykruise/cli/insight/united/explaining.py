@@ -75,7 +75,7 @@ async def explain_united(
         )
         below += explanation.waits
         if explanation.phase is Phase.HEALTHY:
-            harmless += explanation.waits  # such as pods that do not end, whose successors serve
+            harmless += explanation.waits  # such as pods that never terminate, but have successors
         moving = moving or explanation.verdict == "moving"
     detailed = {wait.code for wait in below} & _REPEATED_FROM_WORKLOADS
     of_own = [wait for wait in own.waits if wait.code not in detailed]
