@@ -332,7 +332,7 @@ def apply_sets(document: Document, sets: Sequence[str]) -> Document:
 
 
 def find_containers_path(kind: Kind, document: Document) -> tuple[str, ...]:
-    """Path of the containers in the document; empty: the kind has none."""
+    """Path of the containers in the document; empty if the kind has none."""
     if insight_of(kind).containers:
         return insight_of(kind).containers
     templates = kind.shown.templates if kind.shown is not None else ()

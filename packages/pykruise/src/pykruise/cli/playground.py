@@ -98,7 +98,7 @@ class PlaygroundContents(msgspec.Struct, frozen=True, kw_only=True):
     """Objects and scripted failures of a playground."""
 
     storage: Storage | None = None
-    """Storage of the objects; None: in memory."""
+    """Storage of the objects; None for storage in memory."""
     dump: Dump | None = None
     """Objects and nodes at the start."""
     rules: tuple[Rule, ...] = ()

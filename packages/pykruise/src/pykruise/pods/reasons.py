@@ -154,7 +154,7 @@ class Meaning(msgspec.Struct, frozen=True):
     """Empty: no remedy is needed, because the obstacle disappears automatically or the spec requests it."""
     moves_in_s: float = 0.0
     """For a wait that ends automatically: maximum seconds until the object, its pods or PVCs change if nothing is
-    wrong. AS_ASKED: fields of the spec set the time. 0: the wait does not end automatically, or nothing waits.
+    wrong. AS_ASKED: fields of the spec set the time. 0 if the wait does not end automatically, or nothing waits.
     """
 
 
@@ -574,7 +574,7 @@ OF_A_SPEC: Final = frozenset(
 
 
 def compute_longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:
-    """Seconds within which something changes when nothing is wrong; 0: the wait does not end automatically.
+    """Seconds within which something changes when nothing is wrong; 0 if the wait does not end automatically.
 
     `spec`: spec of the waiting object. If fields of the spec set the length of the wait, it ends within the sum of
     the spec's seconds and the time of a node's work.

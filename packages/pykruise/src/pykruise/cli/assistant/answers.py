@@ -34,7 +34,7 @@ class ExplainAnswer(ToolAnswer, frozen=True, kw_only=True):
     """State of one object and the reason why it waits."""
 
     cause: str
-    """Code of the first reason why the object waits; empty: it waits for nothing."""
+    """Code of the first reason why the object waits; empty if the object waits for nothing."""
     phase: str
     """Progressing, Healthy, Degraded, Paused, Failed or Completed."""
     needs_person: bool
@@ -65,11 +65,11 @@ class OverviewRow(msgspec.Struct, frozen=True, kw_only=True):
     phase: str
     needs_person: bool
     cause: str
-    """Code of the first reason why the object waits; empty: it waits for nothing."""
+    """Code of the first reason why the object waits; empty if the object waits for nothing."""
     reason: str
     """The reason in words; without a reason, the progress."""
     remedy: str
-    """Advice that ends the wait; empty: nothing has to be done."""
+    """Advice that ends the wait; empty if nothing has to be done."""
 
 
 class OverviewAnswer(ToolAnswer, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class SimulateArguments(ToolArguments, frozen=True, kw_only=True):
     seed: int = 1
     """Seed of the random values. Another seed changes the delays and the pods that fail."""
     kubernetes: str = ""
-    """Minor version of the simulated Kubernetes, such as 1.34; empty: the newest."""
+    """Minor version of the simulated Kubernetes, such as 1.34; the newest one if empty."""
     runs_for: str = "30d"
     """Length of the simulation of a schedule."""
 

@@ -81,7 +81,7 @@ class ToolSession(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: Path | None = None
     context: str | None = None
     namespace: str = ""
-    """Namespace of calls that name none; empty: the context's namespace."""
+    """Namespace of calls that name none; if empty, the namespace of the kubeconfig's context."""
     reach: Reach = connect_traced
     clock: Clock = read_system_clock
 

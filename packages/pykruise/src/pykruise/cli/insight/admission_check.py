@@ -30,9 +30,9 @@ class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     resource: Resource
     key: Key
     live: Document | None = None
-    """The object as it is stored now; None: it does not exist."""
+    """The object as it is stored now; None if the object does not exist."""
     wanted: Document | None = None
-    """The object as it would be stored, with defaults; None: admission rejects it."""
+    """The object as it would be stored, with defaults; None if admission rejects it."""
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     """Warnings of the API server and of admission, as `kubectl apply` prints them."""

@@ -41,9 +41,11 @@ class WaitCause(msgspec.Struct, frozen=True, kw_only=True):
     since: Instant | None = None
     remedy: str = ""
     container: str = ""
-    """Container that the reason is about; empty: it is about the whole pod."""
+    """Container that the reason is about; empty if the reason is about the whole pod."""
     origin: str = ""
-    """Object other than the pod's owner that defines the container: `SidecarSet mesh`; empty: the owner does."""
+    """Object other than the pod's owner that defines the container: `SidecarSet mesh`; empty if the owner defines
+    it.
+    """
 
 
 _NO_CLAIMS: Final[Mapping[str, ClaimProblem]] = {}
@@ -60,8 +62,8 @@ def cause_of(
     claims: Mapping[str, ClaimProblem] = _NO_CLAIMS,
     correction: Correction = IN_TEMPLATE,
 ) -> WaitCause | None:
-    """Return why a pod is not available or still terminates; None: it is available and not terminating. `lost_nodes`:
-    nodes that do not respond. `claims` maps the name of each PVC without a volume to its problem.
+    """Return why a pod is not available or still terminates; None if the pod is available and does not terminate.
+    `lost_nodes`: nodes that do not respond. `claims` maps the name of each PVC without a volume to its problem.
     """
     correction = correct_template_of(view.name, correction, has_workload=view.controller is not None)
     meta, node = pod["metadata"], view.node_name

@@ -17,7 +17,7 @@ class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """Path of the field, such as `spec.template.spec.containers[main].image`."""
     old: Any = None
-    """Old value; None: the field did not exist."""
+    """Old value; None if the field did not exist."""
     new: Any = None
 
     def __str__(self) -> str:

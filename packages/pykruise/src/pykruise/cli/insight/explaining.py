@@ -214,7 +214,7 @@ def _find_waits(
 
 
 def _target_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
-    """Return the hash of the newest revision; empty: the kind has no revisions, or none yet."""
+    """Return the hash of the newest revision; empty if the object has no revision."""
     if not isinstance(sight.kind.insight, WorkloadInsight):
         return ""
     return sight.kind.insight.counts(sight.document, status, plan).revision.rpartition("-")[2]

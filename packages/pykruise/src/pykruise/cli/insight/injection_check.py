@@ -21,8 +21,8 @@ from pykruise.plans.pod_steps import PodOrigin, PodOrigins
 
 
 async def find_refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
-    """Return the admission plugin or webhook that adds the rejected part to new pods; None: there is none, or it is
-    unknown.
+    """Return the admission plugin or webhook that adds the rejected part to new pods; None if there is no such plugin
+    or webhook, or it is unknown.
     """
     template = get_path(sight.document, "spec", "template")
     namespace = sight.document["metadata"].get("namespace", "")

@@ -61,7 +61,7 @@ class PodSight(msgspec.Struct, frozen=True, kw_only=True):
     document: Document
     view: PodView
     budget: BudgetSight | None = None
-    """Budget that the pod names; None: there is none, or it does not exist."""
+    """Budget that the pod names; None if the pod names no budget, or the budget does not exist."""
     meant_by: Sequence[str] = ()
     """Names of the budgets that cover the pod, whether or not the pod names them."""
     disruption: Sequence[Document] = ()

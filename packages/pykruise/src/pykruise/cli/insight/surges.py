@@ -60,7 +60,9 @@ def _describe_remedy(sight: Sight, correction: Correction) -> str:
 def _find_exclusion(
     pod: Document, others: Sequence[Document], node: NodeView, nodes: Mapping[str, NodeView]
 ) -> tuple[Document, str] | None:
-    """Return another pod because of which the pod cannot run on this node, and the reason; None: there is none."""
+    """Return another pod because of which the pod cannot run on this node, and the reason; None if there is no such
+    pod.
+    """
     for other in others:
         where = nodes.get(other["spec"].get("nodeName") or "")
         if where is None:

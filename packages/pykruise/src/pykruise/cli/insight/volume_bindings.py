@@ -62,8 +62,8 @@ async def _list_claims(client: Client, pod: Key) -> list[Document]:
 
 
 async def describe_claims(client: Client, pod: Key) -> tuple[str, str]:
-    """Return the PVCs of a pod that have no volume, each with its problem, and the first known remedy; empty: there are
-    none.
+    """Return the PVCs of a pod that have no volume, each with its problem, and the first known remedy; empty if there
+    are no such PVCs.
     """
     names = await _read_claim_names(client, pod)
     problems = await find_claim_problems(client, pod.namespace, names)
@@ -79,7 +79,7 @@ async def _read_claim_names(client: Client, pod: Key) -> list[str]:
 async def _find_binding(
     client: Client, claim: Document, nodes: Sequence[Document] | None
 ) -> VolumeBinding | None:
-    """Return the binding of a PVC. `nodes`: all nodes of the cluster; None: they are not known."""
+    """Return the binding of a PVC. `nodes`: all nodes of the cluster; None if the nodes are unknown."""
     name = claim["metadata"]["name"]
     volume_name = get_path(claim, "spec", "volumeName")
     if not volume_name:
@@ -171,7 +171,7 @@ def make_room_on(nodes: str, *, first: str) -> str:
 
 
 async def _list_nodes(client: Client) -> list[Document] | None:
-    """List the nodes; None: the user may not read them, so nothing is known about any of them."""
+    """List the nodes; None if the user may not read them, so nothing is known about any of them."""
     try:
         return [decode(raw) for raw in (await client.list(NODES)).items]
     except ApiError:

@@ -75,7 +75,7 @@ class FreshWarning(msgspec.Struct, frozen=True):
     reason: str
     message: str
     code: str
-    """Code of the failed write; empty: the event has none."""
+    """Code of the failed write; empty if the event has none."""
 
 
 def list_fresh_warnings(

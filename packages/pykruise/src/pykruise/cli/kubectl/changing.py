@@ -28,7 +28,7 @@ async def change(
     manager: str,
     is_local: bool = False,
 ) -> Info | None:
-    """Apply `mutate` to a copy of the object and send the difference; None: nothing changed. Raises KubeError, and
+    """Apply `mutate` to a copy of the object and send the difference; None if nothing changed. Raises KubeError, and
     the errors of `mutate`.
     """
     dry_run = dry_run_of(session.call, session.warn)

@@ -193,7 +193,7 @@ async def _list_env(session: Session, infos: Sequence[Info], changes: Environmen
 async def _variable_line(
     session: Session, info: Info, container: Document, entry: Document
 ) -> tuple[str, str]:
-    """The line for a variable, and the error of its reference; empty: no error."""
+    """The line for a variable, and the error of its reference; the error is empty if there is none."""
     source = entry.get("valueFrom")
     if not source:
         return f"{entry['name']}={entry.get('value', '')}", ""

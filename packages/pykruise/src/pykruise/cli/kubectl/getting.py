@@ -173,7 +173,7 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[tuple[int, str], ...]
     """Index of the cell, and the column's header."""
     widths: tuple[int, ...] = ()
-    """Widths of the printed columns; empty: nothing was printed."""
+    """Widths of the printed columns; empty if nothing was printed."""
     version: str = ""
     """resourceVersion of the list."""
 

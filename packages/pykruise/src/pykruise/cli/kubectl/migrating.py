@@ -89,7 +89,7 @@ class Move(msgspec.Struct, frozen=True):
 
 
 def find_next_move(counts: MigrationCounts) -> Move | None:
-    """The next step; None: no step is possible now. The migration is done when `scaled_in` and `scaled_out` equal
+    """The next step; None if no step is possible now. The migration is done when `scaled_in` and `scaled_out` equal
     `wanted`.
     """
     out = min(counts.surge - (counts.scaled_out - counts.scaled_in), counts.wanted - counts.scaled_out)

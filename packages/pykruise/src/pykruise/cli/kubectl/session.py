@@ -171,7 +171,7 @@ class Session:
 
     @property
     def ends(self) -> float | None:
-        """Time at which `--timeout` ends; None: no limit."""
+        """Time at which `--timeout` ends; None if there is no limit."""
         timeout_s = self.call.seconds("timeout")
         return self.now + timeout_s if timeout_s else None
 

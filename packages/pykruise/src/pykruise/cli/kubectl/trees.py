@@ -133,7 +133,7 @@ class RevisionGroup(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
     """Hash from the pods' label; empty if they have no such label."""
     number: int = 0
-    """Number of the revision; 0: no revision is stored."""
+    """Number of the revision; 0 if no revision is stored."""
     is_newest: bool = False
     pods: Sequence[Document]
 

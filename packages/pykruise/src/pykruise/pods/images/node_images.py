@@ -67,7 +67,7 @@ class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
     """`<path>: <what is wrong>` when the object cannot be read (it bypassed the schema); empty otherwise."""
 
     def find_entry(self, image: ImageName) -> TagSpec | None:
-        """Requested entry of this image; None: the image is not requested."""
+        """Requested entry of this image; None if the image is not requested."""
         spec = self.images.get(image.name)
         if spec is None:
             return None

@@ -54,9 +54,9 @@ class PullJobView(msgspec.Struct, frozen=True, kw_only=True):
     image: ImageName | None = None
     """The image to pull; None if its reference cannot be parsed."""
     selector: Selector | None = None
-    """Selects nodes by labels; None: the job has no such selector."""
+    """Selects nodes by labels; None if the job has no such selector."""
     pod_selector: Selector | None = None
-    """Selects the pods on whose nodes the job pulls; None: the job has no such selector."""
+    """Selects the pods on whose nodes the job pulls; None if the job has no such selector."""
     status: ImagePullJobStatus = ImagePullJobStatus()
     stored_status: Document = {}
 
@@ -189,7 +189,7 @@ def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
 
 def pull_problem(spec: PullSpec, images: Mapping[str, str]) -> str:
     """`<path>: <what is wrong>` of the first fault that the types accept but that makes an ImagePullJob unreadable;
-    empty: the spec has no such fault.
+    empty if the spec has no such fault.
 
     `images`: image references by path. ImageListPullJobs use this rule too: otherwise a list could create jobs that
     it cannot read, and would create them again.

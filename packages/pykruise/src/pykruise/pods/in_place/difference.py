@@ -156,7 +156,7 @@ def _qos_of(template: Document) -> str:
 
 
 def _pod_resources_of(template: Document) -> Document:
-    """`spec.resources` that a pod of the template gets; empty: it gets none."""
+    """`spec.resources` that a pod of the template gets; empty if the pod gets none."""
     spec: Document = {
         **template["spec"],
         "containers": [

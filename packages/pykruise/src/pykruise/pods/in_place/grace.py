@@ -40,7 +40,7 @@ _decode = msgspec.json.Decoder(_Wire).decode
 
 
 def grace_of(pod: UpdatablePod) -> UpdateSpec | None:
-    """Change that the pod waits for in its grace period; None: there is no grace period, or the annotation is empty.
+    """Change that the pod waits for in its grace period; None if there is no grace period, or the annotation is empty.
 
     Raises AnnotationError.
     """

@@ -48,11 +48,11 @@ class UpdatablePod(Protocol):
 
     @property
     def resources(self) -> Resources | None:
-        """Resources of the pod as a whole from its spec; None: the spec has none."""
+        """Resources of the pod as a whole from its spec; None if the spec has none."""
 
     @property
     def resources_in_force(self) -> Resources | None:
-        """Resources of the pod as a whole that its node reports; None: the node reports none."""
+        """Resources of the pod as a whole that its node reports; None if the node reports none."""
 
     @property
     def container_statuses(self) -> Sequence[ContainerStatusFacts]:
@@ -161,7 +161,7 @@ def list_running_statuses(pod: UpdatablePod) -> dict[str, ContainerStatusFacts]:
 
 
 def read_annotation(pod: UpdatablePod, spellings: Sequence[str]) -> str | None:
-    """Value of the first of the keys that the pod has; None: it has none of them."""
+    """Value of the first of the keys that the pod has; None if the pod has none of them."""
     return next((pod.annotations[key] for key in spellings if key in pod.annotations), None)
 
 

@@ -93,7 +93,7 @@ def is_restarting(container: ContainerFacts, change: ResourceChange) -> bool:
 
 
 def keep_differences(container: ContainerFacts, change: ResourceChange) -> ResourceChange:
-    """Quantities of `change` that the live container does not have yet; empty: it has all of them."""
+    """Quantities of `change` that the live container does not have yet; empty if the container has all of them."""
     result: dict[str, dict[str, str]] = {}
     for bound in BOUNDS:
         for name, amount in (change.get(bound) or {}).items():

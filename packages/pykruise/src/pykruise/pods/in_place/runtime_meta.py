@@ -45,7 +45,7 @@ _decode = msgspec.json.Decoder(_Wire).decode
 
 
 def runtime_meta_of(pod: UpdatablePod) -> Mapping[str, ContainerMeta] | None:
-    """Meta by container name; None: the agent has not reported yet. Raises AnnotationError."""
+    """Meta by container name; None if the agent has not reported yet. Raises AnnotationError."""
     value = pod.annotations.get(RUNTIME_META_ANNOTATION)
     if value is None:
         return None

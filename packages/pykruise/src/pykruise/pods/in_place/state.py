@@ -83,7 +83,7 @@ class UpdateState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def state_of(pod: UpdatablePod) -> UpdateState | None:
-    """Read the state of a pod under either key; None: the pod was never updated in place.
+    """Read the state of a pod under either key; None if the pod was never updated in place.
 
     Raises AnnotationError.
     """

@@ -193,7 +193,7 @@ def is_at_rest(pod: UpdatablePod) -> bool:
 
 
 def list_ready_conditions(pod: UpdatablePod, *, now: Instant) -> tuple[Document, ...]:
-    """`InPlaceUpdateReady=True` without reason or message; empty: the pod lacks the gate, or needs no change."""
+    """`InPlaceUpdateReady=True` without reason or message; empty if the pod lacks the gate, or needs no change."""
     if keys.IN_PLACE_READY not in pod.readiness_gates:
         return ()
     old = next((condition for condition in pod.conditions if condition.type == keys.IN_PLACE_READY), None)

@@ -65,10 +65,10 @@ class OnFailure(StrEnum):
 
 
 class JobPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Policy of the whole job, from its spec. Times are in seconds; None: no limit."""
+    """Policy of the whole job, from its spec. Times are in seconds; None means no limit."""
 
     parallelism: int | None = None
-    """Number of targets that may be active at the same time; 0: no target is started."""
+    """Number of targets that may be active at the same time; with 0, no target is started."""
     on_failure: OnFailure = OnFailure.CONTINUE
     retries: int = 0
     """Number of times that a failed target is started again before it counts as failed."""
@@ -83,7 +83,7 @@ class JobPolicy(msgspec.Struct, frozen=True, kw_only=True):
     completes_late: bool = False
     """Whether a job with only ended targets is complete even after its deadline."""
     deadline_s: int | None = None
-    """Seconds from the job's start until it fails; 0: it fails immediately."""
+    """Seconds from the job's start until it fails; with 0, it fails immediately."""
     ttl_s: int | None = None
     """Seconds from the job's end until it is deleted."""
 
@@ -153,7 +153,7 @@ class FanOutDecision(msgspec.Struct, frozen=True, kw_only=True):
     exceeds_parallelism: bool = False
     """More targets are active than parallelism allows; none is stopped for this."""
     requeue_after_s: float | None = None
-    """Seconds after which the decision changes without an event; None: never."""
+    """Seconds after which the decision changes without an event; None if it never does."""
     counts: FanOutCounts = FanOutCounts()
 
 
@@ -337,7 +337,7 @@ def find_wait_reason(
     running: Callable[[int], str],
     obstacles: Sequence[tuple[PodView, Reason]] = (),
 ) -> Reason | None:
-    """Reason for which the job waits; None: there is none.
+    """Reason for which the job waits; None if the job does not wait.
 
     `running`: turns the number of active targets into subject and verb, such as `2 pods have`. `obstacles`: reasons why
     the job's pods do not run; these come before the job's own limits.

@@ -98,7 +98,7 @@ def is_all_hooked(hook: LifecycleHook | None, pod: PodView) -> bool:
 def find_next_state(
     pod: PodView, lifecycle: Lifecycle | None, *, is_updated: bool, is_update_complete: bool
 ) -> LifecycleState | None:
-    """State that a pod changes to automatically now; None: it keeps its state.
+    """State that a pod changes to automatically now; None if the pod keeps its state.
 
     `is_updated`: the pod has the update revision. `is_update_complete`: the pod has no unfinished in-place update.
     Excludes transitions that a plan starts (an update, a deletion).
@@ -161,7 +161,7 @@ UPDATE_UNDER_WAY: Final = Reason(Code.UPDATING_IN_PLACE, "its update in place is
 
 
 def explain_waiting(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
-    """Reason why a pod that is not Normal keeps its state; None: nothing holds it."""
+    """Reason why a pod that is not Normal keeps its state; None if nothing holds the pod back."""
     match pod.state:
         case LifecycleState.PREPARING_NORMAL:
             hook = lifecycle.pre_normal if lifecycle else None

@@ -61,8 +61,8 @@ def obstacle_of(
 def _explain_open_gate(
     pod: PodView, states: Sequence[ProbeState], conditions: Mapping[str, str]
 ) -> Reason | None:
-    """Obstacle of a pod that is not ready, because a failing probe sets one of its readiness gates; None: no probe
-    does.
+    """Obstacle of a pod that is not ready, because a failing probe sets one of its readiness gates; None if no probe
+    does so.
     """
     if any(not status.ready for status in pod.container_statuses):
         return None
@@ -97,7 +97,7 @@ def obstacles_of(
 
 def find_next_late_time(probed: Iterable[Probed], *, now: Instant) -> Instant | None:
     """Earliest time at which an agent that has not run all probes of a pod becomes late, or at which the node of a pod
-    counts as lost; None: there is none.
+    counts as lost; None if there is no such time.
     """
     probed = tuple(probed)
     times = (

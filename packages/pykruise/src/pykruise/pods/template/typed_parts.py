@@ -37,8 +37,8 @@ TEMPLATES: Final[Parts] = {**TEMPLATE, "volumeClaimTemplates": CLAIMS}
 
 
 def explain_unreadable(value: Any, kind: str) -> str:
-    """Why a value cannot be read as this type, in Go's words; empty: it can be read. For an item of a list the text
-    starts with its index.
+    """Why a value cannot be read as this type, in Go's words; empty if the value can be read. For an item of a list the
+    text starts with its index.
     """
     item = kind.removeprefix("[]")
     decoder = find_decoder(item)
@@ -90,7 +90,7 @@ def read_spec(
 
 
 def part_of(spec: Any, path: str) -> Any:
-    """The part at a path; None: it does not exist."""
+    """The part at a path; None if the part does not exist."""
     return get_path(spec, *path.split("."))
 
 

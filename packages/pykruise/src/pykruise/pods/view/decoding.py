@@ -512,8 +512,8 @@ def _find_wanted_node(affinity: msgspec.Raw) -> str:
 
 
 def _find_creation(spec: _Spec, status: _Status) -> CreatingView | None:
-    """State of a pod without created containers; None: a container was created, the volumes are mounted, or they need
-    nothing.
+    """State of a pod without created containers; None if a container was created, the volumes are mounted, or the
+    volumes need no objects.
     """
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     if any(status.state is None or not _is_not_created(status) for status in statuses):

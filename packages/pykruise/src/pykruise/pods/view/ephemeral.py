@@ -29,7 +29,7 @@ class EphemeralState(StrEnum):
 
 
 class EphemeralView(msgspec.Struct, frozen=True, gc=False):
-    """An ephemeral container. `job`: uid of the EphemeralJob that added it; empty: no job did."""
+    """An ephemeral container. `job`: uid of the EphemeralJob that added it; empty if no job did."""
 
     name: str
     job: str = ""

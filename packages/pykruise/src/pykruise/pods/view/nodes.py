@@ -40,7 +40,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Time at which the node became ready; None if it is not ready."""
     is_deleting: bool = False
     declared_features: frozenset[str] | None = None
-    """Features that its kubelet declares (since Kubernetes 1.35); None: it declares none."""
+    """Features that its kubelet declares (since Kubernetes 1.35); None if the kubelet declares none."""
 
     @property
     def is_virtual(self) -> bool:

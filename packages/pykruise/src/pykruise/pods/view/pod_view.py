@@ -74,13 +74,13 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     readiness_gates: tuple[str, ...] = ()
     restart_policy: str = "Always"
     resources: Resources | None = None
-    """Resources of the pod as a whole (`spec.resources`); None: only its containers have resources."""
+    """Resources of the pod as a whole (`spec.resources`); None if only its containers have resources."""
     resources_in_force: Resources | None = None
-    """Resources of the pod as a whole that its node reports; None: the node reports none."""
+    """Resources of the pod as a whole that its node reports; None if the node reports none."""
     claim_volumes: tuple[tuple[str, str], ...] = ()
     """Claim volumes of an Advanced StatefulSet's pod, as volume name and claim name."""
     pod_group: str = ""
-    """Name of the PodGroup in which the scheduler places the pod; empty: the scheduler places it alone."""
+    """Name of the PodGroup in which the scheduler places the pod; empty if the scheduler places it alone."""
     asks_of_nodes: NodeRequirements | None = None
     """Requirements on nodes, for a pod of a BroadcastJob."""
 
@@ -133,7 +133,9 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def target_node(self) -> str:
-        """The node of the pod or, before scheduling, the only node that it may run on; empty: any node."""
+        """The node of the pod or, before scheduling, the only node that it may run on; empty if the pod may run on any
+        node.
+        """
         return self.node_name or self.wanted_node
 
     @property
@@ -142,7 +144,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.rank.is_ready
 
     def find_condition(self, kind: str) -> ConditionView | None:
-        """The condition of this type; None: the pod has none."""
+        """The condition of this type; None if the pod has none."""
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
 

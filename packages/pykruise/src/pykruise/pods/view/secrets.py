@@ -40,7 +40,7 @@ class CopyView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_immutable: bool = False
     """Whether a whole object is marked as immutable."""
     content: str = ""
-    """Digest of the contents; empty: only the metadata is known."""
+    """Digest of the contents; empty if only the metadata is known."""
     has: tuple[str, ...] = ()
     """Fields `data` and `binaryData` that a whole object has."""
     annotations: Mapping[str, str] = {}

@@ -30,7 +30,7 @@ class _State(msgspec.Struct, rename="camel"):
 
 
 def read_replaced_image_ids(annotations: Mapping[str, str]) -> Mapping[str, str] | None:
-    """Image ids of sidecars before their last in-place update, by container; None: the annotation cannot be read."""
+    """Image ids of sidecars before their last in-place update, by container; None if the annotation cannot be read."""
     text = annotations.get(keys.SIDECARSET_STATE_ANNOTATION)
     return _parse_image_ids(text) if text else {}
 

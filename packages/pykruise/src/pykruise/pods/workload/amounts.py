@@ -26,7 +26,7 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...]
     """Path in the hub version."""
     stops: str = ""
-    """Action that never happens while the amount is 0; empty: 0 is a regular value."""
+    """Action that never happens while the amount is 0; empty if 0 is a regular value."""
     takes_zero: bool = True
     """Whether admission accepts 0."""
     takes_negative: bool = False
@@ -65,7 +65,7 @@ def _describe_stop(amount: Amount) -> str:
 
 
 def _to_number(value: Any) -> int | None:
-    """The number, or the number of a percentage; None: it is neither, and validation reports the error."""
+    """The number, or the number of a percentage; None if the value is neither, and validation reports the error."""
     try:
         if isinstance(value, str) and value.startswith("-"):
             return min(-resolve(value[1:], of=100, rounding=Rounding.UP), 0)

@@ -116,13 +116,15 @@ class RefusalCode(StrEnum):
 
 
 class BudgetAnswer(msgspec.Struct, frozen=True):
-    """`refusal`: reason for rejecting; empty: allowed. `spends`: whether the operation costs one unit of the budget."""
+    """`refusal`: reason for rejecting; empty if the operation is allowed. `spends`: whether the operation costs one
+    unit of the budget.
+    """
 
     spends: bool = False
     refusal: str = ""
     code: RefusalCode | None = None
     remedy: str = ""
-    """Required change when waiting never helps; empty: the operation is allowed as soon as more pods serve."""
+    """Required change when waiting never helps; empty if the operation is allowed as soon as more pods serve."""
 
 
 FREE: Final = BudgetAnswer()
@@ -254,12 +256,12 @@ def _parse_number(text: str | None) -> int | None:
 
 
 def budget_name_of(pod: PodView) -> str:
-    """Name of the budget that protects the pod; empty: no budget does."""
+    """Name of the budget that protects the pod; empty if no budget does."""
     return read_related_budget(pod.annotations)
 
 
 def read_related_budget(annotations: Mapping[str, str]) -> str:
-    """Name of the budget in a pod's annotations; empty: there is none."""
+    """Name of the budget in a pod's annotations; empty if the annotations name no budget."""
     text = annotations.get(keys.RELATED_PUB_ANNOTATION)
     return text or annotations.get(keys.LEGACY_RELATED_PUB_ANNOTATION, "")
 
@@ -362,7 +364,9 @@ def ask(
 
 
 def _remedy_of_closed(budget: BudgetView) -> str:
-    """Return the required change if the budget never allows a disruption; empty: it allows one when its pods serve."""
+    """Return the required change if the budget never allows a disruption; empty if it allows a disruption when its pods
+    serve.
+    """
     total = budget.stored_status.get("totalReplicas")
     if not isinstance(total, int) or budget.desired_available < total:
         return ""
@@ -423,7 +427,7 @@ def is_counted_as_available(pod: PodView, *, now: Instant, settings: InPlaceSett
 
 
 def find_counting_time(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> Instant | None:
-    """Time at which a pod may begin to count as available without an event; None: time alone does not change that."""
+    """Time at which a pod may begin to count as available without an event; None if time alone does not change that."""
     if not _is_ready(pod) or not _needs_check(pod):
         return None
     return judge_pod(pod, now=now, settings=settings).look_at

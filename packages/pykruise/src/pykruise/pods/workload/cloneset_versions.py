@@ -74,7 +74,7 @@ def _spec_to_spoke(doc: Document, spec: Document) -> None:
 
 
 def _ensure_scale_strategy(spec: Document) -> Document | None:
-    """`spec.scaleStrategy`, created when missing; None: the field is not an object."""
+    """`spec.scaleStrategy`, created when missing; None if the field is not an object."""
     scale = spec.setdefault("scaleStrategy", {}) or {}
     if not isinstance(scale, dict):
         return None

@@ -37,7 +37,9 @@ def is_surging_first(cloneset: Document | None, *, owner_uid: str) -> bool:
 
 
 def read_requested_at(annotations: Mapping[str, str]) -> Instant | None:
-    """Time of the last recorded request; None: there is no record. An unreadable time is treated as a time long ago."""
+    """Time of the last recorded request; None if there is no record. An unreadable time is treated as a time long
+    ago.
+    """
     text = annotations.get(keys.EVICTION_REQUESTED_ANNOTATION)
     if text is None:
         return None

@@ -53,7 +53,7 @@ def _is_end(condition: Mapping[str, Any], kind: str) -> bool:
 
 
 def standing_of(status: Document, waiting: Reason | None) -> Standing:
-    """Standing of an object. `waiting`: reason for which it waits; None: it has converged."""
+    """Standing of an object. `waiting`: reason for which it waits; None if the object has converged."""
     if waiting is None:
         return Standing(is_ready=True, reason=CONVERGED)
     message = waiting.condition_message

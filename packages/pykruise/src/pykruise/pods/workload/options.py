@@ -43,7 +43,7 @@ class Option(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return f"{metadata}.annotations[{self.annotation}]"
 
     def read(self, annotations: Mapping[str, str]) -> T | None:
-        """Return the value; None: the option is not set. Raises ValueError for a text that `find_option_errors`
+        """Return the value; None if the option is not set. Raises ValueError for a text that `find_option_errors`
         reports, which both admission and the controller do before they read options.
         """
         text = annotations.get(self.annotation)

@@ -133,7 +133,7 @@ def format_workload_name(resource: Resource, name: str) -> str:
 
 
 def choose_group(beside: Iterable[PodView], *, workload: str, revision: str, taken: Collection[str]) -> str:
-    """Return the group of a new pod: that of most pods `beside` it, or a new name without such pods. Empty: the pods
+    """Return the group of a new pod: that of most pods `beside` it, or a new name without such pods. Empty if the pods
     beside it have no group, because they were created before the option was set. `taken`: names that are in use.
     """
     groups = Counter(pod.pod_group for pod in beside)
@@ -147,7 +147,7 @@ class PodGang(msgspec.Struct, frozen=True, kw_only=True):
 
     min_count: int
     update: str
-    """Group of new pods of the update revision; empty: they have none."""
+    """Group of new pods of the update revision; empty if these pods have no group."""
     current: str
     """Group of new pods of the current revision."""
     creates_current: bool
@@ -185,7 +185,9 @@ def choose_gang(
 
 
 def explain_hold(cause: Reason | None) -> Reason:
-    """Return the reason why no pod of a group is updated. `cause`: obstacle of one of them; None: a limit."""
+    """Return the reason why no pod of a group is updated. `cause`: obstacle of one of them; None if a limit is the
+    cause.
+    """
     if cause is None:
         return UPDATED_LATER
     return Reason(cause.code, f"{TOGETHER}; {cause.message}", cause.remedy)
@@ -309,7 +311,9 @@ def find_template_errors(template: Any) -> Iterator[Cause]:
 
 
 def read_min_count(metadata: Mapping[str, Any]) -> IntOrPercent | None:
-    """Return the value of the option in some metadata; None: it is not set, or `find_option_errors` reports it."""
+    """Return the value of the option in some metadata; None if the option is not set, or `find_option_errors` reports
+    it.
+    """
     try:
         return GANG_MIN_COUNT.read(metadata.get("annotations") or {})
     except (AttributeError, TypeError, ValueError):

@@ -45,7 +45,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     """The selector was changed without admission. Nothing may be created, deleted, changed or released."""
 
     managed: str
-    """The recorded selector, canonical; empty: there is no record, and the owned objects do not match."""
+    """The recorded selector, canonical; empty if there is no record, and the owned objects do not match."""
     stored: str
     """The stored selector, canonical."""
 
@@ -133,7 +133,7 @@ def is_guarded(conditions: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def find_managed_selector(owned: Iterable[RevisionView]) -> Document | None:
-    """The selector in the newest record; None: there is no record, or it cannot be read. `owned`: revisions
+    """The selector in the newest record; None if there is no record, or the record cannot be read. `owned`: revisions
     controlled by the owner. Admission allows a change back to exactly this selector.
     """
     recorded = [revision for revision in owned if revision.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]

@@ -50,7 +50,7 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     """`<path>: <what is wrong>` when the spec does not fit its types (admission was bypassed); empty otherwise."""
     candidate: Candidate | None = None
-    """The revision in which its template would be stored; None: the spec cannot be read."""
+    """The revision in which its template would be stored; None if the spec cannot be read."""
 
     @property
     def key(self) -> Key:
@@ -59,7 +59,7 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def created_at(self) -> Instant:
-        """Creation time; 0: the object has none."""
+        """Creation time; 0 if the object has none."""
         return parse_time(self.creation_time) if self.creation_time else 0.0
 
     def build_reference(self, resource: Resource) -> Document:
@@ -195,7 +195,7 @@ def _read_fields(meta: _Meta, status: Document | None) -> dict[str, Any]:
 
 
 def selector_of(selector: Any) -> Selector | None:
-    """The selector in a typed `spec.selector`; None: it cannot be read."""
+    """The selector in a typed `spec.selector`; None if it cannot be read."""
     try:
         return parse_selector(msgspec.to_builtins(selector))
     except SelectorError:

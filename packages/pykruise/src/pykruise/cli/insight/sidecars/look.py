@@ -56,7 +56,7 @@ class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
     events: Sequence[Document] = ()
     """Events about the SidecarSet, oldest first; empty also when the user may not read them."""
     are_reviewed: bool | None = None
-    """Whether API servers send new pods to webhooks; None: the user may not read the configuration."""
+    """Whether API servers send new pods to webhooks; None if the user may not read the configuration."""
     own_namespace: str = ""
     """Namespace of the manager: webhooks do not review pods in it."""
 

@@ -112,7 +112,7 @@ class Others:
             await asyncio.sleep(AGAIN_S)
 
     async def _evict(self, pod: PodView) -> ApiError | None:
-        """Evict a pod and return the error of a rejected eviction; None: there was no error, or a budget denied the
+        """Evict a pod and return the error of a rejected eviction; None if there was no error, or a budget denied the
         eviction, which is counted separately.
         """
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}

@@ -90,7 +90,7 @@ class ClockPlayed(msgspec.Struct, frozen=True, kw_only=True):
     """Warnings of admission about the object, as `kubectl apply` prints them."""
     begin: str = ""
     zone: str = ""
-    """Time zone of the schedule; empty: UTC."""
+    """Time zone of the schedule; UTC if empty."""
     fates: tuple[TickFate, ...] = ()
     most_active: int = 0
     """Maximum number of objects that ran at the same time."""
@@ -129,7 +129,7 @@ class _Paper(Generic[T]):
         return True
 
     def get(self, key: Key) -> T | None:
-        """Return the object with this key; None: there is none."""
+        """Return the object with this key; None if there is no such object."""
         return self._found.get(key)
 
     def values(self) -> Sequence[T]:

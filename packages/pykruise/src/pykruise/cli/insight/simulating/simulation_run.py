@@ -106,7 +106,7 @@ class _Stage:
             sidecars=given.sidecars, on_change=self._on_change, is_job=self._job is not None
         )
         self._longest_s: float | None = None
-        """The simulation ends after this number of seconds without an event. None: the number must be computed again
+        """The simulation ends after this number of seconds without an event. It is None if it must be computed again
         after a write.
         """
         self._warnings: dict[str, None] = {}
@@ -347,7 +347,7 @@ def _choose_end(explanations: Sequence[Explanation]) -> Explanation:
 
 def _moves_after_s(document: Document) -> float:
     """Return after how many seconds a WorkloadSpread or UnitedDeployment moves unschedulable pods or opens a subset
-    again; 0: never.
+    again; 0 if it never does.
     """
     for path in (("spec", "scheduleStrategy"), ("spec", "topology", "scheduleStrategy")):
         strategy = get_path(document, *path, default=None) or {}

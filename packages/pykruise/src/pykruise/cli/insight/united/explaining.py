@@ -119,7 +119,7 @@ def _with_missing_nodes(explanation: Explanation, sight: Sight) -> Explanation:
 
 
 def _rollback_remedy(snapshot: UnitedSnapshot, key: Key) -> str:
-    """Return the remedy that rolls the UnitedDeployment back; empty: there is no older revision."""
+    """Return the remedy that rolls the UnitedDeployment back; empty if there is no older revision."""
     history = _history_of(snapshot)
     if history is None:
         return ""
@@ -269,14 +269,16 @@ def _correction_of(workload: SubsetWorkload, united: Document) -> Correction:
 
 
 def _term_of(united: Document, subset: str) -> Mapping[str, Any]:
-    """Return the nodeSelectorTerm of a subset; empty: it has none."""
+    """Return the nodeSelectorTerm of a subset; empty if the subset has none."""
     subsets = get_path(united, "spec", "topology", "subsets", default=())
     term = next((item.get("nodeSelectorTerm") for item in subsets if item.get("name") == subset), None)
     return term or {}
 
 
 def _find_missing_nodes(sight: Sight, subset: str) -> str:
-    """Return the labels that the nodeSelectorTerm of a subset requires and no node has; empty: a node has them."""
+    """Return the labels that the nodeSelectorTerm of a subset requires and no node has; empty if a node has these
+    labels.
+    """
     return describe_unmatched_term(_term_of(sight.document, subset), sight.nodes.values())
 
 
