@@ -1,5 +1,5 @@
-"""`pykruise explain clonesets/web`: state of a rollout and the cause that stops it; `pod/web-x`: budgets that hold a
-pod.
+"""`pykruise explain clonesets/web`: the state of a rollout and the cause that stops it. With `pod/web-x`: the budgets
+that protect a pod.
 
 kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ explain() ──▶ text or JSON
 """

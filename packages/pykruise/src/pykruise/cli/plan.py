@@ -229,7 +229,7 @@ class ConfigChanges(msgspec.Struct, frozen=True, kw_only=True):
     by_workload: Mapping[tuple[str, str, str], Sequence[Document]] = {}
     """Namespace, kind and name of a workload → the changed objects that it follows."""
     followers: Sequence[Document] = ()
-    """Manifests of the stored workloads that follow them and have no manifest of their own."""
+    """Stored workloads, as manifests, that follow the changed objects. Workloads with a given manifest are left out."""
 
     def of(self, document: Document, *, namespace: str) -> Sequence[Document]:
         """Return the changed objects that a workload follows. `namespace`: namespace of a manifest that names none."""

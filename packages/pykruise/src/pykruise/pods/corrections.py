@@ -91,8 +91,9 @@ def release_finalizers(names: Iterable[str], of: str = "") -> str:
 def correct_container(
     annotations: Mapping[str, str], container: str, own: Correction, *, is_in_place: bool = True
 ) -> Correction:
-    """Return the correction of a container of a pod with these annotations: of the SidecarSet that injected it, or
-    `own`, of its owner's template. `is_in_place`: the SidecarSet applies such a change to existing pods.
+    """Return the correction of a container of a pod with these annotations: of the SidecarSet that injected the
+    container, otherwise `own`, the correction of the owner's template. `is_in_place`: the SidecarSet applies such a
+    change to existing pods.
     """
     origin = find_container_origin(annotations, container)
     if not origin:

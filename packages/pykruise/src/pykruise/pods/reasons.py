@@ -151,7 +151,9 @@ class Meaning(msgspec.Struct, frozen=True):
 
     means: str
     helps: str = ""
-    """Empty: no remedy is needed, because the obstacle disappears automatically or the spec requests it."""
+    """General remedy; empty if none is needed, because the obstacle disappears automatically or the spec requests
+    it.
+    """
     moves_in_s: float = 0.0
     """For a wait that ends automatically: maximum seconds until the object, its pods or PVCs change if nothing is
     wrong. AS_ASKED: fields of the spec set the time. 0 if the wait does not end automatically, or nothing waits.

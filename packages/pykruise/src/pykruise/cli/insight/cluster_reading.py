@@ -56,7 +56,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     lost_nodes: frozenset[str] = frozenset()
     """Names of nodes that do not respond or are deleted."""
     claim_problems: Mapping[str, ClaimProblem] = {}
-    """Problems of PVCs in its namespace that have no volume, by name of the PVC."""
+    """Problems of PVCs without a volume in the object's namespace, by name of the PVC."""
 
     @property
     def uid(self) -> str:
@@ -81,7 +81,9 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def budgets(self) -> Sequence[Document]:
-        """PodUnavailableBudgets of its namespace; empty when the manager does not check budgets for this kind."""
+        """PodUnavailableBudgets of the object's namespace; empty when the manager does not check budgets for this
+        kind.
+        """
         listed = self.listed.get(BUDGET_VIEWS)
         return () if listed is None else listed.list_documents()
 

@@ -265,7 +265,7 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
 
 
 def _is_own_wait(waiting: Reason, sight: Sight) -> bool:
-    """Whether the plan's reason for waiting becomes a separate wait. For a workload, its pods usually explain it
+    """Whether the plan's reason for waiting becomes a separate wait. The pods of a workload usually explain the wait
     better.
     """
     if waiting.code == Code.JOB_OVER:

@@ -21,8 +21,8 @@ MOST_WORDS: Final = 120
 
 
 def format_overview(explanations: Sequence[Explanation], *, is_everywhere: bool = False) -> str:
-    """Return the overview as text for people. `is_everywhere`: objects are of all namespaces, so commands must name
-    one.
+    """Return the overview as text for people. `is_everywhere`: the objects are of all namespaces, so commands must name
+    the namespace.
     """
     if not explanations:
         return "There is nothing to explain."

@@ -42,7 +42,7 @@ class VolumeBinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_volume_bindings(client: Client, pods: Iterable[Key]) -> dict[Key, VolumeBinding]:
-    """Return the binding of each of the first pods that has one."""
+    """Return the binding of each pod that has one. Only the first MOST pods are examined."""
     claims = [(pod, claim) for pod in list(pods)[:MOST] for claim in await _list_claims(client, pod)]
     nodes = await _list_nodes(client) if claims else None
     result: dict[Key, VolumeBinding] = {}

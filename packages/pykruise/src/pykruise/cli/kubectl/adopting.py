@@ -151,7 +151,7 @@ def _convert_strategy(
             field: value for field, value in kept.items() if field != "maxSurge" or value not in (0, "0%")
         }
     if not to_ours and kept.get("maxUnavailable") == 1:
-        del kept["maxUnavailable"]  # Kubernetes' default; the field needs a feature gate there
+        del kept["maxUnavailable"]  # 1 is Kubernetes' default, and the field needs a feature gate
     lost = tuple(
         f"spec.updateStrategy.rollingUpdate.{field}"
         for field, value in rolling.items()

@@ -54,7 +54,7 @@ async def run_for_each(
 
 
 def put(document: Document, path: tuple[str, ...], value: Any) -> None:
-    """Set a field, and create the objects that contain it. A value of None removes the field."""
+    """Set a field. Objects on its path are created if they are missing. A value of None removes the field."""
     for name in path[:-1]:
         if not isinstance(document.get(name), dict):
             document[name] = {}

@@ -49,7 +49,7 @@ class PullJobView(msgspec.Struct, frozen=True, kw_only=True):
     controller_uid: str = ""
     is_deleting: bool = False
     spec: ImagePullJobSpec | None = None
-    """None if the spec cannot be read; `problem` gives the reason."""
+    """The typed spec; None if it cannot be read (`problem` gives the reason)."""
     problem: str = ""
     image: ImageName | None = None
     """The image to pull; None if its reference cannot be parsed."""

@@ -147,7 +147,9 @@ def judge_image(
     changed_at: Instant | None,
     now: Instant,
 ) -> CompletionVerdict:
-    """Whether one container runs the image of its spec. SidecarSets keep the same records and use this too."""
+    """Whether one container runs the image of its spec. SidecarSets store the same records and use this function,
+    too.
+    """
     if status is None:
         return _make_waiting_verdict(f"container {container.name} has no status yet")
     waiting = f"container {container.name} does not run {container.image} yet"

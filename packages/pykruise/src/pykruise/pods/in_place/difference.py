@@ -322,7 +322,7 @@ def _find_sources(template: Document) -> dict[str, set[tuple[str, str]]]:
 
 
 def _diff_maps(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str | None]:
-    """Added and changed entries, with None for removed ones."""
+    """Added and changed entries, and None for each removed entry."""
     changes: dict[str, str | None] = {
         key: _require_text(value, f"the value of {key}")
         for key, value in new.items()

@@ -1,4 +1,4 @@
-"""Facts about a pod that in-place updates need, and the writes that they return.
+"""Facts about a pod that in-place updates need, and the writes that in-place updates return.
 
 A kind passes its own view of a pod: any object with these attributes is accepted.
 """
@@ -74,7 +74,7 @@ class InPlaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates and abilities of the cluster. Defaults are OpenKruise's gates on a current cluster."""
 
     env_from_metadata: bool = True
-    """Gate InPlaceUpdateEnvFromMetadata. Needs an agent on the nodes that restarts containers for it."""
+    """Gate InPlaceUpdateEnvFromMetadata. Needs an agent on the nodes, which restarts the containers."""
     vertical_scaling: bool = False
     """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
     resizes_pods: bool = False
@@ -97,7 +97,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     in_place_env_from_metadata: Annotated[bool, OnGate("InPlaceUpdateEnvFromMetadata")] = True
     """Restart containers whose environment reads changed labels or annotations. This needs the agent on the nodes.
-    Without an agent set it to False; otherwise such an update waits for the agent.
+    Without an agent, set this to False; otherwise such an update waits for the agent.
     """
     in_place_vertical_scaling: Annotated[bool, OnGate("InPlaceWorkloadVerticalScaling")] = False
     """cpu and memory can change in place."""
@@ -130,8 +130,8 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
 class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     """One strategic merge patch of a pod.
 
-    `checked`: the decision depends on the pod as it was read, so the patch must carry that resourceVersion. The other
-    patches are correct whatever happened to the pod in between. All patches carry the uid.
+    `checked`: the decision depends on the pod as it was read, so the patch must carry the resourceVersion of that pod.
+    The other patches are correct whatever happened to the pod in between. All patches carry the uid.
     """
 
     body: Document

@@ -139,7 +139,8 @@ def _ask_for_resize(
     """Return the resize of all containers as the first write of an update that takes the pod out of service, and the
     changes that are left. If the resize were rejected later, the pod would leave service and return again and again.
 
-    A resize that restarts nothing is carried out. The others are dry runs, and stay among the changes that are left.
+    A resize that restarts nothing is carried out. All other resizes are sent as dry runs, and remain among the changes
+    that are left.
     """
     if not (wanted.resources and settings.uses_resize):
         return (), wanted
@@ -155,7 +156,9 @@ def _ask_for_resize(
 
 
 def find_next_step(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> NextStep:
-    """Next step of the pod's update. Every plan calls it for every pod; for most pods the result is Complete."""
+    """Next step of the pod's update. Every plan calls this function for every pod; for most pods the result is
+    Complete.
+    """
     try:
         if any(pod.annotations.get(key) for key in GRACE_ANNOTATIONS):
             return _end_grace(pod, now=now, settings=settings)
@@ -256,7 +259,8 @@ def _make_state(
 def _has_unreported_image(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
     """Whether the status does not report the image of a container whose image changes.
 
-    Its record is then empty. If the status reported the old image later, that would be mistaken for the new image.
+    The record of this container is then empty. If the status reported the old image later, it would be mistaken for the
+    new image.
     """
     statuses = list_running_statuses(pod)
     return any((status := statuses.get(name)) is None or not status.image_id for name in wanted.images)

@@ -48,7 +48,9 @@ class FanOutTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Unique among the targets of a job."""
     state: TargetState = TargetState.PENDING
     is_wanted: bool = True
-    """False: the job no longer selects the target. A run on the target is stopped, and the job does not wait for it."""
+    """Whether the job still selects the target. If not, a run on the target is stopped, and the job does not wait for
+    it.
+    """
     failures: int = 0
     """Number of failures so far, including the present one."""
 
@@ -94,7 +96,7 @@ class JobRun(msgspec.Struct, frozen=True, kw_only=True):
     started_at: Instant
     """Start of the job; the present time when it has not started yet."""
     finished_at: Instant | None = None
-    """None: the job has not finished."""
+    """Time of the job's end; None if the job has not finished."""
     has_failed: bool = False
     """Whether a finished job has failed."""
 

@@ -53,7 +53,7 @@ def find_next_available_time(
     """Earliest time at which one of the pods becomes available without an event; None if there is no such time.
 
     A pod that became ready in the future shows that this clock or the node's is wrong. The clock may be corrected at
-    any time, so the result is then at most CLOCK_CHECK_S later.
+    any time, so the result is then at most CLOCK_CHECK_S after `now`.
     """
     if min_ready_seconds <= 0:
         return None

@@ -214,7 +214,7 @@ def _find_open_finalizers(pod: PodView) -> Reason | None:
 
 
 def _held_back(pod: PodView) -> frozenset[str]:
-    """Names of the containers that start later by their launch priority: a container before them is not ready."""
+    """Names of the containers that cannot start yet, because a container with a higher launch priority is not ready."""
     unready = {status.name for status in pod.container_statuses if not status.ready}
     priorities = {
         container.name: container.launch_priority

@@ -5,7 +5,7 @@ pod + key ──▶ hold_back() / remove_hold() ──▶ conditions for one pat
 
 Pure. The functions return entries of `status.conditions` for a strategic merge patch (merged by type); an empty list
 means that there is nothing to write. A patch of `pods/status` may carry labels and annotations too: the API server
-keeps spec, deletion time and owners of the stored pod and accepts the rest. So one write gives a new pod its
+keeps spec, deletion time and owners of the stored pod, and accepts all other changes. So one write gives a new pod its
 conditions and its lifecycle state.
 """
 

@@ -66,7 +66,7 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     pre_delete: LifecycleHook | None = None
     """Holds a pod before it is deleted."""
     pre_normal: LifecycleHook | None = None
-    """Keeps a new pod from counting as in service until the hook is set on it."""
+    """Prevents a new pod from being counted as in service until the hook is set on the pod."""
 
     @property
     def marks_not_ready(self) -> bool:

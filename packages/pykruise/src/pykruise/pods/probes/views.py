@@ -68,9 +68,9 @@ class MarkerView(WorkloadView, frozen=True, kw_only=True):
     """A PodProbeMarker."""
 
     spec: PodProbeMarkerSpec | None
-    """None: the spec cannot be read; `problem` gives the reason."""
+    """The typed spec; None if it cannot be read (`problem` gives the reason)."""
     selector: Selector | None = None
-    """None: the marker selects no pods."""
+    """Selects the pods; None if the marker selects no pods."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether the marker selects pods with these labels."""

@@ -196,9 +196,8 @@ def read_recorded(template: Mapping[str, Any]) -> dict[str, str]:
 
 
 def find_unrestartable(template: Mapping[str, Any], *, restarts: bool) -> Sequence[str]:
-    """Return the containers that must start again when the content that they read at the start has changed, but do not
-    restart in place: no variable of them reads the annotation. `restarts`: whether a changed variable restarts its
-    container.
+    """Return the containers that read content only when they start, and that do not restart in place when it changes,
+    because none of their variables reads the annotation. `restarts`: whether a changed variable restarts its container.
     """
     text = read_recorded(template).get(START_ANNOTATION, "")
     names: Collection[str] = text.partition(" ")[2].split(",")

@@ -59,7 +59,7 @@ def add_required(
 ) -> list[Document]:
     """Add the required expressions to every term of a pod. One of the terms must match, so the result is an AND.
 
-    Raises PlacementError for more expressions than an object can store. `field`: field that requires them.
+    Raises PlacementError for more expressions than an object can store. `field`: field that requires the expressions.
     """
     if not terms:
         return [dict(wanted)]

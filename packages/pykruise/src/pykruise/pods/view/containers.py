@@ -92,7 +92,7 @@ class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
     restarts_for: tuple[str, ...] = ()
     """Resources (`cpu`, `memory`) whose resize restarts the container."""
     ends_with_job: EndsWithJob | None = None
-    """None: the container is not a sidecar of a job."""
+    """Way to end a sidecar after the job's containers; None if the container is not such a sidecar."""
     named_ports: tuple[tuple[str, int], ...] = ()
     """Container ports with a name."""
 

@@ -191,7 +191,7 @@ _NO_SPEC: Final = _Spec()
 _POLICIES: Final = {"Never": "Never", "OnFailure": "OnFailure"}
 _NO_STATUS: Final = _Status()
 _RESIZE_PENDING: Final = ("Deferred", "Infeasible")
-"""Values of `status.resize` with which kubelets before 1.33 report what later ones report in a condition."""
+"""Values of `status.resize` with which kubelets before 1.33 report what later kubelets report in a condition."""
 _GRACE: Final = frozenset({keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION})
 _IN_PLACE: Final = _GRACE | {keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION}
 LABELS_OF_ONE_POD: Final = frozenset(
@@ -375,7 +375,9 @@ class PodProjector:
         )
 
     def _share_conditions(self, conditions: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:
-        """Share the conditions without times: most pods have equal ones. A lookup costs less than building them."""
+        """Share the conditions without times: most pods have equal conditions. A lookup costs less than building the
+        conditions.
+        """
         texts = tuple(
             [
                 (condition.type, condition.status, condition.reason, condition.message)

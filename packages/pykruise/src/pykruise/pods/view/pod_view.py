@@ -54,9 +54,9 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     generation: int = 0
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
-    """Annotations in `decoding.NEEDED_ANNOTATIONS`, or all annotations of a pod with sidecars of a SidecarSet. A pod
-    that was updated in place keeps two more kinds: the report of its node's agent, and annotations that its
-    containers' environment reads.
+    """Annotations in `decoding.NEEDED_ANNOTATIONS`, or all annotations of a pod with sidecars of a SidecarSet. For a
+    pod that was updated in place, also the report of its node's agent, and annotations that its containers' environment
+    reads.
     """
     finalizers: tuple[str, ...] = ()
     controller: ControllerView | None = None
@@ -124,7 +124,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     open_gates: tuple[str, ...] = ()
     """Readiness gates of this project whose condition must still be set to True."""
     may_be_updating: bool = False
-    """False: an in-place update certainly has nothing left to do for the pod. Same rule as `in_place.is_at_rest`,
+    """Whether an in-place update may have something left to do for the pod. Same rule as `in_place.is_at_rest`,
     computed once per event because every plan needs it for every pod.
     """
     deletion_cost: int = 0

@@ -48,7 +48,7 @@ class _Asked(NamedTuple, Generic[S]):
     """The stored spec including these parts."""
 
     def is_kept(self, field: str) -> bool:
-        """Whether the field is in such a part, or contains one."""
+        """Whether the field is in a part of `kept`, or contains such a part."""
         places = [f"spec.{path}" for path in self.kept]
         return any(
             field == place

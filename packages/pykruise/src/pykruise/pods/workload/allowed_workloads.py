@@ -27,7 +27,7 @@ class AllowedList(msgspec.Struct, frozen=True, kw_only=True):
 
     target: GroupKind
     version: str = ""
-    """Empty: the version that the API server prefers."""
+    """Version; if empty, the version that the API server prefers."""
     replicas_path: str = ""
     """Path of the field with the number of pods; empty if the scale subresource has the number."""
     owners: tuple[GroupKind, ...] = ()

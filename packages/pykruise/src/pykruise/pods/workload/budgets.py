@@ -382,7 +382,8 @@ def describe_opening(budget: BudgetView) -> str:
 
 
 def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Instant) -> Document:
-    """Merge patch of the budget's status that spends it for these pods. The write needs the budget's resourceVersion.
+    """Merge patch of the budget's status that spends the budget for these pods. The write needs the budget's
+    resourceVersion.
 
     Until this write, the pods count as available. The write also decreases currentAvailable, so the controller has
     nothing to correct. RESIZE is recorded like UPDATE: its pod is not expected to be deleted.

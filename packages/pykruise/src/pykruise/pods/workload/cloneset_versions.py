@@ -1,13 +1,13 @@
 """Conversion of CloneSets between v1alpha1 and v1beta1, also for templates of CloneSets in UnitedDeployments.
 
-v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1alpha1; kube/schemas/conversion.py keeps what one side lacks
+v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1alpha1; kube/schemas/conversion.py keeps fields of one version
 
 A template is an object with `metadata` and `spec` too, so the functions serve both. They change their argument.
 
 Differences of v1alpha1: the update strategy is flat (pods/workload/v1alpha1_strategy.py), the field for the reuse of
 claims has the opposite meaning, the exclusion of pods in PreparingDelete is a label, and the settings of image
-pre-download are annotations. Labels and annotations stay on the v1beta1 object. In v1alpha1 they always equal the
-fields, so that a write through v1alpha1 does not restore removed settings.
+pre-download are annotations. Labels and annotations stay on the v1beta1 object. In v1alpha1, these labels and
+annotations always equal the fields, so that a write through v1alpha1 does not restore removed settings.
 """
 
 from typing import Final

@@ -133,8 +133,9 @@ def format_workload_name(resource: Resource, name: str) -> str:
 
 
 def choose_group(beside: Iterable[PodView], *, workload: str, revision: str, taken: Collection[str]) -> str:
-    """Return the group of a new pod: that of most pods `beside` it, or a new name without such pods. Empty if the pods
-    beside it have no group, because they were created before the option was set. `taken`: names that are in use.
+    """Return the group of a new pod: the group of most pods `beside` it, or a new name if there are no such pods. Empty
+    if the pods beside it have no group, because they were created before the option was set. `taken`: names that are in
+    use.
     """
     groups = Counter(pod.pod_group for pod in beside)
     if groups:
@@ -172,7 +173,7 @@ def choose_gang(
     taken: Collection[str],
 ) -> PodGang:
     """Return the gang of a workload. `new`, `old`: its pods with and without the update revision. `in_place`: whether
-    all old pods are updated in place, and so keep their group. `recreates`: whether all may be recreated now.
+    all old pods are updated in place, and so keep their group. `recreates`: whether all old pods may be recreated now.
     """
     return PodGang(
         min_count=compute_min_count(value, replicas),

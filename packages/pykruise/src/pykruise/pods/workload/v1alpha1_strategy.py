@@ -30,7 +30,9 @@ _ON_DELETE: Final = "OnDelete"
 
 
 def nest(spec: Document) -> None:
-    """Turn the flat `updateStrategy` into the nested one. OnDelete has no settings there, so they are dropped."""
+    """Turn the flat `updateStrategy` into the nested one. The nested OnDelete has no settings, so the settings are
+    dropped.
+    """
     strategy = spec.get("updateStrategy")
     if not isinstance(strategy, dict):
         return

@@ -1,6 +1,6 @@
 """Reading the objects around one SidecarSet once: selected pods, other SidecarSets, revisions, namespaces.
 
-Client ──get, list──▶ look_at() ──the kind's snapshot()──▶ SidecarSight, with the snapshot that its manager would
+Client ──get, list──▶ look_at() ──the kind's snapshot()──▶ SidecarSight, with the snapshot that the manager would
                                                             plan from
 
 This module only reads.
@@ -67,7 +67,7 @@ class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def managed(self) -> Sequence[ManagedPod]:
-        """Pods that have its sidecars."""
+        """Pods that have sidecars of the SidecarSet."""
         return self.snapshot.pods
 
     def selects_namespace(self, name: str) -> bool:

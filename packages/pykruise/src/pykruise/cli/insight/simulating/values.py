@@ -165,7 +165,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a simulation. Times count from the change."""
 
     refused: tuple[str, ...] = ()
-    """Errors with which admission rejected the change; then all other fields but the warnings are empty."""
+    """Errors with which admission rejected the change; then all other fields except the warnings are empty."""
     warnings: tuple[str, ...] = ()
     """Warnings of the API server and of admission about the given objects, as `kubectl apply` prints them."""
     actions: tuple[PlayAction, ...] = ()
@@ -188,7 +188,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     record: Mapping[str, str] = {}
     """Annotations of the content of ConfigMaps and Secrets that the update revision has."""
     wanted: int = 0
-    """Pods that the workload wants at the end; 0 if the number is unknown."""
+    """Number of pods that the workload should have at the end; 0 if the number is unknown."""
     skipped: Mapping[str, Reason] = {}
     """Reasons of pods that the last plan skips."""
     skipped_nodes: Mapping[str, Reason] = {}

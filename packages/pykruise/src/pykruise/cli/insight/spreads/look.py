@@ -1,6 +1,6 @@
 """Reading the objects around one WorkloadSpread once: its workload, the pods with their nodes, events.
 
-Client ──get, list──▶ look_at() ──the kind's snapshot()──▶ SpreadSight, with the snapshot that its manager would
+Client ──get, list──▶ look_at() ──the kind's snapshot()──▶ SpreadSight, with the snapshot that the manager would
                                                             plan from
 
 This module only reads.
@@ -42,7 +42,7 @@ class SpreadSight(msgspec.Struct, frozen=True, kw_only=True):
     target: Document | None = None
     """The workload; None if the workload does not exist or cannot be read."""
     pods: Mapping[str, Document] = {}
-    """All pods of its namespace by name."""
+    """All pods of the WorkloadSpread's namespace, by name."""
     nodes: Mapping[str, NodeView] = {}
     """All nodes of the cluster by name; empty when the user may not read them."""
     events: Sequence[Document] = ()

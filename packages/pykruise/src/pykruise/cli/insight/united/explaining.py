@@ -152,7 +152,7 @@ def _history_of(snapshot: UnitedSnapshot) -> tuple[Sequence[RevisionView], set[s
 
 
 def _subset_workloads(snapshot: UnitedSnapshot) -> Iterator[SubsetWorkload]:
-    """Return its workloads of the template's kind, sorted by subset."""
+    """Return the UnitedDeployment's workloads of the template's kind, sorted by subset."""
     wanted = [
         workload
         for workload in snapshot.workloads
@@ -208,7 +208,7 @@ async def _explain_workload(
     settings: ManagerSettings | None,
     way_back: str,
 ) -> Explanation:
-    """Return the waits of one of its workloads, each with the subset. Rollback commands name the UnitedDeployment,
+    """Return the waits of a subset's workload, each with the subset. Rollback commands name the UnitedDeployment,
     because it reverts changes of its workloads.
     """
     if workload.template in EXPLAINED:
