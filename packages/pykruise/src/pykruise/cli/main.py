@@ -59,7 +59,7 @@ for subcommand in (
 )
 @click.pass_context
 def dashboard(context: click.Context) -> None:
-    """Show what moves, what waits, and why, in a browser. Comes with pykruise-dashboard."""
+    """Show in a browser which objects progress, which objects wait, and why. Comes with pykruise-dashboard."""
     from importlib.metadata import entry_points
 
     result = entry_points(group="pykruise.commands", name="dashboard")

@@ -516,7 +516,7 @@ AT_REST: Final = frozenset(
         *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS, Code.UNFIT_NODE),
     }
 )
-"""Codes of states that the spec requests or that are only worth knowing: nothing waits."""
+"""Codes of states that the spec requests, or that are only information: nothing waits."""
 
 DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
 """Reason of the condition Progressing when progressDeadlineSeconds have passed. Deployments use the same reason."""

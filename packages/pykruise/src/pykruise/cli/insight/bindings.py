@@ -3,7 +3,7 @@
 Explanation with unschedulable pods ──objects of kinds that bind pods (Insight.bindings)──▶ add_bindings()
                                     ──volume_bindings.py──▶
 
-This module only reads, and only when a pod cannot be scheduled. Objects that the user may not read add nothing.
+This module only reads, and only when a pod cannot be scheduled. Objects that the user may not read are ignored.
 """
 
 from collections.abc import Iterator, Mapping

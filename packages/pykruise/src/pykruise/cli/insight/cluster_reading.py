@@ -157,8 +157,8 @@ async def look_at(
 
 
 async def _read_claim_problems(client: Client, sight: Sight) -> dict[str, ClaimProblem]:
-    """Return problems of PVCs. PVCs are read only when a pod without a node uses some; objects that may not be read
-    are left out.
+    """Return problems of PVCs. PVCs are read only when a pod without a node uses PVCs. Objects that the user may not
+    read are left out.
     """
     insight = sight.kind.insight
     waiting = [pod for pod in sight.pods.values() if not pod["spec"].get("nodeName")]

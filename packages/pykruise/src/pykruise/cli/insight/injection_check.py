@@ -5,7 +5,7 @@ a pod of the template ──dry run──▶ refused fields ──▶ PodOrigins
                       ──▶ PodOrigins.untraced (pure) ──dry run──▶ refused or not
 
 Kinds that change new pods declare their changes (`KIND.pods.origins`). The dry run sends the same request as the
-manager and writes nothing. A user who may not create pods gets no origin.
+manager and writes nothing. Without permission to create pods, no origin is found.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Explanation ──pod, its ConfigMaps and Secrets, events FailedMount──▶ add_mounts() ──▶ the Explanation with them
 
-This module only reads. Objects and events that the user may not read add nothing.
+This module only reads. Objects and events that the user may not read are ignored.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

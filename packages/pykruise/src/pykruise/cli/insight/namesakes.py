@@ -2,7 +2,7 @@
 
 Explanation with a missing target ──workloads of that name──▶ with_namesakes()
 
-This module only reads. Objects that the user may not read add nothing.
+This module only reads. Objects that the user may not read are ignored.
 """
 
 from collections.abc import Collection, Mapping

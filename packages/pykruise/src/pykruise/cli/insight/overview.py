@@ -1,6 +1,6 @@
 """Many objects at a glance: one row each, objects that need action first.
 
-Explanations ──▶ format_overview() ──▶ rows: object, phase, cause; how many are well; where the details are
+Explanations ──▶ format_overview() ──▶ rows: object, phase, cause; number of healthy objects; command for details
 
 Pure.
 """

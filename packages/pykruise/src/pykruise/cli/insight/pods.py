@@ -199,7 +199,7 @@ def _allowed_disruptions(budget: Document) -> int:
     return int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
 
 
-# ── answers of admission ─────────────────────────────────────────────────────
+# ── results of admission ─────────────────────────────────────────────────────
 
 _REFUSED: Final = "would be rejected"
 

@@ -2,7 +2,7 @@
 
 names of pods ──pods, PVCs, volumes, nodes, storage classes──▶ list_volume_bindings() ──▶ VolumeBinding of each pod
 
-This module only reads. Objects that the user may not read add nothing.
+This module only reads. Objects that the user may not read are ignored.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -70,7 +70,7 @@ class SecretReference(LegacySecretReference, frozen=True, kw_only=True):
     """Reference to a pull secret."""
 
     mode: str = ""
-    """batch: the secret was copied once for all jobs. Empty if the secret was given individually."""
+    """batch: the secret is a copy for all jobs that use the same original. Empty for any other secret."""
 
 
 class CommonImageSpec(Typed, frozen=True, kw_only=True):

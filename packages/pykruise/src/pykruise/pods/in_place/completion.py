@@ -49,7 +49,7 @@ class CompletionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     because: str = ""
     look_at: Instant | None = None
     is_broken: bool = False
-    """Waiting does not help: an annotation cannot be read."""
+    """Whether waiting does not help, because an annotation cannot be read."""
 
 
 _COMPLETE: Final = CompletionVerdict(is_complete=True)
@@ -119,7 +119,7 @@ def _check_resources(pod: UpdatablePod) -> CompletionVerdict:
 
 
 def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> CompletionVerdict:
-    """Verdict of the first incomplete container, with the earliest time to look again."""
+    """Verdict of the first incomplete container, with the earliest time of the next check."""
     live = {container.name: container for container in list_running_containers(pod)}
     statuses = list_running_statuses(pod)
     open_ones = [

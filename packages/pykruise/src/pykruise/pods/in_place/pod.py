@@ -131,7 +131,7 @@ class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     """One strategic merge patch of a pod.
 
     `checked`: the decision depends on the pod as it was read, so the patch must carry the resourceVersion of that pod.
-    The other patches are correct whatever happened to the pod in between. All patches carry the uid.
+    All other patches are correct even if the pod has changed since. All patches carry the uid.
     """
 
     body: Document

@@ -77,11 +77,11 @@ class JobPolicy(msgspec.Struct, frozen=True, kw_only=True):
     is_paused: bool = False
     """Whether the job is paused: no target is started, stopped or judged. The deadline still applies."""
     ends: bool = True
-    """False (completion policy Never): the job continues with targets that are added later. It has no deadline and no
-    time to live.
+    """Whether the job ends. If not (completion policy Never), the job continues with targets that are added later, and
+    has no deadline and no time to live.
     """
     completes_empty: bool = False
-    """Whether a job without wanted targets is complete. Otherwise it waits for a target."""
+    """Whether a job without wanted targets is complete. Otherwise such a job waits for a target."""
     completes_late: bool = False
     """Whether a job with only ended targets is complete even after its deadline."""
     deadline_s: int | None = None
@@ -147,13 +147,13 @@ class FanOutDecision(msgspec.Struct, frozen=True, kw_only=True):
     waiting: Mapping[str, TargetHold] = {}
     """Pending or ending targets of the job that are not started now, each with the reason."""
     finish: Finish | None = None
-    """The job ends now, in this way."""
+    """Way in which the job ends now; None if the job does not end now."""
     pause: bool = False
-    """A failed target pauses the job: the status must record that a person has to resume it."""
+    """Whether a failed target pauses the job. Then the status must record that a person has to resume the job."""
     delete: bool = False
-    """The job's time to live has ended."""
+    """Whether the job's time to live has ended."""
     exceeds_parallelism: bool = False
-    """More targets are active than parallelism allows; none is stopped for this."""
+    """Whether more targets are active than parallelism allows. No target is stopped for this reason."""
     requeue_after_s: float | None = None
     """Seconds after which the decision changes without an event; None if it never does."""
     counts: FanOutCounts = FanOutCounts()

@@ -45,7 +45,7 @@ class ConfigUse(msgspec.Struct, frozen=True, order=True):
     is_optional: bool = False
     """Whether pods start without the object."""
     is_mounted: bool = False
-    """Whether a running container gets new content: a volume, mounted without subPath."""
+    """Whether a running container gets new content, because the object is a volume that is mounted without subPath."""
     at_start: tuple[str, ...] = ()
     """Containers that read the object only when they start: env, envFrom, subPath, or an init container."""
 

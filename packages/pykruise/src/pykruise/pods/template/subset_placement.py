@@ -1,4 +1,4 @@
-"""Additions of a subset to pods: required nodes and a patch. All kinds with subsets share this rule.
+"""Parts that a subset adds to pods: required nodes and a patch. All kinds with subsets share this rule.
 
 pod or pod template + patch ──▶ apply_patch() ──▶ the pod or template with the patch, or PlacementError
 node selector terms + a term ──▶ add_required() ──▶ terms that each require it too

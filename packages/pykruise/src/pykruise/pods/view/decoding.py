@@ -459,7 +459,7 @@ def _find_open_gates(
     gates: tuple[str, ...], conditions: tuple[ConditionView, ...], annotations: Mapping[str, str]
 ) -> tuple[str, ...]:
     """This project's gates that still need their condition: InPlaceUpdateReady must be True without reason and message,
-    and KruisePodReady must exist. The gate of a running in-place update is left to that update.
+    and KruisePodReady must exist. A running in-place update sets the condition of its own gate.
     """
     in_place = kruise = None
     for condition in conditions:

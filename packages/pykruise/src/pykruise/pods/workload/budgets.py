@@ -252,7 +252,7 @@ def _parse_number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdecimal() else None
 
 
-# ── the budget of a pod, and its answer ──────────────────────────────────────
+# ── the budget of a pod, and its verdict ─────────────────────────────────────
 
 
 def budget_name_of(pod: PodView) -> str:
@@ -335,9 +335,8 @@ def ask(
     """Decide whether the pod may be taken out of service. `spent`: units already taken from the budget that its
     status does not show yet.
 
-    A pod that does not serve, or with an unfinished update, costs nothing; neither does a pod that the budget has
-    already admitted. An unreadable selector rejects the operation. OpenKruise applies the same rules in the same
-    order.
+    A pod costs nothing if it does not serve, if its update is unfinished, or if the budget has already admitted it. An
+    unreadable selector rejects the operation. OpenKruise applies the same rules in the same order.
     """
     if budget is None or is_exempt(pod.annotations):
         return FREE

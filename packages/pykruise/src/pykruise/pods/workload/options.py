@@ -215,7 +215,7 @@ SUCCESSOR_PLACEMENT: Final = Option(annotation="pykruise.io/successor-placement"
 
 EVICTION_SURGE: Final = Option(annotation="pykruise.io/eviction-surge", parse=_parse_surge)
 """Maximum number of pods that have a successor at the same time before they are evicted, or a percentage of replicas,
-rounded up. Not set: an eviction creates no successor in advance.
+rounded up. Without the option, no successor is created before an eviction.
 """
 
 NO_EVICTION_SURGE: Final = Option(annotation=EVICTION_SURGE.annotation, parse=_refuse_surge)

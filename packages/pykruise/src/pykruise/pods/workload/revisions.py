@@ -129,7 +129,7 @@ _EMPTY_TEXT_IS_ABSENT: Final = frozenset(
     }
 )
 _TEXT_MAPS: Final = frozenset({"annotations", "labels", "matchLabels", "nodeSelector"})
-"""Maps with values of the user: no entry is dropped."""
+"""Maps whose keys and values come from the user: no entry is dropped."""
 _QUANTITY_MAPS: Final = frozenset({"limits", "overhead", "requests"})
 _QUANTITIES: Final = frozenset({"divisor", "sizeLimit"})
 _EMPTY_OBJECT_COUNTS: Final = frozenset({"labelSelector", "namespaceSelector"})
