@@ -155,8 +155,8 @@ class Meaning(msgspec.Struct, frozen=True):
     it.
     """
     moves_in_s: float = 0.0
-    """For a wait that ends automatically: maximum seconds until the object, its pods or PVCs change if nothing is
-    wrong. AS_ASKED: fields of the spec set the time. 0 if the wait does not end automatically, or nothing waits.
+    """Maximum seconds until the object, its pods or PVCs change, if nothing is wrong and the wait ends automatically.
+    AS_ASKED: fields of the spec set the time. 0 if the wait does not end automatically, or nothing waits.
     """
 
 

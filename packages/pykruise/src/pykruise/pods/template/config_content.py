@@ -6,7 +6,7 @@ ConfigUses + digests ──▶ make_annotations() ──▶ record_content() ─
 
 Pure. The template with the annotations is stored as a revision, so a changed content is a changed revision, and every
 rule about revisions applies to it. The annotations contain digests only. The digest of a Secret is keyed with its UID,
-so nobody can use the digest to check a guessed content.
+so the digest cannot be used to check a guessed content.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
