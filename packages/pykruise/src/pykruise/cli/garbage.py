@@ -1,5 +1,5 @@
-"""Settings of the garbage collector: rare collections while a command starts, the default for commands that keep
-running.
+"""Settings of the garbage collector: rare collections while a command starts, the default thresholds for commands that
+keep running.
 
 entry.py ──▶ collect_rarely() … `pykruise up` and `kubelets`, when they are ready ──▶ collect_as_usual()
 

@@ -1,5 +1,5 @@
 """Commands `pykruise install`, which prints all manifests, and `pykruise uninstall --check`, which lists the objects
-that their removal would delete.
+that a deletion of OpenKruise's CRDs would delete.
 """
 
 from ipaddress import ip_network

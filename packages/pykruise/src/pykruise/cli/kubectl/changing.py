@@ -1,5 +1,5 @@
-"""Writes a verb's change as a merge patch of the difference. When another client changed the object first, the patch
-fails with a conflict, and the change is computed again from the stored object.
+"""Sends the change of a command as a merge patch. When another client changed the object first, the patch fails with a
+conflict, and the change is computed again from the stored object.
 
 Info, mutate(document) ──▶ change() ──▶ the object as stored, or None: nothing changed
 

@@ -23,7 +23,9 @@ DEFAULT: Final = "kubectl.kubernetes.io/default-container"
 
 
 def container_of(pod: Document, *, container: str, sidecar: str) -> tuple[str, str]:
-    """Select the container. Return its name and a note for the user, empty without one. Raises KubectlError."""
+    """Select the container. Return the container's name, and a note for the user or an empty text. Raises
+    KubectlError.
+    """
     name = pod["metadata"]["name"]
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Succeeded", "Failed"):

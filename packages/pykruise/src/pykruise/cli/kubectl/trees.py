@@ -155,7 +155,7 @@ def groups_of(
 
 
 def _find_revision(pod: Document, numbers: Mapping[str, int]) -> str:
-    """Hash of the pod's revision. A pod of a UnitedDeployment's subset has two: the UnitedDeployment's and its
+    """Hash of the pod's revision. A pod of a UnitedDeployment's subset has two hashes: the UnitedDeployment's and its
     workload's. The result is the hash that is in `numbers`.
     """
     labels = pod["metadata"].get("labels") or {}

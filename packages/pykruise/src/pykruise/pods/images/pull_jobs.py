@@ -103,7 +103,7 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_annotated_settings(annotations: Mapping[str, str]) -> PullSettings:
-    """Read the pull settings from a workload's annotations. A value that is not a whole number counts as absent."""
+    """Read the pull settings from a workload's annotations. A value that is not a whole number is ignored."""
     parallelism = _parse_whole(annotations.get(keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION, ""))
     timeout_s = _parse_whole(annotations.get(keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION, ""))
     return PullSettings(
@@ -113,8 +113,8 @@ def read_annotated_settings(annotations: Mapping[str, str]) -> PullSettings:
 
 
 def read_annotated_threshold(annotations: Mapping[str, str], *, of: int) -> int:
-    """Number of updated and ready pods that a workload requires before its images are pulled in advance: a number, or
-    a percentage of `of` pods, rounded up. Any other value counts as 0.
+    """Number of updated and ready pods that a workload requires before its images are pulled in advance: a number, or a
+    percentage of the number `of`, rounded up. Any other value is treated as 0.
     """
     text = annotations.get(keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION, "")
     if is_percent(text):

@@ -34,9 +34,9 @@ from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
 from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 
 SECOND_TAG_PATIENCE_S: Final = 10.0
-"""Seconds after which weak evidence suffices when the container is ready: another container that shows the old image
-under an old name (it runs a second tag of the image, or it crashed and restarted before the kubelet saw the change),
-or another image with an unknown name while an earlier change was still in progress.
+"""Seconds after which weak evidence suffices, if the container is ready. Weak evidence is another container that shows
+the old image under an old name (because it runs a second tag of the image, or because it crashed and restarted before
+the kubelet saw the change), or another image with an unknown name, if an earlier change was still in progress.
 """
 
 
@@ -135,7 +135,7 @@ def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> C
     if not open_ones:
         return _COMPLETE
     times = [verdict.look_at for verdict in open_ones if verdict.look_at is not None]
-    # Time alone may not be enough, but one unnecessary check does no harm.
+    # Perhaps time alone is not enough, but one unnecessary check does no harm.
     return msgspec.structs.replace(open_ones[0], look_at=min(times, default=None))
 
 

@@ -20,7 +20,7 @@ def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
     """Whether a pod serves (ready, lifecycle state absent or Normal) and has been ready for at least
     `min_ready_seconds`.
 
-    The pod counts as available at the very instant at which this time ends, so that a plan can name the instant.
+    The pod counts as available exactly at the end of this time, so that a plan can name the instant.
     """
     return pod.is_serving and is_ready_long_enough(pod, min_ready_seconds=min_ready_seconds, now=now)
 

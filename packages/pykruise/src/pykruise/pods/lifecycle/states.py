@@ -48,7 +48,7 @@ class LifecycleHook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     labels_handler: dict[str, str] | None = None
     """Labels (key and value) that hold the pod while it has any of the labels."""
     mark_pod_not_ready: bool = False
-    """Whether a held pod is taken out of service first. Has no effect on preNormal."""
+    """Whether a pod is taken out of service while the hook holds it. Has no effect on preNormal."""
 
     @property
     def has_handlers(self) -> bool:

@@ -108,7 +108,7 @@ class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusalCode(StrEnum):
-    """Reason why a pod may not be taken out of service."""
+    """Reason why a pod must not be taken out of service."""
 
     EXHAUSTED = "Exhausted"
     UNCONFIRMED = "Unconfirmed"

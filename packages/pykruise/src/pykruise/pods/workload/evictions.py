@@ -3,8 +3,8 @@
 eviction of a pod whose workload has the option eviction-surge ──▶ pod webhook: the record, and 429
 record ──▶ the workload creates a successor, and deletes the pod when the successor is available
 
-Pure. The record has the time of the last request. A client that still wants the eviction repeats its request, so a
-record that grows old belongs to a client that gave up.
+Pure. The record has the time of the last request. A client that still wants the eviction repeats its request, so an old
+record is from a client that gave up.
 """
 
 from collections.abc import Mapping

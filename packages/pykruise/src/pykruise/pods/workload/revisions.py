@@ -35,7 +35,7 @@ class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: int
     number: int
-    """The `revision` field. The revision with the higher number was wanted later."""
+    """The `revision` field. The revision with the higher number became the update revision later."""
     created_at: Instant | None = None
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
@@ -63,7 +63,9 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpdateChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The revision that pods should have, and the write that must precede them (at most one field is set)."""
+    """The revision that pods should have, and the write that must precede all writes to pods. At most one of `create`
+    and `patch` is set.
+    """
 
     revision: RevisionView
     collision_count: int
@@ -266,7 +268,7 @@ def _to_essence(value: Any, field: str = "") -> Any:
 
 
 def encode_revision_data(template: Mapping[str, Any]) -> bytes:
-    """The `data` of a revision with the same bytes as from Go: the template and `"$patch":"replace"`."""
+    """The `data` of a revision with the same bytes as a Go client writes: the template and `"$patch":"replace"`."""
     patch = {**to_typed_form(template), "$patch": "replace"}
     return encode_go_json({"spec": {"template": patch}}, sort_keys=True).encode()
 
@@ -369,10 +371,10 @@ def choose_update(
 ) -> UpdateChoice:
     """Choose the revision of the live template.
 
-    `revisions` are the owner's, sorted. `others` are further revisions of the namespace by name, which may already
-    have the name of a new one. `annotations` are set on an older revision that is wanted again. The latest stored
-    revision with the same meaning is used. An older one gets the highest number again. Otherwise a new revision is
-    created; if another revision has its name, the collision count changes the name.
+    `revisions` are the owner's, sorted. `others` are further revisions of the namespace by name, which may already have
+    the name of a new one. `annotations` are set on an older revision that is wanted again. The latest stored revision
+    with the same meaning is used. If it is not the newest one, it gets the highest number again. Otherwise a new
+    revision is created; if another revision has its name, the collision count changes the name.
     """
     number = revisions[-1].number + 1 if revisions else 1
     if revisions and revisions[-1].meaning == wanted.meaning:

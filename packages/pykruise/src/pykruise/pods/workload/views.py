@@ -215,7 +215,7 @@ class OwnRevisions(msgspec.Struct, frozen=True, kw_only=True):
     free: list[RevisionView]
     """Orphans that match the workload's selector, so that it may adopt them."""
     others: Mapping[str, RevisionView]
-    """Further revisions with names that the workload may want, by name."""
+    """Further revisions, by name, whose names the workload may need for its own revisions."""
 
 
 def sort_out(

@@ -143,7 +143,7 @@ class Others:
             await self._cordon(node, is_on=True)
         for pod in list(self._record.pods.values()):
             if pod.node_name in outage.nodes and not pod.is_deleting:
-                with suppress(ApiError):  # deleted meanwhile
+                with suppress(ApiError):  # the pod was deleted meanwhile
                     await self._client.delete(PODS, pod.namespace, pod.name, grace_period_s=0)
         if outage.until_s is None:
             return
@@ -183,7 +183,7 @@ class Others:
                 PODS, pod.namespace, pod.name, {"metadata": metadata}, patch_type=PatchType.MERGE
             )
         except ApiError:
-            return  # deleted meanwhile
+            return  # the pod was deleted meanwhile
 
 
 def _is_on(pod: PodView, node: str) -> bool:

@@ -230,7 +230,7 @@ class _Stage:
         return self._longest_s
 
     def _waits_s(self, spec: Document) -> float:
-        """Return how many seconds an object with this spec may wait only for time to pass."""
+        """Return for how many seconds an object with this spec may wait without any event."""
         if self._job is not None:
             return self._job.waits_s(spec)
         strategy, _ = find_workload_insight(self._kind).strategy(spec)
