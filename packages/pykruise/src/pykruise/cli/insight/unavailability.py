@@ -1,4 +1,4 @@
-"""A PodUnavailableBudget in words: pods that have used it up, the rest of the budget, pods that wait, and when it
+"""A PodUnavailableBudget in words: pods that have used it up, what remains of the budget, pods that wait, and when it
 allows more.
 
 Client ──▶ look_at() ──▶ BudgetSight ──▶ explain_budget() ──▶ Explanation

@@ -87,7 +87,7 @@ class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
     launch_priority: int | None = None
     """Priority from the barrier variable; None if the container takes no part in ordered starts."""
     env_sources: tuple[EnvSource, ...] = ()
-    """Sorted by variable."""
+    """Labels and annotations that environment variables read, sorted by variable."""
     resources: Resources = NO_RESOURCES
     restarts_for: tuple[str, ...] = ()
     """Resources (`cpu`, `memory`) whose resize restarts the container."""

@@ -140,7 +140,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def has_ready_condition(self) -> bool:
-        """Whether the Ready condition itself is True, whatever phase and readiness gates are."""
+        """Whether the Ready condition itself is True, independent of the phase and the readiness gates."""
         return self.rank.is_ready
 
     def find_condition(self, kind: str) -> ConditionView | None:

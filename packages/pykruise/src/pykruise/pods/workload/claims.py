@@ -64,8 +64,7 @@ class ClaimView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     grown_by: str = ""
     """Name of the StatefulSet that expanded the claim, and that reconciles its changes."""
     resize_pending_since: Instant | None = None
-    """Time at which the volume was expanded, while its file system is still to be expanded (FileSystemResizePending).
-    """
+    """Time at which the volume was expanded, if its file system is not expanded yet (FileSystemResizePending)."""
 
 
 class _Owner(msgspec.Struct, gc=False):

@@ -35,7 +35,7 @@ from pykruise.runtime.views import Views
 T = TypeVar("T", bound=Projected)
 
 LAG_S: Final = 0.05
-"""Seconds after a time of the schedule at which the manager reconciles."""
+"""Seconds from a scheduled time to the reconcile by the manager."""
 
 MOST_LOOKS: Final = 10
 """Maximum number of plans at one moment. If the last of them still has writes, time advances nevertheless."""
@@ -62,7 +62,7 @@ class ClockPlay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TickFate(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of one time of the schedule. Times are in RFC 3339."""
+    """Result of one scheduled time. Times are in RFC 3339."""
 
     tick: str
     do: str
