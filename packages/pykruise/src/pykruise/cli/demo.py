@@ -70,7 +70,7 @@ class DemoStep(msgspec.Struct, frozen=True, kw_only=True):
     act: Callable[[], Awaitable[object]]
     done: Callable[[View], bool]
     keeps_pods: bool = False
-    """Whether the step must keep the pods: only their containers restart."""
+    """Whether the pods must survive the step: only their containers restart."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -318,7 +318,7 @@ def _reason_of(view: View) -> str:
 
 
 def _pod_wait(pod: Object) -> str:
-    """Why a pod does not run, from the scheduler's condition or a waiting container; empty: no reason."""
+    """Why a pod does not run, from the scheduler's condition or a waiting container; empty if there is no reason."""
     status = pod.get("status", {})
     name = pod["metadata"]["name"]
     for condition in status.get("conditions", ()):

@@ -1,5 +1,5 @@
 """Commands `pykruise install`, which prints all manifests, and `pykruise uninstall --check`, which lists the objects
-that their removal would delete.
+that a deletion of OpenKruise's CRDs would delete.
 """
 
 from ipaddress import ip_network
@@ -31,7 +31,7 @@ NO_POLICIES: Final = (
     " its own node is left out"
 )
 SHOWN = 5
-"""Maximum number of objects that a line names. The line counts the other objects."""
+"""Maximum number of objects that a line names. Of all other objects, the line contains only the number."""
 
 
 def install_text(

@@ -84,7 +84,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     lasts: str = "30d"
     """Length of a schedule's simulation."""
     begin: str = ""
-    """Start of a schedule's simulation; empty: now."""
+    """Start of a schedule's simulation; the current time if empty."""
 
 
 class SimulatedTarget(msgspec.Struct, frozen=True, kw_only=True):
@@ -236,7 +236,7 @@ def _read_change(path: Path) -> _Given:
 
 
 def _find_workload(name: str, documents: Sequence[Document], *, is_needed: bool) -> Document | None:
-    """Find the only workload. None: there is none and `is_needed` is False. Raises CommandError."""
+    """Find the only workload. Return None if there is none and `is_needed` is False. Raises CommandError."""
     played = (*list_workloads(), find_kind(_UNITED))
     result = [doc for doc in documents if any(is_of(kind, doc) for kind in played)]
     if not result and not is_needed:
@@ -362,7 +362,7 @@ def _node_changes(conditions: Conditions, nodes: Sequence[str]) -> Iterator[Node
 
 
 def _parse_node_time(flag: str, text: str, nodes: Sequence[str] | None) -> tuple[str, float]:
-    """Parse `node-1@60s` into node and seconds. `nodes`: allowed names; None: any name. Raises CommandError."""
+    """Parse `node-1@60s` into node and seconds. `nodes`: allowed names; None allows any name. Raises CommandError."""
     node, at, when = text.partition("@")
     if not at or not node:
         raise CommandLineError(f"{flag} {text!r}: expected a node and a time, such as node-1@60s")
@@ -396,14 +396,16 @@ def _clock_options(conditions: Conditions) -> dict[str, Any]:
 
 
 _Schedules = Sequence[tuple[str, ClockPlay | ClockPlayed]]
-"""Simulations of schedules with their names: the file's name, followed by the object's when the file has several."""
+"""Simulations of schedules with their names: the file's name, followed by the object's name when the file has several
+schedules.
+"""
 
 
 async def _read_schedules(
     name: str, documents: Sequence[Document], conditions: Conditions, begin: Instant
 ) -> _Schedules:
-    """Simulations of the documents that are schedules, or the reasons why admission rejects one; empty: no document is
-    a schedule.
+    """Simulations of the documents that are schedules, or the reasons why admission rejects one; empty if no document
+    is a schedule.
     """
     kinds = list_clocks()
     schedules = [(kind, doc) for doc in documents for kind in kinds if is_of(kind, doc)]

@@ -1,7 +1,7 @@
 """Commands `pykruise switch-over check`, `pykruise storage show` and `pykruise storage move`.
 
 cluster ──check_switch()──▶ SwitchReport ──▶ text or JSON, exit code 0 or 1
-cluster ──read_storage(), move_kind()──▶ one line a kind
+cluster ──read_storage(), move_kind()──▶ one line per kind
 """
 
 import time
@@ -119,7 +119,7 @@ async def run_move(
     say: Callable[[str], object],
     reach: Reach,
 ) -> None:
-    """Move all kinds sequentially. When one cannot be moved, raises CommandError after the others."""
+    """Move all kinds sequentially. If a kind cannot be moved, move all other kinds, then raise CommandError."""
     problems = []
     async with reach(kubeconfig, context) as (client, _):
         plain = _untranslated(client)

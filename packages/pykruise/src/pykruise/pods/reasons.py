@@ -151,10 +151,12 @@ class Meaning(msgspec.Struct, frozen=True):
 
     means: str
     helps: str = ""
-    """Empty: no remedy is needed, because the obstacle disappears automatically or the spec requests it."""
+    """General remedy; empty if none is needed, because the obstacle disappears automatically or the spec requests
+    it.
+    """
     moves_in_s: float = 0.0
-    """Longest time in seconds until the object, its pods or PVCs change when nothing is wrong, for a wait that ends
-    without help. AS_ASKED: fields of the spec set the time. 0: the wait does not end automatically, or nothing waits.
+    """Maximum seconds until the object, its pods or PVCs change, if nothing is wrong and the wait ends automatically.
+    AS_ASKED: fields of the spec set the time. 0 if the wait does not end automatically, or nothing waits.
     """
 
 
@@ -514,7 +516,7 @@ AT_REST: Final = frozenset(
         *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS, Code.UNFIT_NODE),
     }
 )
-"""Codes of states that the spec requests or that are only worth knowing: nothing waits."""
+"""Codes of states that the spec requests, or that are only information: nothing waits."""
 
 DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
 """Reason of the condition Progressing when progressDeadlineSeconds have passed. Deployments use the same reason."""
@@ -534,7 +536,7 @@ REPLACED_WITH_ITS_POD: Final = frozenset(
         *(Code.READINESS_GATE, Code.NOT_MOUNTED, Code.NOT_READY),
     }
 )
-"""Codes of obstacles that a pod of a newer template need not have."""
+"""Codes of obstacles that may disappear when the pod is replaced by a pod of a newer template."""
 
 NEVER_OBSERVED: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, Code.SELECTOR_CHANGED})
 """Reasons for which a spec is rejected: the status may describe the previous generation forever."""
@@ -574,7 +576,7 @@ OF_A_SPEC: Final = frozenset(
 
 
 def compute_longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:
-    """Seconds within which something changes when nothing is wrong; 0: the wait does not end automatically.
+    """Seconds within which something changes when nothing is wrong; 0 if the wait does not end automatically.
 
     `spec`: spec of the waiting object. If fields of the spec set the length of the wait, it ends within the sum of
     the spec's seconds and the time of a node's work.

@@ -81,7 +81,7 @@ class ToolSession(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: Path | None = None
     context: str | None = None
     namespace: str = ""
-    """Namespace of calls that name none; empty: the context's namespace."""
+    """Namespace of calls that name none; if empty, the namespace of the kubeconfig's context."""
     reach: Reach = connect_traced
     clock: Clock = read_system_clock
 
@@ -132,8 +132,9 @@ _ROWS: Final = (OverviewRow, HistoryRow, EventRow, FindingRow)
 
 
 async def call_tool(session: ToolSession, tool: AssistantTool, arguments: Mapping[str, Any]) -> Document:
-    """Answer of the tool as a document of bounded length. Raises CommandError for invalid arguments, and the errors of
-    the tool's command."""
+    """Return the tool's answer as a document of bounded length. Raises CommandError for invalid arguments, and the
+    errors of the tool's command.
+    """
     try:
         typed = msgspec.convert(dict(arguments), tool.arguments)
     except msgspec.ValidationError as error:

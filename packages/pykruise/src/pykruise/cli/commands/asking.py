@@ -54,7 +54,8 @@ def explain(
     row for each object of every kind, those that need action first. For a pod (pod/web-x) the report has the reasons
     why it is not deleted, evicted or ready.
 
-    Exit code 0: done, or as requested; 2: it continues automatically; 3: it needs a person; 1: error.
+    Exit code 0: all objects are done, or as requested; 2: an object continues automatically; 3: an object needs a
+    person; 1: error.
     """
     from pykruise.cli.explain import run_explain
 
@@ -110,7 +111,7 @@ def plan(
 ) -> None:
     """Show the effects of applying a change. Exit code 0: no changes; 2: changes; 1: error. Reads only.
 
-    TARGET, without -f: the live object to change with --set, clonesets/web or clone web.
+    TARGET is the live object that --set changes, such as clonesets/web or clone web. With -f there is no TARGET.
     """
     from pykruise.cli.plan import run_plan
 
@@ -208,7 +209,7 @@ def simulate(
 ) -> None:
     """Simulate a rollout, a job or a month of a schedule in virtual time, and show its course.
 
-    TARGET, instead of -f: a live object, advancedcronjobs/nightly. With -f no cluster is needed.
+    TARGET is a live object, such as advancedcronjobs/nightly. With -f there is no TARGET, and no cluster is needed.
 
     Exit code 0: complete, or as requested; 3: stuck, failed or not over; 1: error.
     """

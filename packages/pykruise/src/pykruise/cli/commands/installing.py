@@ -201,7 +201,8 @@ def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None
 def crds(stored_version: str) -> None:
     """Print the custom resource definitions, ready for `kubectl apply --server-side -f -`.
 
-    They have no conversion webhook, for managers that serve none; `pykruise install` prints definitions with one.
+    These definitions have no conversion webhook, because some managers do not serve it. `pykruise install` prints
+    definitions with a conversion webhook.
     """
     from pykruise.cli.manager import format_crd_manifests
 
@@ -210,7 +211,7 @@ def crds(stored_version: str) -> None:
 
 @words.group(short_help="Print manifests for other tools that work with the kinds.")
 def manifests() -> None:
-    """Print manifests for other tools that work with the kinds."""
+    """Print manifests that other tools need to support pykruise's kinds."""
 
 
 @manifests.command(
@@ -222,7 +223,7 @@ def manifests() -> None:
 def argocd(namespace: str, name: str) -> None:
     """Print health and actions of every kind, for `kubectl apply --server-side -f -`.
 
-    The ConfigMap has only the keys of these kinds: applied server-side, it leaves all other keys unchanged.
+    The ConfigMap has only the keys of these kinds: a server-side apply leaves all other keys unchanged.
     """
     from pykruise.manager.argocd import format_config_map
 

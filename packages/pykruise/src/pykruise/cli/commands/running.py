@@ -28,7 +28,8 @@ def run(
     level: int = logging.ERROR,
     on: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> T:
-    """Run a command on an event loop and return its result. `on` creates the loop; None: uvloop does.
+    """Run a command on an event loop and return its result. `on` creates the loop; if it is None, uvloop creates the
+    loop.
 
     The log contains messages of this level and of more severe ones. Expected errors become one line on standard error
     and exit code 1.

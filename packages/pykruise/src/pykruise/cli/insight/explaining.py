@@ -58,7 +58,7 @@ def explain(
     sight: Sight, plan: Plan, *, way_back: str | None = None, correction: Correction | None = None
 ) -> Explanation:
     """Return the explanation of the workload that `plan` was made for, from the same snapshot. `way_back`: remedy that
-    rolls the workload back when another object owns it; None: the remedy of the workload itself. `correction`:
+    rolls the workload back when another object owns it; None selects the workload's own remedy. `correction`:
     instruction for correcting the template when another object contains it.
     """
     now = sight.snapshot.now
@@ -214,15 +214,15 @@ def _find_waits(
 
 
 def _target_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
-    """Return the hash of the newest revision; empty: the kind has no revisions, or none yet."""
+    """Return the hash of the newest revision; empty if the object has no revision."""
     if not isinstance(sight.kind.insight, WorkloadInsight):
         return ""
     return sight.kind.insight.counts(sight.document, status, plan).revision.rpartition("-")[2]
 
 
 def _held_as(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -> WaitCause:
-    """Return the cause of a pod. If a person holds the update of a pod with an older template, the remedy ends the
-    hold, because the template may be correct already.
+    """Return the cause of a pod. If the user's settings prevent the update of a pod with an older template, the remedy
+    removes the obstacle, because the newest template may be correct already.
     """
     is_old = bool(target) and pod.revision != target
     if not is_old or held is None:
@@ -265,7 +265,7 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
 
 
 def _is_own_wait(waiting: Reason, sight: Sight) -> bool:
-    """Whether the plan's reason for waiting becomes a separate wait. For a workload, its pods usually explain it
+    """Whether the plan's reason for waiting becomes a separate wait. The pods of a workload usually explain the wait
     better.
     """
     if waiting.code == Code.JOB_OVER:
@@ -377,7 +377,7 @@ def _pods_are(count: int) -> str:
 
 
 def _correction_in(sight: Sight) -> Correction:
-    """Return the correction of the object's template. While updates are paused it reaches no pod."""
+    """Return the correction of the object's template. While updates are paused, the correction reaches no pod."""
     correction = correction_of(sight.kind, sight.document)
     return msgspec.structs.replace(correction, then=f", then {RESUME}") if is_paused(sight) else correction
 

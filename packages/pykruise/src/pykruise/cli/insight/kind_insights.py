@@ -36,7 +36,7 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
     plan: Callable[[Client, Document, Key, Instant, ManagerSettings | None], Awaitable[Outlook]]
     """Read the objects and forecast the result of applying the manifest. Raises KubeError for reads that fail."""
     has_own_pods: bool = False
-    """Whether pods belong to the kind's objects, or to their workloads."""
+    """Whether objects of the kind, or their workloads, own pods."""
 
 
 async def _explain_sidecars(

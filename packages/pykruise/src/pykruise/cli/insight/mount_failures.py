@@ -2,7 +2,7 @@
 
 Explanation ──pod, its ConfigMaps and Secrets, events FailedMount──▶ add_mounts() ──▶ the Explanation with them
 
-This module only reads. Objects and events that the user may not read add nothing.
+This module only reads. Objects and events that the user may not read are ignored.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,7 +36,7 @@ _COMMANDS: Final[Mapping[str, tuple[Resource, str]]] = {
 """Kind of an object → its resource, and the command that creates one."""
 
 MOST: Final = 10
-"""Maximum number of waits of which a pod is examined."""
+"""Maximum number of waits for which a pod is examined."""
 
 
 RETRIED_IN_S: Final = 180.0
@@ -54,8 +54,8 @@ async def add_mounts(
     client: Client, explanation: Explanation, correction: Correction, *, now: Instant
 ) -> Explanation:
     """Return the explanation with the objects that are missing, and with the kubelets' messages, which only events
-    contain. Managers read neither, so only this shows that a person must act. `correction`: where a user corrects the
-    pods' template.
+    contain. Managers read neither these objects nor events, so only this function can show that a person must act.
+    `correction`: where a user corrects the pods' template.
     """
     explanation = await _add_environment(client, explanation)
     if not any(wait.code in _MOUNTING and wait.pods for wait in explanation.waits):
@@ -75,7 +75,9 @@ async def add_mounts(
 
 
 async def _add_environment(client: Client, explanation: Explanation) -> Explanation:
-    """Return the explanation with the objects that containers which cannot be created lack in their environment."""
+    """Return the explanation with ConfigMaps and Secrets that do not exist although environments of containers need
+    them.
+    """
     waits = [
         await _with_environment(client, wait, explanation.namespace)
         if wait.code == Code.CONTAINER_FAILS and wait.pods and number < MOST
@@ -145,7 +147,9 @@ async def _with_mount(
 
 
 def _format_creations(missing: Iterable[tuple[str, str]], namespace: str, content: str) -> str:
-    """Return the instruction with the commands that create these objects. `content`: the option with their content."""
+    """Return the instruction with the commands that create these objects. `content`: the command's option that sets
+    their content.
+    """
     created = (
         f"{kind} {name} ({_COMMANDS[kind][1]} -n {namespace} {name} {content})" for kind, name in missing
     )

@@ -17,7 +17,7 @@ LABEL_NODES: Final = "label nodes so that they match it, or add such nodes"
 
 
 def describe_unmatched_term(term: Mapping[str, Any] | None, nodes: Iterable[NodeView]) -> str:
-    """Return the requirements of a term that no node matches; empty: a node matches, there is no term, or no node is
+    """Return the requirements of a term that no node matches; empty if a node matches, there is no term, or no node is
     known.
     """
     known = list(nodes)

@@ -1,9 +1,9 @@
-"""A pod in words: the budget that covers it, whether it may be deleted now, and other budgets that hold it.
+"""A pod in words: the budget that covers it, whether it may be deleted now, and other budgets that protect it.
 
 Client ──▶ look_at_pod() ──▶ PodSight ──▶ explain_pod() ──▶ Explanation
 
 This module only reads. Its text about the budget is the text of `explain pub/NAME` (unavailability.py), and its
-answers are those of admission (pods/workload/budgets.py).
+decisions are those of admission (pods/workload/budgets.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,13 +61,13 @@ class PodSight(msgspec.Struct, frozen=True, kw_only=True):
     document: Document
     view: PodView
     budget: BudgetSight | None = None
-    """Budget that the pod names; None: there is none, or it does not exist."""
+    """Budget that the pod names; None if the pod names no budget, or the budget does not exist."""
     meant_by: Sequence[str] = ()
     """Names of the budgets that cover the pod, whether or not the pod names them."""
     disruption: Sequence[Document] = ()
     """PodDisruptionBudgets that select it."""
     surging: str = ""
-    """Name of the CloneSet that creates a successor before the pod is evicted; empty: none does."""
+    """Name of the CloneSet that creates a successor before the pod is evicted; empty if no CloneSet does."""
     settings: BudgetSettings = BudgetSettings()
     now: Instant
 
@@ -118,8 +118,8 @@ def _may_match(budget: BudgetView, pod: PodView) -> bool:
 
 
 def explain_pod(sight: PodSight) -> Explanation:
-    """Explain which budget covers the pod, which pods have used it, what is left, which pods wait, and when it is
-    free again.
+    """Explain which budget covers the pod, which pods have used the budget up, how much of it remains, which pods wait,
+    and when the budget allows more.
     """
     meta, pod = sight.document["metadata"], sight.view
     of_budget = explain_budget(sight.budget) if sight.budget is not None else None
@@ -199,13 +199,13 @@ def _allowed_disruptions(budget: Document) -> int:
     return int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
 
 
-# ── answers of admission ─────────────────────────────────────────────────────
+# ── results of admission ─────────────────────────────────────────────────────
 
 _REFUSED: Final = "would be rejected"
 
 
 def _answer_lines(answers: dict[Operation, str]) -> Iterator[str]:
-    """Yield one line for all operations with the same answer."""
+    """Yield one line for all operations with the same result."""
     for answer in dict.fromkeys(answers.values()):
         nouns = [_NOUNS[operation] for operation, text in answers.items() if text == answer]
         yield f"{', '.join(nouns)}: {answer}"

@@ -27,7 +27,7 @@ def find_way_back(
     current: str,
     is_paused: bool = False,
 ) -> str:
-    """Return the remedy that rolls an object back, with its command; empty: there is no revision to restore.
+    """Return the remedy that rolls an object back, with its command; empty if there is no revision to restore.
 
     `serving`: names of the revisions that have available pods. `current`: name of the newest revision. When the
     newest revision serves, no rollback is suggested. When no revision serves, the newest of the older revisions is
@@ -46,7 +46,7 @@ def find_way_back(
 def find_revision_before(
     revisions: Sequence[RevisionView], *, serving: Collection[str], current: str
 ) -> RevisionView | None:
-    """Return the revision that `find_way_back()` suggests; None: there is none."""
+    """Return the revision that `find_way_back()` suggests; None if there is no such revision."""
     stored = sorted(revisions, key=lambda revision: revision.number)
     newest = next((revision for revision in reversed(stored) if revision.name in serving), None)
     if newest is None:

@@ -107,7 +107,7 @@ def convert_counterpart(source: Document, *, api_version: str, name: str) -> Cou
     made = {field: deep_copy(value) for field, value in spec.items() if field in _SHARED[kind]}
     strategy, lost = _convert_strategy(kind, spec.get("updateStrategy") or {}, to_ours=to_ours)
     if _HOLDING & {path.rpartition(".")[2] for path in lost}:
-        strategy = dict(HELD)  # without the fields that held the pods back, the controller would replace them
+        strategy = dict(HELD)  # without these fields, the controller would replace the pods
     if kind == "StatefulSet":
         strategy = _move_min_ready(spec, made, strategy, to_ours=to_ours)
     known = _SHARED[kind] | {"updateStrategy", "minReadySeconds"}
@@ -140,7 +140,7 @@ def convert_counterpart(source: Document, *, api_version: str, name: str) -> Cou
 def _convert_strategy(
     kind: str, old: Mapping[str, Any], *, to_ours: bool
 ) -> tuple[Document, tuple[str, ...]]:
-    """Return the update strategy for the other kind, and the paths of fields that it does not have."""
+    """Return the update strategy for the other kind, and the paths of fields that the other kind does not have."""
     if old.get("type") == "OnDelete":
         return dict(HELD), ()
     rolling = old.get("rollingUpdate") or {}
@@ -151,7 +151,7 @@ def _convert_strategy(
             field: value for field, value in kept.items() if field != "maxSurge" or value not in (0, "0%")
         }
     if not to_ours and kept.get("maxUnavailable") == 1:
-        del kept["maxUnavailable"]  # Kubernetes' default; the field needs a feature gate there
+        del kept["maxUnavailable"]  # 1 is Kubernetes' default, and the field needs a feature gate
     lost = tuple(
         f"spec.updateStrategy.rollingUpdate.{field}"
         for field, value in rolling.items()
@@ -255,7 +255,7 @@ async def _find_scalers(session: Session, info: Info) -> list[str]:
     try:
         listed = await client.list(HPAS, info.namespace)
     except KubeError:
-        return []  # not served or forbidden: the list is only a hint
+        return []  # the kind is not served or the read is denied: the list is only a hint
     documents = [orjson.loads(bytes(raw)) for raw in listed.items]
     return [
         document["metadata"]["name"]
@@ -363,7 +363,7 @@ async def _is_untouched(session: Session, info: Info) -> bool:
 
 async def _wait_until_adopted(session: Session, move: _Move, uid: str) -> None:
     """Wait until the target controls every pod, and its status counts at least as many updated pods as the source's
-    did.
+    status did.
     """
     client, namespace = await session.make_client(), move.source.namespace
     uids = {str(pod["metadata"]["uid"]) for pod in move.pods}
@@ -425,7 +425,7 @@ def _to_creatable(info: Info) -> Document:
 
 
 async def _put_back(session: Session, move: _Move) -> bool:
-    """Create the source again if it was deleted; it adopts its pods. Return whether the source exists."""
+    """Create the source again if it was deleted; the source adopts its pods. Return whether the source exists."""
     client, info = await session.make_client(), move.source
     try:
         if await _is_untouched(session, info):  # the deletion failed

@@ -20,7 +20,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Description in one line."""
     usage: str = ""
     run: str = ""
-    """`module:function` in this package; empty: the command only has subcommands."""
+    """`module:function` in this package; empty if the command only has subcommands."""
     flags: tuple[KubectlFlag, ...] = ()
     aliases: tuple[str, ...] = ()
     children: tuple["Command", ...] = ()

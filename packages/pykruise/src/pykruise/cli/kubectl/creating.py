@@ -185,8 +185,8 @@ async def _create_job(session: Session, resource: Resource, field: str, other: s
 def recreate_request(
     pod: Document, *, api_version: str, name: str, containers: Sequence[str], flags: Mapping[str, Any]
 ) -> Document:
-    """A request for containers of a pod; without names: all containers. Only names are sent; admission fills in the
-    other fields.
+    """A ContainerRecreateRequest for containers of a pod; without names, for all containers. Only names are sent;
+    admission fills in the other fields.
 
     Raises KubectlError for a container that the pod does not have.
     """

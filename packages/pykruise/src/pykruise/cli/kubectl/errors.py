@@ -57,7 +57,7 @@ def _message_of(error: Exception) -> str:
 
 
 def _server_error_text(error: Exception) -> str:
-    """Error of the API server, formatted as kubectl does; empty: the error has another source."""
+    """Error of the API server, formatted as kubectl does; empty if the error has another source."""
     if isinstance(error, UnreachableError):
         return f"error: {format_one_line(error)}; is the kubeconfig the right one, and the cluster running?"
     if not isinstance(error, ApiError):

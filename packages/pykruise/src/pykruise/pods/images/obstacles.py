@@ -91,8 +91,8 @@ def remedy_of_limit(field: str) -> str:
 
 
 def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | None:
-    """Return the field of a job and its value, when the pull ended because it took so long. None: it ended for another
-    reason.
+    """Return the field of a job and its value, when the pull ended because it took so long. None if the pull ended for
+    another reason.
     """
     policy, begun, ended = (
         entry.pull_policy,
@@ -111,13 +111,15 @@ def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | No
 
 
 def _late_at(entry: TagSpec) -> Instant | None:
-    """Time from which an agent that has not begun with the entry is late; None: no valid creation time."""
+    """Time from which an agent that has not begun with the entry is late; None if the entry has no valid creation
+    time.
+    """
     asked_at = instant_of(str(entry.created_at or ""))
     return None if asked_at is None else asked_at + ANSWERS_IN_S
 
 
 def find_next_late_time(asked: Iterable[tuple[NodeImageView, ImageName]], *, now: Instant) -> Instant | None:
-    """Earliest time at which an agent that has not begun with an image becomes late; None: there is no such time."""
+    """Earliest time at which an agent that has not begun with an image becomes late; None if there is no such time."""
     times = (
         time
         for node, image in asked

@@ -23,7 +23,7 @@ Probed = tuple[PodView, Sequence[NamedProbe], Sequence[ProbeState]]
 _NO_CONDITIONS: Final[Mapping[str, str]] = {}
 
 ANSWERS_IN_S: Final = 60.0
-"""Seconds within which a working agent has probed a ready pod."""
+"""Maximum seconds that a working agent needs to probe a ready pod."""
 
 
 def obstacle_of(
@@ -61,7 +61,9 @@ def obstacle_of(
 def _explain_open_gate(
     pod: PodView, states: Sequence[ProbeState], conditions: Mapping[str, str]
 ) -> Reason | None:
-    """Obstacle of a ready container whose pod a failing probe keeps out of service; None: no probe does."""
+    """Obstacle of a pod that is not ready, because a failing probe sets one of its readiness gates; None if no probe
+    does so.
+    """
     if any(not status.ready for status in pod.container_statuses):
         return None
     for state in states:
@@ -95,7 +97,7 @@ def obstacles_of(
 
 def find_next_late_time(probed: Iterable[Probed], *, now: Instant) -> Instant | None:
     """Earliest time at which an agent that has not run all probes of a pod becomes late, or at which the node of a pod
-    counts as lost; None: there is none.
+    counts as lost; None if there is no such time.
     """
     probed = tuple(probed)
     times = (

@@ -1,4 +1,4 @@
-"""Additions of a subset to pods: required nodes and a patch. All kinds with subsets share this rule.
+"""Parts that a subset adds to pods: required nodes and a patch. All kinds with subsets share this rule.
 
 pod or pod template + patch ──▶ apply_patch() ──▶ the pod or template with the patch, or PlacementError
 node selector terms + a term ──▶ add_required() ──▶ terms that each require it too
@@ -59,7 +59,7 @@ def add_required(
 ) -> list[Document]:
     """Add the required expressions to every term of a pod. One of the terms must match, so the result is an AND.
 
-    Raises PlacementError for more expressions than an object can store. `field`: field that requires them.
+    Raises PlacementError for more expressions than an object can store. `field`: field that requires the expressions.
     """
     if not terms:
         return [dict(wanted)]
@@ -73,7 +73,7 @@ def add_required(
 
 
 def require_nodes(affinity: Mapping[str, Any], term: Mapping[str, Any], *, field: str) -> Document:
-    """Return the affinity of a pod whose node must also match the term. Raises PlacementError, as `add_required`."""
+    """Return the affinity of a pod whose node must also match the term. Raises PlacementError like `add_required`."""
     nodes: Document = dict(affinity.get("nodeAffinity") or {})
     terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
     nodes[REQUIRED] = {"nodeSelectorTerms": add_required(terms, term, field=field)}

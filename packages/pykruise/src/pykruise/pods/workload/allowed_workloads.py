@@ -27,9 +27,9 @@ class AllowedList(msgspec.Struct, frozen=True, kw_only=True):
 
     target: GroupKind
     version: str = ""
-    """Empty: the version that the API server prefers."""
+    """Version; if empty, the version that the API server prefers."""
     replicas_path: str = ""
-    """Path of the field with the number of pods; empty: the scale subresource has the number."""
+    """Path of the field with the number of pods; empty if the scale subresource has the number."""
     owners: tuple[GroupKind, ...] = ()
     """Kinds in the ownership chain between the workload and its pods."""
 
@@ -45,7 +45,7 @@ class WhiteList(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(kind for workload in self.workloads for kind in (workload.target, *workload.owners))
 
     def find(self, target: GroupKind) -> AllowedList | None:
-        """Entry of a kind; None: the kind is not on the list."""
+        """Entry of a kind; None if the kind is not on the list."""
         return next((workload for workload in self.workloads if workload.target == target), None)
 
 

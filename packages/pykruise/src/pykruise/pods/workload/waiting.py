@@ -30,7 +30,7 @@ _UNPAUSE: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 
 
 def find_pod_wait(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | None:
-    """The first pod's obstacle with the number of pods that share it; None: there is no obstacle."""
+    """The first pod's obstacle with the number of pods that share it; None if there is no obstacle."""
     return find_first_shared([(f"pod {pod.name}", reason) for pod, reason in obstacles])
 
 
@@ -40,7 +40,7 @@ def find_repeated_wait(obstacles: Iterable[tuple[PodView, Reason]]) -> Reason | 
 
 
 def find_first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
-    """The first obstacle with its object's name and the number of others that share it; None: there is none."""
+    """The first obstacle with its object's name and the number of others that share it; None if there is none."""
     if not obstacles:
         return None
     name, first = obstacles[0]
@@ -85,7 +85,7 @@ def set_condition(
 
 
 def condition_of(conditions: Iterable[C] | None, kind: str) -> C | None:
-    """The condition of this type; None: there is none."""
+    """The condition of this type; None if there is none."""
     return next((condition for condition in conditions or () if condition.type == kind), None)
 
 

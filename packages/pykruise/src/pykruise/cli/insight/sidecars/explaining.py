@@ -164,7 +164,7 @@ _WARNINGS: Final = {
 
 
 def _recent_failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
-    """Yield failures in events that may still last."""
+    """Yield failures that events report and that may continue."""
     for warning in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         code, remedy = _WARNINGS[warning.reason]
         if code == Code.WRITE_FAILED and not plan.stages:

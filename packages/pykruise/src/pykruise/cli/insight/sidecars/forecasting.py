@@ -64,8 +64,8 @@ async def forecast_sidecars(
 def _forecast_rollout(
     sight: SidecarSight, plan: Plan
 ) -> tuple[tuple[OutlookBatch, ...], dict[str, tuple[str, ...]], bool]:
-    """Return the batches, the reasons of the remaining pods, and whether there would be further batches. `plan`: the
-    plan for the snapshot.
+    """Return the batches, the reasons why the remaining pods are not upgraded, and whether there would be further
+    batches. `plan`: the plan for the snapshot.
     """
     snapshot = sight.snapshot
     batches: list[OutlookBatch] = []

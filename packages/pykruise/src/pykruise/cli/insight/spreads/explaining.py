@@ -1,5 +1,5 @@
-"""The state of a WorkloadSpread in words: where its pods are, which pods cannot be scheduled, and what happens to
-them when.
+"""The state of a WorkloadSpread in words: where its pods are, which pods cannot be scheduled, and when these pods move
+to another subset.
 
 SpreadSight + Plan ──▶ explain_spread() ──▶ Explanation
 
@@ -93,7 +93,7 @@ def _finished_lines(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterato
 
 
 def list_limited(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[tuple[SubsetStatus, int]]:
-    """Yield each subset with its limit; subsets with a limit that gives no number are left out."""
+    """Yield each subset with its limit as a number; a subset whose limit is not a valid number is left out."""
     for subset, entry in zip(sight.view.subsets, status.subset_statuses or (), strict=True):
         with suppress(LimitError):
             yield entry, limit_of(subset, replicas=sight.snapshot.replicas)
@@ -129,7 +129,7 @@ def _find_waits(
     has_all = 0 < sight.snapshot.replicas <= sum(pod.is_active for pod in sight.snapshot.pods)
     for warning in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         if warning.reason == _NOT_CREATED and has_all:
-            continue  # another pod has replaced it since
+            continue  # another pod has replaced the rejected pod
         yield Wait(code=Code.WRITE_FAILED, words=warning.message, remedy=_WARNINGS[warning.reason])
 
 

@@ -75,7 +75,7 @@ async def explain_united(
         )
         below += explanation.waits
         if explanation.phase is Phase.HEALTHY:
-            harmless += explanation.waits  # such as pods that do not end, whose successors serve
+            harmless += explanation.waits  # such as pods that never terminate, but have successors
         moving = moving or explanation.verdict == "moving"
     detailed = {wait.code for wait in below} & _REPEATED_FROM_WORKLOADS
     of_own = [wait for wait in own.waits if wait.code not in detailed]
@@ -119,7 +119,7 @@ def _with_missing_nodes(explanation: Explanation, sight: Sight) -> Explanation:
 
 
 def _rollback_remedy(snapshot: UnitedSnapshot, key: Key) -> str:
-    """Return the remedy that rolls the UnitedDeployment back; empty: there is no older revision."""
+    """Return the remedy that rolls the UnitedDeployment back; empty if there is no older revision."""
     history = _history_of(snapshot)
     if history is None:
         return ""
@@ -152,7 +152,7 @@ def _history_of(snapshot: UnitedSnapshot) -> tuple[Sequence[RevisionView], set[s
 
 
 def _subset_workloads(snapshot: UnitedSnapshot) -> Iterator[SubsetWorkload]:
-    """Return its workloads of the template's kind, sorted by subset."""
+    """Return the UnitedDeployment's workloads of the template's kind, sorted by subset."""
     wanted = [
         workload
         for workload in snapshot.workloads
@@ -208,7 +208,7 @@ async def _explain_workload(
     settings: ManagerSettings | None,
     way_back: str,
 ) -> Explanation:
-    """Return the waits of one of its workloads, each with the subset. Rollback commands name the UnitedDeployment,
+    """Return the waits of a subset's workload, each with the subset. Rollback commands name the UnitedDeployment,
     because it reverts changes of its workloads.
     """
     if workload.template in EXPLAINED:
@@ -269,14 +269,16 @@ def _correction_of(workload: SubsetWorkload, united: Document) -> Correction:
 
 
 def _term_of(united: Document, subset: str) -> Mapping[str, Any]:
-    """Return the nodeSelectorTerm of a subset; empty: it has none."""
+    """Return the nodeSelectorTerm of a subset; empty if the subset has none."""
     subsets = get_path(united, "spec", "topology", "subsets", default=())
     term = next((item.get("nodeSelectorTerm") for item in subsets if item.get("name") == subset), None)
     return term or {}
 
 
 def _find_missing_nodes(sight: Sight, subset: str) -> str:
-    """Return the labels that the nodeSelectorTerm of a subset requires and no node has; empty: a node has them."""
+    """Return the labels that the nodeSelectorTerm of a subset requires and no node has; empty if a node has these
+    labels.
+    """
     return describe_unmatched_term(_term_of(sight.document, subset), sight.nodes.values())
 
 
