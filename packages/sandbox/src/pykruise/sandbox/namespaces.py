@@ -113,7 +113,7 @@ class _Content(msgspec.Struct):
 
 
 class Namespaces:
-    """Finalizes terminating namespaces. Component: `run()` until `stop()`."""
+    """Finalizes terminating namespaces. It works from `run()` until `stop()`."""
 
     def __init__(self, client: Client, *, clock: Clock, rng: random.Random, workers: int = 5) -> None:
         self._client = client

@@ -1,7 +1,7 @@
 """Types of the errors between the agent and a container runtime.
 
 CriError
-├── RuntimeGoneError     no connection, or it broke: the runtime is down or restarts
+├── RuntimeGoneError     no connection, or a broken one: the runtime is down or is restarting
 ├── CallTimeoutError     no answer in time
 ├── CriNotFoundError     the container, sandbox or image does not exist
 ├── UnsupportedCallError this runtime does not have the call
@@ -13,7 +13,7 @@ from pykruise.kube.excerpts import excerpt
 
 
 class CriError(KubeError):
-    """A failed call to a container runtime. The message is an excerpt of the runtime's, because the agent stores it."""
+    """A failed call to a container runtime. The runtime's message is shortened, because the agent stores it."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(excerpt(message))

@@ -28,7 +28,7 @@ _STATUS_PER_S = 1e9
 
 
 class Controllers:
-    """All built-in controllers, or those with these `names`. Component: `run()` until `stop()`.
+    """All built-in controllers, or those with these `names`. It works from `run()` until `stop()`.
 
     `pods` (with POD_VIEWS) and `nodes` (with NODE_VIEWS) are caches that the cluster runs.
     """
