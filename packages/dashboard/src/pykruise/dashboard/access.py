@@ -49,7 +49,7 @@ class Access(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Number that changes when an answer changes. Rows that were sent before may no longer be valid."""
+        """Number that changes when a permission changes. Rows that were sent before may then be invalid."""
         ...
 
     async def learn(self, rights: Iterable[Right]) -> None:
@@ -67,10 +67,10 @@ class FullAccess:
     epoch = 0
 
     async def learn(self, rights: Iterable[Right]) -> None:
-        """Do nothing: every right is granted."""
+        """Do nothing: every permission is granted."""
 
     def may_see(self, resource: str, namespace: str) -> bool:
-        """True."""
+        """Return True."""
         return True
 
 
@@ -97,7 +97,7 @@ class ReviewedAccess:
     async def learn(self, rights: Iterable[Right]) -> None:
         """See Access. Raises nothing: a user whose permissions cannot be reviewed sees nothing."""
         wanted = set(rights)
-        async with self._learning:  # another stream of this user may ask the same
+        async with self._learning:  # another stream of this user may be sending the same reviews
             await self._ask({(resource, "") for resource, _ in wanted})
             await self._ask({item for item in wanted if item[1] and not self._is_allowed((item[0], ""))})
 

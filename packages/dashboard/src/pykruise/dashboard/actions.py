@@ -30,7 +30,7 @@ _PROGRAM: Final = "kubectl kruise"
 
 
 class ActionField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A value that a person enters: `{name}` in the words."""
+    """A value that a person enters. It replaces `{name}` in the words of the command."""
 
     name: str
     label: str
@@ -51,7 +51,7 @@ class DashboardAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Command to copy, with the current values of the fields."""
     fields: tuple[ActionField, ...] = ()
     subresource: str = ""
-    """The patched subresource; empty: the object itself."""
+    """The patched subresource; empty if the object itself is patched."""
 
 
 def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction, ...]:
@@ -194,7 +194,7 @@ async def may_do(client: Client, resource: Resource, document: Document) -> bool
 
 
 class _Kept(WrappedTransport):
-    """Transport that stays open when a command has ended."""
+    """Transport that stays open after the end of a command."""
 
     async def close(self) -> None:
         """Do nothing, because others use the transport too."""

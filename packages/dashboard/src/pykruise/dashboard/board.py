@@ -1,4 +1,4 @@
-"""Rows for browsers, each with the version of its last change: a browser has missed the rows with newer versions.
+"""Rows for browsers. Each row has the version of its last change, so a browser needs only the rows with newer versions.
 
 put(), remove() ──▶ Board: rows in the order of their last change ──list_changes_since(version)──▶ changed and removed
 
@@ -28,7 +28,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 class BoardChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows newer than a version. `is_all`: the earlier rows are no longer valid."""
+    """Rows newer than a version. `is_all`: these are all rows, and the browser must drop the earlier ones."""
 
     version: int
     rows: Sequence[Row]
@@ -93,7 +93,7 @@ class Board:
         )
 
     async def wait_newer(self, version: int) -> None:
-        """Return when there are newer rows."""
+        """Wait until there are newer rows."""
         while self.version == version:
             await self._changed.wait()
 

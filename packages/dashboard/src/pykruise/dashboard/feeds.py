@@ -70,7 +70,7 @@ class Feeds:
         self._verdicts = verdicts
 
     def take(self, target: Target, known: Known) -> None:
-        """Take a new verdict of an object and write its rows again."""
+        """Store a new verdict of an object and write the object's rows again."""
         view = self._caches[target.resource].get(target.key)
         if view is None or view.uid != known.uid:
             return
@@ -94,7 +94,7 @@ class Feeds:
         return lambda: self._listeners.pop(listener, None)
 
     def read_status(self) -> Mapping[str, Any]:
-        """Whether everything has been read, and which resources cannot be read."""
+        """Return whether all resources have been read, and which resources cannot be read."""
         problems: list[str] = []
         for resource, cache in self._caches.items():
             if cache.synced and cache.is_connected:
@@ -107,7 +107,7 @@ class Feeds:
         return {"is_read": self.is_read(), "problems": problems[:5]}
 
     def is_read(self) -> bool:
-        """Whether each resource has been read once, or cannot be read."""
+        """Whether each resource has been read at least once, or cannot be read."""
         return all(self.has_answer(resource) for resource in self._caches)
 
     def has_answer(self, resource: Resource) -> bool:

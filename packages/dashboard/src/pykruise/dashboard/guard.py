@@ -1,7 +1,7 @@
-"""Checks of requests: the dashboard answers those of its own page, not those of another site in the same browser.
+"""Checks of requests: the dashboard accepts requests of its own page and rejects those of other sites in the browser.
 
-Request ──▶ Guard.find_refusal(): Host (a name that another site has given this address), Origin, Sec-Fetch-Site, own
-header
+Request ──▶ Guard.find_refusal(): Host (another site may give its own name this address), Origin, Sec-Fetch-Site,
+the dashboard's own header
 
 Pure.
 """
@@ -26,7 +26,7 @@ class Guard:
         self._hosts = frozenset(host.lower() for host in hosts)
 
     def find_refusal(self, request: WireRequest) -> str:
-        """Return the reason that a request is rejected; empty: it is answered."""
+        """Return the reason why a request is rejected; empty if it is accepted."""
         host = request.headers.get("host", "").lower()
         if not request.path.endswith(_OPEN) and self._hosts and host not in self._hosts:
             return f"the dashboard does not serve the host name {host[:200]!r}; --allowed-host allows it"
