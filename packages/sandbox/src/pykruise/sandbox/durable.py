@@ -170,7 +170,7 @@ class DurableStorage:
         return db
 
     def _check_header(self) -> None:
-        """Refuse a file of another program before SQLite accesses it.
+        """Reject a file of another program before SQLite accesses it.
 
         Raises DataDirError. (Bytes 60 to 71 of an SQLite file are its user version and application id.)
         """

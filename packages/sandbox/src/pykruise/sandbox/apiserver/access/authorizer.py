@@ -159,7 +159,7 @@ _EVERY_URL: Final[PolicyRule] = {"verbs": ["*"], "nonResourceURLs": ["*"]}
 
 
 def make_not_allowed(asked: Attributes, reason: str = "") -> Refusal:
-    """Build a 403 refusal with apiserver's message."""
+    """Build the Refusal (403) with apiserver's message."""
     why = _describe_refused(asked) + (f": {reason}" if reason else "")
     if not asked.resource:
         status = ErrorStatus(

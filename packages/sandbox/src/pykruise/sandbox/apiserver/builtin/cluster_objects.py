@@ -51,7 +51,7 @@ class NamespaceStrategy(BuiltinStrategy):
         return doc
 
     def prepare_create(self, doc: Document) -> Document:
-        _label_with_name(doc)  # a second time, because a generated name is only known after the defaults
+        _label_with_name(doc)  # set again, because a generated name is not known when the defaults are set
         doc["status"] = {"phase": "Active"}
         spec = doc.setdefault("spec", {})
         finalizers = spec.get("finalizers") or []
@@ -95,7 +95,7 @@ def finalize_namespace(new: Document, old: Document) -> Document:
 
 
 def check_finalizer(name: str, path: str) -> Causes:
-    """Check that a finalizer is a qualified name or one of Kubernetes' own."""
+    """Check that a finalizer is a qualified name, or one of the names without a domain that Kubernetes defines."""
     yield from check_qualified_name(name, path)
     if "/" not in name and name not in ("kubernetes", "orphan", "foregroundDeletion"):
         detail = "name is neither a standard finalizer name nor is it fully qualified"

@@ -143,7 +143,7 @@ def _check_job(spec: Doc, release: Release, path: str = "spec") -> Causes:
 
 
 def _check_job_spec(spec: Doc, path: str, release: Release) -> Causes:
-    # Imported when the first job is written, so that an API server starts without it.
+    # Imported when the first job is written, so that an API server starts faster.
     from pykruise.sandbox.apiserver.builtin.job_policies import (
         check_index_limits,
         check_managed_by,

@@ -19,7 +19,7 @@ CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 def containers_of(spec: Mapping[str, Any], *lists: str) -> Iterator[Document]:
-    """Yield the containers in these lists of a pod spec; without lists, regular and init containers."""
+    """Yield the containers in the named lists of a pod spec; if none are named, the regular and the init containers."""
     for name in lists or ("initContainers", "containers"):
         yield from spec.get(name) or ()
 
@@ -212,7 +212,7 @@ _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
 
 def add_default_tolerations(spec: Document) -> None:
-    """Add tolerations of 300 s for a node that is not ready or unreachable, unless the pod has its own."""
+    """Add tolerations of 300 s for a node that is not ready or unreachable, unless the pod has such tolerations."""
     tolerations = spec.get("tolerations") or []
     for key in (_NOT_READY, _UNREACHABLE):
         if not any(_tolerates(toleration, key) for toleration in tolerations):

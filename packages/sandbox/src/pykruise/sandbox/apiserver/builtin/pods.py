@@ -35,7 +35,7 @@ from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy, keep
 
 
 class PodStrategy(BuiltinStrategy):
-    """Pods: the spec is fixed once created, apart from images and a few fields."""
+    """Pods: after the creation, only images and a few other fields of the spec can change."""
 
     has_status = True
 
@@ -83,7 +83,7 @@ class PodStrategy(BuiltinStrategy):
         if not status.get("qosClass") and qos:
             status["qosClass"] = qos
         if status.get("podIP") and not status.get("podIPs"):
-            # The list is the newer field; a client that writes only the old field sets both.
+            # `podIPs` is newer than `podIP`: if a client writes only `podIP`, the server sets both.
             status["podIPs"] = [{"ip": status["podIP"]}]
         return new
 
@@ -276,7 +276,7 @@ def _with_allowed_changes_undone(new: Document, old: Document) -> Document:
     if old.get("terminationGracePeriodSeconds", 0) < 0 and new.get("terminationGracePeriodSeconds") == 1:
         munged["terminationGracePeriodSeconds"] = old["terminationGracePeriodSeconds"]
     if old.get("schedulingGates"):
-        # A gated pod may still be narrowed to fewer nodes.
+        # A pod with scheduling gates may be restricted to fewer nodes.
         if _only_adds(new.get("nodeSelector") or {}, old.get("nodeSelector") or {}):
             keep(munged, old, "nodeSelector")
         if _narrows_nodes(new.get("affinity") or {}, old.get("affinity") or {}):
@@ -295,7 +295,7 @@ def _only_adds(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
 
 
 def _narrows_nodes(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether an update only adds node affinity. The number of existing alternatives must not change."""
+    """Whether an update only adds node affinity. The number of existing nodeSelectorTerms must not change."""
 
     def others(affinity: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in affinity.items() if key != "nodeAffinity"}
@@ -393,7 +393,7 @@ def _check_stay_terminated(
 
 
 class BindError(Exception):
-    """The pod cannot be bound: a conflict with the server's message."""
+    """The pod cannot be bound. The response is a conflict (409) with this message."""
 
 
 def check_binding(binding: Mapping[str, Any]) -> list[Cause]:
@@ -475,7 +475,7 @@ def _apply_resize(new: Document, old: Document, release: Release) -> Document:
     for field in ("containers", "initContainers"):
         names = [container.get("name") for container in spec.get(field) or ()]
         if names != [container.get("name") for container in pod["spec"].get(field) or ()]:
-            keep(pod["spec"], spec, field)  # the resize check rejects it
+            keep(pod["spec"], spec, field)  # the check of the resize rejects the changed list
             continue
         for container, sent in zip(pod["spec"].get(field) or (), spec.get(field) or (), strict=True):
             for part in ("resources", "resizePolicy"):
@@ -513,7 +513,7 @@ def _check_same_qos(new: Document, old: Document) -> Causes:
 
 
 def _check_resize(new: Document, old: Document, release: Release) -> Causes:
-    """Same rule as ValidatePodResize of Kubernetes 1.33 and later."""
+    """Check a resize. Same rule as ValidatePodResize of Kubernetes 1.33 and later."""
     yield from _check_same_qos(new, old)
     after, before = new["spec"], old["spec"]
     if _has_amounts(after) or _has_amounts(before):

@@ -425,7 +425,7 @@ def _names_of_others(doc: Document, others: Iterable[Document]) -> tuple[set[str
 def set_condition(
     status: Document, kind: str, holds: bool, reason: str, message: str, now: str, *, once: bool = False
 ) -> None:
-    """Set a condition. Its transition time changes only with its status. `once`: do not change it when it is already
+    """Set a condition. Its transition time changes only with its status. `once`: do not change a condition that is
     true.
     """
     conditions: list[Document] = status.setdefault("conditions", [])

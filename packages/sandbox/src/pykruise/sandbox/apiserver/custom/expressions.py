@@ -36,7 +36,7 @@ class ExpressionError(ValueError):
 
 
 class EvaluationError(ValueError):
-    """An expression that has no value for these variables."""
+    """An expression cannot be evaluated with the values of its variables."""
 
 
 class Expression:
@@ -58,7 +58,7 @@ class Expression:
             raise EvaluationError(f"no such key: {err.args[0] if err.args else ''}") from err
         except RecursionError as err:
             raise EvaluationError("nested too deep") from err
-        except Exception as err:  # the library raises any kind of exception
+        except Exception as err:  # the library may raise any exception
             raise EvaluationError(str(err)) from err
 
     def holds(self, variables: Mapping[str, Any]) -> bool:
@@ -115,7 +115,7 @@ def make_optional(value: Any = None, *, is_there: bool = True) -> Any:
 
 @cache
 def _load_library() -> Any:
-    """Import the library with the first expression, because its import takes longer than that of the API server."""
+    """Import the library with the first expression, because its import takes longer than the API server's."""
     import cel
 
     return cel

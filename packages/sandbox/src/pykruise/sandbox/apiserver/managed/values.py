@@ -360,7 +360,7 @@ def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
 
 
 def add_named_fields(fields: FieldSet, shape: Shape) -> FieldSet:
-    """Add to the set every named field of an object on the way to a member."""
+    """Add to the set every field on the path to a member of the set, if the field is a named field of an object."""
     if fields is EMPTY or not fields:
         return fields
     children: FieldSet = {}

@@ -1,4 +1,4 @@
-"""The life of an object's metadata: the fields that the server sets, keeps and rejects.
+"""Rules for an object's metadata: the fields that the server sets, keeps and rejects.
 
 writes.py ──▶ wipe(), stamp_new() / copy_immutable_fields() ──▶ validate_new() / validate_changed() ──▶ causes
 

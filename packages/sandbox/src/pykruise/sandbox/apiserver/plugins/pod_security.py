@@ -57,7 +57,7 @@ def find_label_errors(labels: Mapping[str, str]) -> Iterator[Cause]:
 
 
 def check(core: Core, call: Call, new: Document, old: Document | None) -> None:
-    """Refuse a pod that its namespace does not accept, and unreadable labels of a namespace. Raises Refusal."""
+    """Reject a pod that violates its namespace's standard, and a namespace with unreadable labels. Raises Refusal."""
     if call.entry.shelf == "pods" and call.subresource not in _UNCHECKED:
         _check_pod(core, call, new, old)
     elif call.entry.shelf == "namespaces" and not call.subresource:
@@ -65,7 +65,7 @@ def check(core: Core, call: Call, new: Document, old: Document | None) -> None:
 
 
 def _check_namespace(new: Document, old: Document | None) -> None:
-    """Refuse unreadable labels, except in a namespace that had such labels before."""
+    """Reject unreadable labels, except in a namespace that had such labels before."""
     causes = list(find_label_errors(new["metadata"].get("labels") or {}))
     if causes and not (old is not None and any(find_label_errors(old["metadata"].get("labels") or {}))):
         raise make_invalid("Namespace", "", new["metadata"]["name"], causes)

@@ -22,7 +22,7 @@ BINDINGS: Final = f"validatingadmissionpolicybindings.{_GROUP}"
 
 
 class Policies:
-    """The Admission of a server whose cluster may have policies. It calls `rest` after them."""
+    """The Admission of a server whose cluster may have policies. It calls `rest` after the policies."""
 
     def __init__(self, rest: Admission) -> None:
         self._rest = rest

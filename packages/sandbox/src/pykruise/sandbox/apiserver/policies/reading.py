@@ -37,7 +37,7 @@ class Matching(msgspec.Struct, frozen=True, kw_only=True):
     """`matchConstraints` of a policy, `matchResources` of a binding."""
 
     rules: tuple[NamedRule, ...] = ()
-    """Empty: every resource."""
+    """If empty, every resource matches."""
     excluded: tuple[NamedRule, ...] = ()
     exact: bool = False
     namespace_selector: Selector | None = None
@@ -76,13 +76,13 @@ class AdmissionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     write.
     """
     param_kind: tuple[str, str] | None
-    """apiVersion and kind; None: the policy has no parameters."""
+    """apiVersion and kind; None if the policy has no parameters."""
     broken: str = ""
     """Error of an expression that cannot be compiled. Only policies that were stored elsewhere have one."""
 
 
 class ParamRef(msgspec.Struct, frozen=True, kw_only=True):
-    """Reference of a binding to its parameters."""
+    """The reference from a binding to its parameters."""
 
     name: str
     namespace: str

@@ -59,7 +59,7 @@ class CallAnswer(msgspec.Struct, frozen=True):
 
 
 def check_write_options(call: Call, kind: str, extra: Sequence[Cause] = ()) -> None:
-    """Refuse unknown values of dryRun, fieldManager, fieldValidation; `kind` such as `CreateOptions`."""
+    """Reject invalid values of dryRun, fieldManager and fieldValidation. `kind`: such as `CreateOptions`."""
     query = call.query
     if not query and not extra:
         return

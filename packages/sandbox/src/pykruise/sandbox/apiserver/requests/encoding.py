@@ -1,6 +1,6 @@
-"""Encoding of stored bytes as answers, without decoding them.
+"""Encoding of stored bytes as responses, without decoding them.
 
-Stored.raw (canonical JSON) ──▶ splice version, revision, list frame ──▶ bytes of an answer
+Stored.raw (canonical JSON) ──▶ splice version, revision, list frame ──▶ bytes of a response
 
 Stored objects begin with their apiVersion and kind. All other members are sorted, and each has exactly one encoding,
 which makes a few splices safe. When a splice may be wrong, the document is decoded.

@@ -16,7 +16,7 @@ from pykruise.kube.values.go_text import quote_text
 
 
 class Refusal(Exception):  # noqa: N818  (it is a response, not a fault of this program)
-    """Answers the request with an error Status. `continue_token` is put into the Status' list metadata."""
+    """Ends the request with an error Status as the response. `continue_token` is set in the metadata of the Status."""
 
     def __init__(self, status: ErrorStatus, *, continue_token: str = "") -> None:
         super().__init__(status.message)

@@ -26,7 +26,7 @@ Encoder = Callable[[str, Stored, int], bytes | Awaitable[bytes]]
 
 
 class LineStream(Protocol):
-    """A response of many lines, without line ends, until there are no more."""
+    """A response that consists of lines (without line ends) and may wait for more lines before it ends."""
 
     content_type: str
 
@@ -170,8 +170,8 @@ class WatchStream:
         self._buffer: deque[tuple[str, Publication]] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        """It is set at the first wait, and kept for the next waits, because neither the next bookmark nor the end can
-        become due earlier.
+        """The timer is set at the first wait. It is not changed at later waits, because the next bookmark and the end
+        cannot become due earlier.
         """
         self._ended = False
         self._overrun = False

@@ -3,8 +3,8 @@
 Call ──▶ decode ──▶ (mutating admission) ──▶ the kind's rules, metadata, validation ──▶ (validating admission)
      ──▶ Core.put() ──▶ Answer
 
-An update reads, changes and writes the object without an await in between. If admission makes it wait, it reads the
-object again, and starts over when the object has changed.
+An update reads, changes and writes the object without an await in between. If the update has to wait for admission, it
+reads the object again afterwards. If the object has changed meanwhile, the update starts again.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -45,10 +45,8 @@ _NAME_ATTEMPTS: Final = 8
 _CONFLICT_ATTEMPTS: Final = 5
 
 Change = Callable[[Document, Stored], Document | Awaitable[Document]]
-"""Builds the wanted object from a fresh document of the present object and from the stored object. It may change the
-document.
-
-Called again when the object has changed in the meantime.
+"""Builds the wanted object from a new document of the current object and from the stored object. It may change the
+document. It is called again if the object has changed in the meantime.
 """
 
 Tracks = Callable[[Call, Stored, Document, Document, Instant], Awaitable[bytes]]
@@ -401,7 +399,7 @@ def _nothing_wrong(new: Document, old: Document) -> list[Cause]:
 
 
 def _check_revision(call: Call, meta: dict[str, Any], stored: Stored) -> None:
-    """Optimistic concurrency: the new object's resourceVersion, if any, must be the present one."""
+    """Optimistic concurrency: the new object's resourceVersion, if any, must be the current one."""
     said = meta.get("resourceVersion") or ""
     if said in ("", "0"):
         if call.entry.unconditional_update:
