@@ -6,8 +6,9 @@
 ClusterSettings, clock, rng ──▶ Cluster: ApiServer ◀── LocalTransport ◀── Client ◀── components
 
 The cluster owns every task and ends all of them when its context is left: first the components that were added to it,
-then its own, in reverse order of their start. When a component dies, the cluster logs it immediately, `wait_failed()`
-returns, and leaving the context raises ComponentError. Equal seeds and a clock of the (virtual) loop give equal runs.
+then its own, in reverse order of their start. When a component dies, the cluster logs this immediately, `wait_failed()`
+returns, and leaving the context raises ComponentError. Runs with equal seeds and the clock of a virtual event loop are
+equal.
 """
 
 import asyncio
@@ -100,15 +101,15 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     checks_accounts: bool = True
     """Whether a pod is rejected while the service account that it names (other than `default`) does not exist."""
     steady_watches: bool = False
-    """Whether the watches of all clients in this process never end, and send nothing while nothing changes. Watches
-    of the cluster's own components always do so.
+    """Whether the watches of all clients in this process never end, and send nothing while nothing changes. The watches
+    of the cluster's own components are always of this kind.
     """
     waits_for_volumes: bool = True
     """Whether pods wait until their claims are bound, when the controller `claims` runs."""
     controllers: tuple[str, ...] | None = None
-    """Names of the built-in controllers that run; None: all; empty: none. Fewer controllers start faster."""
+    """Names of the built-in controllers that run; None means all, empty means none. Fewer controllers start faster."""
     collected: tuple[Resource, ...] | None = None
-    """Resources that the garbage collector watches; None: all served ones."""
+    """Resources that the garbage collector watches; None means all served resources."""
 
     def build_kubelet_settings(self) -> KubeletSettings:
         """`kubelet` with the replacements applied."""
@@ -331,7 +332,7 @@ class Cluster:
         self, user: str, *, user_agent: str = "", managed_fields: bool = False, steady: bool = False
     ) -> Client:
         """Return a client of that user. `user_agent` names the field manager of its writes."""
-        # There is no network, so the limit only prevents that one component delays the others.
+        # There is no network. The limit only prevents one component from delaying the others.
         limiter = Limiter(start=64, minimum=32, maximum=256)
         return Client(
             self.make_transport(user, managed_fields=managed_fields, steady=steady),
@@ -437,7 +438,7 @@ class Cluster:
     # ── inside ───────────────────────────────────────────────────────────────
 
     def _branch(self) -> random.Random:
-        """Create a separate random source for a component, so that components do not affect each other's numbers."""
+        """Create a separate random source for a component, so that the components' random numbers are independent."""
         return random.Random(self._rng.getrandbits(64))
 
     async def _wait_ready(self) -> None:

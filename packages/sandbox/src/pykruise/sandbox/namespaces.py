@@ -5,7 +5,7 @@ namespaces (cache) ──▶ queue ──▶ _sync: discovery ──▶ list eve
                                         └── something left ──▶ conditions list it; look again soon
 
 Same rule as Kubernetes' namespace controller. The lists are read from the server, not from a cache, so that a
-namespace is only removed when it is certainly empty.
+namespace is removed only when it is certainly empty.
 """
 
 import asyncio
@@ -256,7 +256,7 @@ class Namespaces:
 
 
 def _build_conditions(content: _Content) -> list[dict[str, str]]:
-    """Same conditions and texts as Kubernetes sets on a terminating namespace."""
+    """Return the conditions and texts that Kubernetes sets on a terminating namespace."""
     resources = [f"{name} has {count} resource instances" for name, count in sorted(content.counts.items())]
     finalizers = [
         f"{name} in {count} resource instances" for name, count in sorted(content.finalizers.items())

@@ -295,7 +295,7 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is_gated: bool = False
     """Whether scheduling gates prevent its scheduling."""
     pod_group: str = ""
-    """Name of its PodGroup; empty: it is scheduled alone."""
+    """Name of the pod's PodGroup; empty if the pod is scheduled alone."""
     priority: int = 0
     preempts: bool = True
     """Whether it may preempt pods of lower priority."""
@@ -310,7 +310,7 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """None when the pod may run anywhere."""
     overhead: Mapping[str, str | int | float] | None = None
     resources: PodResources | None = None
-    """Resources of the whole pod; None: only its containers have requests."""
+    """Resources of the whole pod; None if only its containers have requests."""
     claims: tuple[str, ...] = ()
     """Names of its volume claims."""
     volume_images: tuple[tuple[str, str], ...] = ()

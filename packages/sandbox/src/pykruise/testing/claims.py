@@ -37,7 +37,7 @@ class ClaimAttempt(msgspec.Struct, frozen=True):
 
     is_true: bool
     error: Exception | None = None
-    """Why the claim could not be evaluated yet."""
+    """The reason why the claim could not be evaluated yet."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,9 +46,9 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     """Kind, namespace and name: `CloneSet default/web`."""
     document: Document | None
-    """None: the object does not exist."""
+    """None if the object does not exist."""
     explanation: str = ""
-    """Why its state differs from its spec, if that is known."""
+    """The reason why the object's state differs from its spec, if the reason is known."""
 
 
 def attempt(claim: Callable[[], Any], *, not_yet: tuple[type[Exception], ...]) -> ClaimAttempt:

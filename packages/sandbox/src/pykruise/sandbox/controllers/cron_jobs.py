@@ -3,7 +3,7 @@
 CronJob + its Jobs ──▶ read_snapshot() ──▶ plan_cron_job() ──▶ old Jobs deleted ──▶ a Job created
                                                       ──▶ status: Jobs that started, and that ended
 
-A new Job is recorded in the status by the plan after the one that created it. Same rules as Kubernetes' cron job
+One plan creates a Job, and the next plan records it in the status. Same rules as Kubernetes' cron job
 controller. If several times were missed, a Job is created only for the latest one.
 """
 
@@ -64,7 +64,7 @@ class CronJobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     cron: DocumentView
     jobs: Sequence[DocumentView]
-    """Jobs that it owns."""
+    """Jobs that the CronJob owns."""
     due: CronJobDue
     namesake: DocumentView | None
     """The Job, of any owner, that has the name of the due Job."""
@@ -84,7 +84,7 @@ async def read_snapshot(cron: DocumentView, read: Read[Any]) -> CronJobSnapshot:
 
 
 def due_of(cron: DocumentView, *, now: Instant) -> CronJobDue:
-    """The present due times; none while the CronJob is suspended or being deleted."""
+    """The current due times; none while the CronJob is suspended or being deleted."""
     if cron.is_deleting or cron.spec.get("suspend"):
         return CronJobDue()
     try:

@@ -59,9 +59,9 @@ _NO_DEADLINE: Final = 2**31 - 1
 def compute_deployment_status(
     deployment: DocumentView, sets: Sets, *, now: Instant, failure: str = ""
 ) -> tuple[Document, Instant | None]:
-    """Return the status, and the rollout's deadline (None: there is none, or it does not apply now).
+    """Return the status, and the rollout's deadline (None if there is no deadline, or if it does not apply now).
 
-    `failure`: why the new replica set could not be created.
+    `failure`: the reason why the new replica set could not be created.
     """
     old = deployment.status
     replicas = sum(document.count("status", "replicas") for document in sets.all)
@@ -114,7 +114,7 @@ def _update_progress(
     now: Instant,
     failure: str,
 ) -> Instant | None:
-    """Update the condition Progressing. Return the deadline; None: it does not apply now."""
+    """Update the condition Progressing. Return the deadline; None if it does not apply now."""
     limit_s = deployment.spec.get("progressDeadlineSeconds")
     if limit_s is None or limit_s >= _NO_DEADLINE:
         conditions[:] = [condition for condition in conditions if condition["type"] != "Progressing"]
@@ -200,13 +200,13 @@ class DeploymentSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     deployment: DocumentView
     owned: Sequence[DocumentView]
-    """The replica sets that it owns."""
+    """The replica sets that the Deployment owns."""
     sets: Sets
     """The owned replica sets, grouped by revision."""
     orphans: Sequence[DocumentView]
-    """Replica sets of its namespace without an owner."""
+    """Replica sets of the Deployment's namespace without an owner."""
     busy: frozenset[str]
-    """uids of its old replica sets with pods that have not ended."""
+    """uids of the Deployment's old replica sets with pods that have not ended."""
     namesake: DocumentView | None
     """The replica set that already has the name of the new one."""
     now: Instant
@@ -246,7 +246,7 @@ def plan_deployment(snapshot: DeploymentSnapshot) -> Plan:
     sets = snapshot.sets
     step = decide_next_step(deployment, sets, busy=snapshot.busy, now=snapshot.now)
     if step.create is not None and snapshot.namesake is not None:
-        # Another object has the name with this hash. Counting the collision changes the next name.
+        # Another object has the name with this hash. A higher collisionCount changes the hash in the next name.
         collisions = deployment.count("status", "collisionCount") + 1
         return Plan(status={**deployment.status, "collisionCount": collisions})
     status, deadline = compute_deployment_status(deployment, sets, now=snapshot.now)

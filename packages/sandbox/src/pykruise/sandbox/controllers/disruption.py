@@ -150,7 +150,7 @@ class DisruptionBudgetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Selected pods that have not ended."""
     expected: int
-    """Number of pods that their owners want."""
+    """Number of pods that the owners of the selected pods want."""
     now: Instant
 
 
@@ -205,7 +205,7 @@ WORK: Final = Work(
         snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.budget,
         plan=plan_budget,
-        # A write must not give back a disruption that an eviction has taken in the meantime.
+        # If an eviction has used a disruption in the meantime, the write of the status must not restore it.
         is_status_shared=True,
     ),
 )

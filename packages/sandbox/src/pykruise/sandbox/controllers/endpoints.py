@@ -133,10 +133,10 @@ class EndpointsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     service: DocumentView
     """The Service; without a uid when it is deleted."""
     pods: Sequence[SandboxPodView]
-    """All pods of its namespace."""
+    """All pods in the Service's namespace."""
     endpoints: DocumentView | None
     slices: Sequence[DocumentView]
-    """Slices that it owns."""
+    """Slices that the Service owns."""
     zones: Mapping[str, str]
     """Zones of nodes."""
     seed: int

@@ -38,7 +38,7 @@ class EphemeralVolumeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     pod: SandboxPodView
     volumes: tuple[Document, ...]
-    """Ephemeral volumes of its spec."""
+    """Ephemeral volumes of the pod's spec."""
     claims: Mapping[str, DocumentView]
     """Existing claims of these volumes, by name."""
     now: Instant

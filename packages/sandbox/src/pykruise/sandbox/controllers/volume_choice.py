@@ -61,7 +61,7 @@ class VolumeChoiceWorld(msgspec.Struct, frozen=True):
         return self.volumes.get(Key("", name))
 
     def class_of(self, claim: DocumentView) -> DocumentView | None:
-        """The claim's storage class, if it names an existing one."""
+        """The claim's storage class, if the claim names an existing class."""
         name = claim.spec.get("storageClassName")
         return self.classes.get(Key("", name)) if name else None
 

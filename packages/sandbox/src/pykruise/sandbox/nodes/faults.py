@@ -33,7 +33,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     pod: str = ""
     labels: str = ""
     first_runs: int | None = None
-    """The rule affects this number of starts of a container, beginning with the first; None: all starts."""
+    """The rule affects this number of starts of a container, beginning with the first; None means all starts."""
 
     image_pull_error: bool = False
     """The image cannot be pulled: ErrImagePull, then ImagePullBackOff. A rule without pod matchers also affects

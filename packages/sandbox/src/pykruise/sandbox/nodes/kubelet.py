@@ -207,7 +207,7 @@ class Kubelets:
         return recorder
 
     def read_stats(self) -> KubeletsStats:
-        """The present counts."""
+        """The current counts."""
         return KubeletsStats(
             nodes=len(self._nodes),
             stopped_nodes=sum(node.is_stopped for node in self._nodes.values()),
@@ -280,7 +280,7 @@ class Kubelets:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The present scripted failures."""
+        """The current scripted failures."""
         return self._world.rules
 
     def set_rules(self, rules: Iterable[Rule]) -> None:
@@ -323,7 +323,7 @@ class Kubelets:
             self._addresses.release(state.ip)
 
     async def _sync_pod(self, key: Key) -> float | None:
-        """Update one pod to the present time, and return when it will change if nothing happens."""
+        """Update one pod to the current time, and return when it will change if nothing happens."""
         pod = self.pods.get(key)
         node = self._nodes.get(pod.node_name) if pod is not None else None
         if pod is None or node is None:

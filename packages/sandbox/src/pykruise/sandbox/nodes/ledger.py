@@ -24,7 +24,7 @@ class NodeLoad:
 
     def __init__(self) -> None:
         self.view: SandboxNodeView | None = None
-        """None while pods name the node but there is no such Node."""
+        """None if pods name the node, but no such Node exists."""
         self.pods = 0
         self.used: dict[str, int] = {}
         self.ports: Counter[HostPort] = Counter()

@@ -115,7 +115,7 @@ def list_awaited_references(
 
 def list_root_users(state: SimulatedPodState, pod: SandboxPodView) -> Iterator[tuple[str, str]]:
     """Containers that never ran and would run as root although `runAsNonRoot` is set, with the kubelet's message. The
-    container's securityContext wins over the pod's.
+    container's securityContext has precedence over the pod's.
     """
     waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}
     for container, _ in list_container_roles(pod):
@@ -142,10 +142,9 @@ def wants_resize(state: SimulatedPodState, pod: SandboxPodView) -> bool:
 
 
 def refusal_of(pod: SandboxPodView, node: NodeSpec, pods: Iterable[SandboxPodView]) -> Refused | None:
-    """Why the node, which has some of these pods, cannot give the pod the resources of its spec now; None when it
-    can.
+    """Why the node cannot give the pod the resources of its spec now; None when it can.
 
-    Same rule as the kubelet's resize admission.
+    `pods`: pods of all nodes; the pods on this node are selected. Same rule as the kubelet's resize admission.
     """
     capacity = parse_amounts({"cpu": node.cpu, "memory": node.memory})
     wanted = pod.sum_requests()

@@ -56,7 +56,7 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     stop_s: float = 1.0
     """Time that a pod needs to stop after its preStop hooks, if its grace period allows."""
     resize_s: float = 0.0
-    """Time that a change of resources needs; 0: the kubelet applies it when it first sees it, with one write."""
+    """Time that a change of resources needs; 0: the kubelet applies and reports the change in one write."""
     reports_resources: bool = True
     """Whether resources in force are reported and changed (as kubelets of Kubernetes 1.33 and later do)."""
     pull_error_s: float = 1.0
@@ -71,7 +71,7 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     observed_generation: bool = False
     """Whether `observedGeneration` is written (as kubelets of Kubernetes 1.33 and later do)."""
     lease_s: float | None = 20.0
-    """Interval at which a node's Lease is renewed; None: there are no Leases."""
+    """Interval at which a node's Lease is renewed; None if there are no Leases."""
     heartbeat_s: float = 300.0
     """Interval at which a node's status is written although nothing has changed."""
     workers: int = 64
@@ -112,7 +112,7 @@ class ContainerRun(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     name: str
     state: RunState = RunState.BLOCKED
     since: Instant = 0.0
-    """Time at which it entered this state."""
+    """Time at which the container entered this state."""
     number: int = 0
     """Runs so far, including the current one; `restartCount` is one less."""
     image: str = ""
@@ -131,7 +131,7 @@ class ContainerRun(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     previous: Terminated | None = None
     """End of the run before the latest, when EXITED."""
     resources: Mapping[str, Any] | None = None
-    """Requests and limits in force; None: they are unknown or not reported."""
+    """Requests and limits in force; None if they are unknown or not reported."""
     missing: str = ""
     """Missing object that its environment refers to, when BLOCKED."""
 
@@ -141,7 +141,7 @@ class SimulatedPodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     uid: str
     unmounted: str = ""
-    """Obstacle that prevents its volumes from being mounted, and containers from starting; empty: there is none."""
+    """Obstacle that prevents volumes from being mounted, and containers from starting; empty if there is none."""
     ip: str
     accepted_at: Instant
     runs: tuple[ContainerRun, ...]
@@ -150,7 +150,7 @@ class SimulatedPodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     resizing_since: Instant | None = None
     """Time since which a change of resources is in progress."""
     resize_refused: Refused | None = None
-    """Why a change of resources waits; None: no change waits for the node."""
+    """Why a change of resources waits; None if no change waits for the node."""
 
 
 class NodeWorld(msgspec.Struct, frozen=True, kw_only=True):

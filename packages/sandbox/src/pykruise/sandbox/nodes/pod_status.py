@@ -57,7 +57,7 @@ class _Container(msgspec.Struct, frozen=True, gc=False):
 def status_of(
     pod: SandboxPodView, state: SimulatedPodState, world: NodeWorld, now: Instant, *, host_ip: str
 ) -> PodStatus:
-    """Build the present status."""
+    """Build the current status."""
     containers = [
         _Container(spec, role, run, _counts_as_ready(run, spec, role, pod, world, now))
         for (spec, role), run in zip(list_container_roles(pod), state.runs, strict=True)

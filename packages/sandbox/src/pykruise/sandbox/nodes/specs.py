@@ -48,7 +48,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     address: str = "172.18.0.2"
     version: str = f"v{NEWEST_MINOR}.0"
     declared_features: tuple[str, ...] | None = None
-    """Features that its kubelet declares; None: those of its version."""
+    """Features that the node's kubelet declares; None means the features of its version."""
 
 
 def make_node_specs(
@@ -226,7 +226,7 @@ class SandboxNodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def zone(self) -> str:
-        """The node's zone; empty when it has none."""
+        """The node's zone; empty if the node has no zone."""
         return self.labels.get(ZONE_LABEL, "")
 
     @property

@@ -55,7 +55,7 @@ _SHELVES: Final = {
 
 
 class WebhookAdmission:
-    """The Admission of a server whose cluster configures webhooks. It calls `first` before them."""
+    """The Admission of a server whose cluster configures webhooks. It calls `first` before the webhooks."""
 
     def __init__(self, first: Admission, caller: Caller) -> None:
         self._first = first
@@ -265,7 +265,7 @@ class WebhookAdmission:
 
 
 def _denial(webhook: Webhook, answer: ReviewResponse) -> Refusal:
-    """Build the refusal from the webhook's own Status, with the webhook's name."""
+    """Build the Refusal from the webhook's own Status, with the webhook's name."""
     status: ErrorStatus = status_of(answer.status or {})
     by = f'admission webhook "{webhook.name}" denied the request'
     text = status.message or status.reason
