@@ -166,7 +166,7 @@ def _most_pulls(workers: int, concurrency: str) -> int:
 
 
 def _parse_gates(given: Iterable[str]) -> AgentGates:
-    """Return the gates. As in Kubernetes, a gate that is set by name overrides AllBeta, in whatever order they come."""
+    """Return the gates. As in Kubernetes, a gate that is set by name overrides AllBeta, whatever their order."""
     asked: dict[str, bool] = {}
     for item in ",".join(given).split(","):
         if not item.strip():

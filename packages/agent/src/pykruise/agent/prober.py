@@ -167,7 +167,7 @@ class Prober:
             if is_exec:
                 self._execs[pod["uid"]] -= 1
         if self._asked.get(name) is not asked:
-            # The spec has changed while the probe ran, so the result may be that of another probe.
+            # The spec has changed while the probe ran, so the result may be out of date.
             return 0.0 if name in self._asked else None
         check = self._checks[name] = advance_check(rules, before, seen, now)
         if before is None or (check.state, check.said_at) != (before.state, before.said_at):

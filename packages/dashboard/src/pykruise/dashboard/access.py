@@ -22,17 +22,17 @@ from pykruise.kube.errors import KubeError, parse_error
 ALLOWED_S: Final = 60.0
 """Seconds that a positive answer is valid."""
 DENIED_S: Final = 300.0
-"""Seconds that a negative answer about a namespace is valid. A user with one namespace of a thousand would otherwise
-cause reviews for all others every minute.
+"""Seconds that a negative answer about a namespace is valid. Otherwise a user who may read one namespace
+of a thousand would cause reviews for the 999 other namespaces every minute.
 """
 UNKNOWN_S: Final = 5.0
-"""Seconds until the next try when the API server could not be asked. Until then access is denied."""
+"""Seconds until the next try after the API server could not be asked. Until then access is denied."""
 _AT_ONCE: Final = 16
 
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 Right = tuple[str, str]
-"""A resource (`clonesets.apps.kruise.io`) and a namespace; empty: all of them."""
+"""A resource (`clonesets.apps.kruise.io`) and a namespace; an empty namespace means all."""
 
 
 class DashboardUser(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ class ReviewedAccess:
             self._answers[right] = _Answer(is_allowed, self._clock() + lasts_s)
 
     async def _review(self, right: Right) -> bool | None:
-        """Return the answer of a review; None: the API server could not be asked."""
+        """Return the answer of a review; None if the API server could not be asked."""
         resource, _, group = right[0].partition(".")
         attributes = {"verb": "list", "group": group, "resource": resource, "namespace": right[1]}
         spec = {

@@ -197,7 +197,7 @@ class _Kept(WrappedTransport):
     """Transport that stays open after the end of a command."""
 
     async def close(self) -> None:
-        """Do nothing, because others use the transport too."""
+        """Do nothing, because the transport has other users."""
 
 
 class _Here(msgspec.Struct, frozen=True):

@@ -65,7 +65,7 @@ class _DryRun(WrappedTransport):
         self._plural = resource.plural
         self.answer: Document | None = None
         self.is_status = False
-        """Whether the command writes the status. The approval of a Rollout's step does."""
+        """Whether the command writes the status, for example to approve a Rollout's step."""
 
     async def request(self, request: Request, /) -> Response:
         """See `Transport.request`."""

@@ -40,17 +40,17 @@ class _Entry(msgspec.Struct, frozen=True, gc=False):
     version: int
     row: Row
     is_gone: bool = False
-    """Whether the row was removed. It is kept to notify browsers that may see it."""
+    """Whether the row was removed. The entry is kept to notify the browsers that may see the row."""
 
 
 class Board:
-    """Rows with their versions. A board belongs to one event loop."""
+    """Rows with their versions. A board is used in one event loop only."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._gone = 0
         self._floor = 0
-        """The board no longer knows rows that were removed up to this version."""
+        """The board has forgotten the rows that were removed up to this version."""
         self.version = 0
         self._changed = asyncio.Event()
 
@@ -80,8 +80,8 @@ class Board:
         return [entry.row for entry in self._entries.values() if not entry.is_gone]
 
     def list_changes_since(self, version: int) -> BoardChanges:
-        """Return newer rows. Return all rows for version 0, for a version of another process, and for one that is too
-        old.
+        """Return newer rows. Return all rows for version 0, for a version of another process, and for a version that
+        is too old.
         """
         if version <= 0 or version < self._floor or version > self.version:
             return BoardChanges(version=self.version, rows=self.list_rows(), is_all=True)

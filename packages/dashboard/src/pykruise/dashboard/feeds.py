@@ -1,7 +1,7 @@
 """Feeds from caches to boards: each change becomes rows, once for all browsers.
 
 Cache ──Change──▶ Feeds ──build_…_row(), build_waiting_pod() (pure)──▶ Board: one per list
-                  ├──▶ Verdicts ──▶ the same rows with the phase of explain, and `why/…` rows with its cause
+                  ├──▶ Verdicts ──▶ the same rows with the phase of explain, and `why/…` rows with the cause
                   └──▶ listeners: pages of one workload (pages.py) that watch that namespace
 """
 
@@ -148,7 +148,7 @@ class Feeds:
             self._verdicts.put(target, uid=change.new.uid, status_phase=status_phase)
 
     def _write(self, resource: Resource, view: DashboardObject) -> str:
-        """Write the row of an object with the verdict of explain. Return the phase that its status alone gives."""
+        """Write the row of an object with the verdict of explain. Return the phase that its status alone shows."""
         document = view.to_document
         board = self._board_of(resource)
         current = self.find_revision_before(resource, document) if board is self.rollouts else None
@@ -180,7 +180,7 @@ class Feeds:
             self._put(self.pods, key, PODS, row.namespace, row)
 
     def _update_pods_of(self, change: Change[DashboardObject]) -> None:
-        """Write rows of pods again that arrived before their owner."""
+        """Write the rows of pods that arrived before their owner a second time."""
         if change.old is None and change.new is not None:
             for pod in self._owned(change.new.uid):
                 if pod.waits:
@@ -214,7 +214,7 @@ class Feeds:
 
     @staticmethod
     def _is_news(resource: Resource, change: Change[DashboardObject]) -> bool:
-        """Whether the change may change the verdict of related objects. The heartbeats of nodes do not."""
+        """Whether the change may change the verdict of related objects. Heartbeats of nodes cannot change it."""
         if resource != NODES or change.new is None or change.old is None:
             return True
         return bool(_without_heartbeat(change.new.to_document) != _without_heartbeat(change.old.to_document))

@@ -16,11 +16,11 @@ OWN_HEADER: Final = "x-pykruise-dashboard"
 """Header of every POST. Other sites cannot add it without a CORS preflight request, which is always rejected."""
 
 _OPEN: Final = "/healthz"
-"""Path that the kubelet requests at the pod's address. The base path comes before it."""
+"""Path that the kubelet requests at the pod's address, after the base path."""
 
 
 class Guard:
-    """`hosts`: the allowed names in the Host header, with the port unless it is the usual one; empty: any."""
+    """Checks requests. `hosts`: the allowed Host headers, with any port that is not the default; empty allows all."""
 
     def __init__(self, hosts: Collection[str] = ()) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)

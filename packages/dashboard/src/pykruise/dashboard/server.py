@@ -84,7 +84,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     mode: str
     """laptop or cluster."""
     namespace: str = ""
-    """The only namespace that is read; empty: all."""
+    """The only namespace that is read; empty if all are read."""
     has_actions: bool = False
 
 
@@ -160,7 +160,7 @@ class Server:
     # ── what HttpServer asks ─────────────────────────────────────────────────
 
     def admit(self, request: WireRequest) -> Response | None:
-        """Return the response that rejects a request of another site, or one with another method; None for the rest."""
+        """Return the response that rejects a request of another site or with another method; None if it is allowed."""
         refusal = self.guard.find_refusal(request)
         if refusal:
             return _said(403, refusal)

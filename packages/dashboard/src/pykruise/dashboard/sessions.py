@@ -33,7 +33,9 @@ LASTS_S: Final = 24 * 3600.0
 REVIEWED_S: Final = 60.0
 """Seconds for which a token is accepted without another review."""
 MOST: Final = 1_000
-"""Maximum number of sessions. Above it, the user with the most sessions loses the one unused for the longest time."""
+"""Maximum number of sessions. A new session then ends a session of the user with the most sessions: the session that is
+unused for the longest time.
+"""
 MOST_OF_USER: Final = 8
 """Maximum number of sessions of one user. A new session ends the user's session that is unused for the longest time."""
 
@@ -61,7 +63,7 @@ class Door(Protocol):
     """Way to log in."""
 
     async def enter(self, token: str, now: float) -> DashboardSession:
-        """Log in with a token. Raises LoginError, and KubeError when no API server answers."""
+        """Log in with a token. Raises LoginError, and KubeError when no API server responds."""
         ...
 
     async def enter_again(self, token: str, now: float) -> DashboardSession:
@@ -207,8 +209,8 @@ class TokenDoor:
 
 
 def drop_client_certificate(context: ssl.SSLContext | None) -> ssl.SSLContext | None:
-    """Return a context that trusts the same CAs. With the dashboard's certificate, a user would act as the
-    dashboard.
+    """Return a context that trusts the same CAs and has no client certificate. With the dashboard's certificate, a user
+    would act as the dashboard.
     """
     if context is None:
         return None
@@ -303,7 +305,7 @@ class Sessions:
             self._ended.popitem(last=False)
 
     async def is_still_good(self, session: DashboardSession) -> bool:
-        """Whether the session is still logged in. Streams call it, because they last for hours."""
+        """Whether the session is still logged in. Streams check this, because they run for hours."""
         for key, value in tuple(self._sessions.items()):
             if value is session:
                 return await self._checked(key) is not None

@@ -257,7 +257,7 @@ def _groups_of(
 
 
 def is_named_in_mark(pod: Document, mark: str, name: str) -> bool:
-    """Whether an annotation of the pod whose key begins with `mark` names the object."""
+    """Whether the pod has an annotation that names the object, with a key that begins with `mark`."""
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
     return any(_is_named_in(text, name) for key, text in annotations.items() if key.startswith(mark))
 

@@ -61,7 +61,7 @@ _EVENTS: Final = "application/json"
 class HttpFront:
     """Serves `server` to clients with `token`. Call `start`, use `url`, then call `stop`.
 
-    `port` 0 takes a free port. `send_timeout_s` is how long a watcher may leave its connection unread before
+    `port` 0 means any free port. `send_timeout_s` is how long a watcher may leave its connection unread before
     it is dropped.
     """
 

@@ -288,7 +288,7 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     deletion_cost: int = 0
     """`controller.kubernetes.io/pod-deletion-cost`: pods with lower cost are deleted first."""
     index_failures: tuple[int, int] = (0, 0)
-    """Number of earlier failures of its index in a Job: failures that count, and ignored ones."""
+    """Number of earlier failures of its index in a Job: counted failures and ignored failures."""
 
     node_name: str = ""
     scheduler_name: str = ""

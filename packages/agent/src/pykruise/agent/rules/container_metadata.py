@@ -33,7 +33,7 @@ class Reported(msgspec.Struct, frozen=True, kw_only=True):
     plain_hash: int = 0
     """The kubelet's hash of the container's spec."""
     env_hash: int = 0
-    """Hash of the environment that comes from metadata; 0: not known yet."""
+    """Hash of the environment that comes from metadata; 0 if it is not known yet."""
 
 
 class NodePod(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,8 +264,8 @@ def compute_container_hash(name: str, image: str) -> int:
 
 
 def list_stale_containers(pod: NodePod, containers: Sequence[Reported]) -> list[str]:
-    """Return the containers that must be restarted: during an in-place update, those whose environment differs from
-    the one that the pod's labels and annotations give now.
+    """Return the containers that must be restarted. During an in-place update, these are the containers whose
+    environment does not match the pod's current labels and annotations; otherwise there are none.
     """
     if not pod.is_updating:
         return []

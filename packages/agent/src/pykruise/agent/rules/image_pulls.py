@@ -216,7 +216,7 @@ def advance_pulls(
     most: int,
     now: Instant,
 ) -> tuple[dict[ImageName, Pull], Instant]:
-    """Return the pulls after all steps that are due until `now`, and the time of the next step (NEVER: infinity).
+    """Return the pulls after all steps that are due until `now`, and the time of the next step (NEVER if none).
 
     `attempt` returns the result of the n-th try (from 1) of an image; it is called again until the result is known.
     `most`: maximum number of images pulled at the same time; 0: no limit.
@@ -230,7 +230,7 @@ def advance_pulls(
         elif view.ended.get(image) != wanted.version:
             result[image] = Pull(version=wanted.version)
     busy = sum(pull.phase == "Pulling" for pull in result.values())
-    # Pulls in progress come first, because one that ends makes room.
+    # Pulls in progress are first, because a pull that ends makes room for another one.
     for image, pull in sorted(result.items(), key=lambda item: item[1].phase != "Pulling"):
         wanted = view.wanted[image]
         if pull.phase == "Waiting" and (not most or busy < most):

@@ -92,7 +92,7 @@ def rules_of(probe: Mapping[str, Any]) -> Document:
 
 
 def compute_due_time(probe: Mapping[str, Any], check: Check | None) -> Instant:
-    """Return the time of the next check; 0: immediately."""
+    """Return the time of the next check; 0 means immediately."""
     if check is None or check.made_at is None:
         return 0.0
     return check.made_at + _read_seconds(probe, "periodSeconds")

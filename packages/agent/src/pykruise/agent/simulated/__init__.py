@@ -1,4 +1,4 @@
-"""The node agent on simulated nodes: the same rules as on real ones, with the sandbox's runtime.
+"""The node agent on simulated nodes: the same rules as on real nodes, with the sandbox's runtime.
 
 make_simulated_agents(pulls_ahead=True, …) ──▶ ClusterSettings.agents ──▶ a part for each task, covering all nodes
 """

@@ -75,7 +75,7 @@ class Conversions(Protocol):
     """Provides the converters for objects of CRDs."""
 
     def find_converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
-        """Return the converter between this CRD's storage version and `version`; None: only the apiVersion differs."""
+        """Return the converter between the CRD's storage version and `version`; None if only the apiVersion differs."""
         ...
 
 
@@ -111,7 +111,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     selectable: tuple[str, ...] = ()
     """Field paths that field selectors support besides metadata.name and metadata.namespace."""
     converter: "Converter | None" = None
-    """Converter between stored documents and this version; None: only their apiVersion differs."""
+    """Converter between stored documents and this version; None if only the apiVersion differs."""
     served: bool = True
     """Whether clients can use this version. A CRD's versions that are not served can only be converted to and from."""
     terminating: bool = False
@@ -155,7 +155,7 @@ class Catalog:
         return self._entries.get((group, version, plural))
 
     def list_entries(self) -> Iterator[CatalogEntry]:
-        """All served resources, built-in ones first, in the order of their discovery."""
+        """All served resources, built-in resources first, in the order of their discovery."""
         return iter(tuple(self._entries.values()))
 
     def list_crd_entries(self, name: str) -> tuple[CatalogEntry, ...]:
@@ -175,7 +175,7 @@ class Catalog:
         return any(known[:2] == (group, version) for known in self._entries)
 
     def list_groups(self) -> tuple[str, ...]:
-        """All groups: the core group (empty) first, then built-in ones, then those of CRDs by name."""
+        """All groups: the core group (empty) first, then the other built-in groups, then the groups of CRDs by name."""
         builtin = dict.fromkeys(entry.resource.group for entry in self._entries.values() if not entry.crd)
         custom = {entry.resource.group for entry in self._entries.values() if entry.crd} - set(builtin)
         return (*builtin, *sorted(custom))

@@ -81,7 +81,7 @@ class Core:
         for shelf in (QUOTAS, LIMIT_RANGES):
             self.on_change(shelf, self.limits.handle_change)
         self.authorizer: Authorizer | None = None
-        """None: all users may do everything."""
+        """If None, all users may do everything."""
         if rbac:
             self.authorizer = Authorizer(storage)
             for shelf in (ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS):

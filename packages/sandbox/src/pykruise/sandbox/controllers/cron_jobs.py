@@ -151,7 +151,7 @@ def _problem_notes(due: CronJobDue) -> Iterator[Note]:
 
 
 def _note_ends(status: Document, jobs: Sequence[DocumentView]) -> Iterator[Note]:
-    """Remove Jobs that ended or disappeared from the active ones, and record the last successful time."""
+    """Remove Jobs that ended or disappeared from the list of active Jobs, and record the last successful time."""
     active = {item.get("uid"): item for item in status.get("active") or ()}
     known = {job.uid: job for job in jobs}
     for uid, value in list(active.items()):
@@ -171,7 +171,7 @@ def _note_ends(status: Document, jobs: Sequence[DocumentView]) -> Iterator[Note]
 
 
 def _note_start(status: Document, job: DocumentView, due: Instant) -> None:
-    """Add a Job to the active ones, and record its time."""
+    """Add a Job to the list of active Jobs, and record its scheduled time."""
     reference = {
         "apiVersion": JOBS.api_version,
         "kind": JOBS.kind,

@@ -70,7 +70,7 @@ class DaemonSetControllerStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def node_of(pod: SandboxPodView) -> str:
-    """The node of a daemon pod: the one to which it is assigned, or the one in its affinity."""
+    """The node of a daemon pod: the node to which it is assigned, or else the node in its affinity."""
     if pod.node_name:
         return pod.node_name
     affinity = (pod.placement.affinity if pod.placement else None) or {}

@@ -182,7 +182,7 @@ def _build_condition(kind: str, status: str, reason: str, message: str) -> Docum
 
 
 def _set_condition(conditions: list[Document], new: Document, now: Instant) -> None:
-    """Set a condition. An existing one with the same status and reason stays unchanged."""
+    """Set a condition. An existing condition with the same status and reason stays unchanged."""
     known = next((condition for condition in conditions if condition["type"] == new["type"]), None)
     at = format_time(now)
     if known is None:
@@ -208,7 +208,7 @@ class DeploymentSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     busy: frozenset[str]
     """uids of the Deployment's old replica sets with pods that have not ended."""
     namesake: DocumentView | None
-    """The replica set that already has the name of the new one."""
+    """An existing object with the name of the new replica set."""
     now: Instant
 
 

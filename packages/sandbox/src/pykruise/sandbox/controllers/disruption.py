@@ -32,7 +32,7 @@ from pykruise.sandbox.inventory import discover
 from pykruise.sandbox.pod_view import OwnerRef, SandboxPodView, instant_of
 
 _GIVEN_UP_S: Final = 120.0
-"""Seconds after which an allowed eviction that has not deleted its pod no longer counts."""
+"""Seconds after which an allowed eviction that has not deleted its pod is no longer counted."""
 
 
 def compute_budget_status(

@@ -373,7 +373,7 @@ def _set_suspended(job: DocumentView, status: Document, step: JobStep, now: Inst
 def put_condition(
     conditions: list[Document], kind: str, verdict: Verdict, now: Instant, *, status: str = "True"
 ) -> None:
-    """Set a condition. An existing one with the same status stays unchanged."""
+    """Set a condition. An existing condition with the same status stays unchanged."""
     known = next((condition for condition in conditions if condition["type"] == kind), None)
     if known is not None and known["status"] == status:
         return

@@ -165,7 +165,7 @@ def _mark_unready_step(pod: SandboxPodView, now: Instant) -> Step:
 
 
 def compute_taints(node: SandboxNodeView) -> tuple[Taint, ...]:
-    """The taints that a node should have: those of other owners, and those for its conditions."""
+    """The taints that a node should have: the taints that others have set, and the taints for its conditions."""
     kept = tuple(taint for taint in node.taints if taint.key not in _OURS)
     wanted: list[tuple[str, str]] = []
     if node.unschedulable:

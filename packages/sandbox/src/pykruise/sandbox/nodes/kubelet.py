@@ -248,12 +248,12 @@ class Kubelets:
                 self.start_node(name)
 
     def stop_node(self, name: str) -> None:
-        """Cut the node's power: nothing is written for it or its pods any more. KeyError: no such node."""
+        """Cut the node's power: nothing is written for it or its pods any more. Raises KeyError for other names."""
         self._nodes[name].is_stopped = True
         self._note_registered()
 
     def start_node(self, name: str) -> None:
-        """Restore the node's power, and start the containers of its pods again. KeyError: no such node."""
+        """Restore the node's power, and start the containers of its pods again. Raises KeyError for other names."""
         node = self._nodes[name]
         if node.is_stopped:
             self._restart_containers_on(name)
@@ -275,7 +275,7 @@ class Kubelets:
             self.agents.wake_node(node)
 
     def list_images(self, name: str) -> frozenset[str]:
-        """Full names of the images on a node, by tag and by digest. KeyError: no such node."""
+        """Full names of the images on a node, by tag and by digest. Raises KeyError if there is no such node."""
         return frozenset(self._nodes[name].images)
 
     @property

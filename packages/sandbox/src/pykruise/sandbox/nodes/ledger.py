@@ -33,7 +33,7 @@ class NodeLoad:
 
 
 class LedgerGroup(msgspec.Struct, frozen=True):
-    """Pods that a term selects; `namespaces` None: pods of all namespaces."""
+    """Pods that a term selects. If `namespaces` is None, pods of all namespaces."""
 
     namespaces: tuple[str, ...] | None
     selector: Selector

@@ -52,8 +52,8 @@ def advance(
     missing: Mapping[str, str] = NOTHING_MISSING,
     held: Set[str] = NONE_HELD,
 ) -> tuple[SimulatedPodState, Instant]:
-    """Execute all transitions that are due until `now`. Return the new state and the time of the next one (NEVER:
-    infinity).
+    """Execute all transitions that are due until `now`. Return the new state and the time of the next transition
+    (NEVER if there is none).
 
     `refused`: the node has no room for a wanted change of resources. `missing`: what prevents a container that never
     ran from starting, by container. `held`: full names of the node's images.

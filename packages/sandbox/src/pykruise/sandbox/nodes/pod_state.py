@@ -50,8 +50,8 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     init_s: float = 0.0
     """Time that an init container runs."""
     job_s: float | None = 1.0
-    """Time that the containers of a Job's pod, and ephemeral ones, run before they complete; None: until something
-    stops them.
+    """Time that the containers of a Job's pod, and ephemeral containers, run before they complete; if it is None, they
+    run until something stops them.
     """
     stop_s: float = 1.0
     """Time that a pod needs to stop after its preStop hooks, if its grace period allows."""

@@ -426,7 +426,7 @@ class _World:
         return Names({suffix for suffix in self._suffixes.values() if suffix}, current)
 
     def _suffix_of(self, shelf: str, key: Key) -> str:
-        """Return the random end of a name; empty: the name is not random."""
+        """Return the random end of a name; empty if the name is not random."""
         raw = self._storage.raw[shelf, key, self._storage.order[shelf, key]]
         prefix = get_path(decode(raw), "metadata", "generateName")
         return key.name.removeprefix(prefix) if prefix and key.name.startswith(prefix) else ""

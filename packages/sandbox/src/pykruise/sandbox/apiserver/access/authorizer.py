@@ -44,7 +44,7 @@ class _Binding(msgspec.Struct, frozen=True):
     role_name: str
     subjects: tuple[Mapping[str, Any], ...]
     rules: tuple[PolicyRule, ...] | None
-    """None: the role does not exist."""
+    """None if the role does not exist."""
 
     def subject_of(self, user: User) -> Mapping[str, Any] | None:
         """Return the binding's first subject that matches the user."""
@@ -116,7 +116,7 @@ class Authorizer:
         return AccessDecision(False, f"RBAC: {listed if len(missing) == 1 else f'[{listed}]'}")
 
     def list_rules(self, user: User, namespace: str) -> list[PolicyRule]:
-        """All rules that apply to the user, cluster-wide ones first."""
+        """All rules that apply to the user, cluster-wide rules first."""
         own = [_EVERYTHING, _EVERY_URL] if user.is_master else []
         return own + [
             rule for binding, _ in self._bindings_of_user(user, namespace) for rule in binding.rules or ()

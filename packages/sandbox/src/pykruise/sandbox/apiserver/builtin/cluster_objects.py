@@ -305,7 +305,7 @@ class EventStrategy(BuiltinStrategy):
         about = (doc.get(self._subject) or {}).get("namespace") or ""
         namespace = (doc.get("metadata") or {}).get("namespace") or ""
         causes: list[Cause] = []
-        # Events about a cluster-scoped object belong to "default" or "kube-system".
+        # Events about a cluster-scoped object are in the namespace "default" or "kube-system".
         expected = ("", "default", "kube-system") if not about else (about,)
         if namespace not in expected:
             causes.append(

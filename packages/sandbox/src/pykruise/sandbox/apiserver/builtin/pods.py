@@ -56,7 +56,7 @@ class PodStrategy(BuiltinStrategy):
         return doc
 
     def is_spec_changed(self, new: Document, old: Document) -> bool | None:
-        """Whether the generation increases. Pods count generations since Kubernetes 1.33."""
+        """Whether the generation increases. Pods have a generation since Kubernetes 1.33."""
         if not self.release.is_at_least(_FIRST_WITH_GENERATION):
             return None
         return new.get("spec") != old.get("spec")
@@ -126,7 +126,7 @@ class PodStrategy(BuiltinStrategy):
         return pod
 
     def check_ephemeral_containers(self, new: Document, old: Document) -> list[Cause]:
-        """Field errors of added ephemeral containers. Existing ones must not be removed or changed."""
+        """Field errors of added ephemeral containers. Existing ephemeral containers must not be removed or changed."""
         causes = list(_check_pod(new, self.release))
         after = {each.get("name"): each for each in new["spec"].get("ephemeralContainers") or ()}
         for container in old["spec"].get("ephemeralContainers") or ():
@@ -465,8 +465,8 @@ def _apply_resize_before_1_33(new: Document, old: Document, release: Release) ->
 
 
 def _apply_resize(new: Document, old: Document, release: Release) -> Document:
-    """Return the old pod with the new one's resources: those of its containers and, where they can change, of the pod
-    itself.
+    """Return the old pod with the new pod's resources: the resources of the containers and, if they can change, of the
+    pod itself.
     """
     pod: Document = deep_copy(old)
     if version := (new.get("metadata") or {}).get("resourceVersion"):

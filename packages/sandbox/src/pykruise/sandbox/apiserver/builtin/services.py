@@ -125,7 +125,7 @@ def _allocate(doc: Document) -> None:
 
 
 def _address_of(seed: int) -> str:
-    """Return an address of 10.96.0.0/16, except the first ones, which clusters give to their own services."""
+    """Return an address of 10.96.0.0/16, except the first addresses, which clusters use for their own services."""
     number = 16 + seed % (65536 - 32)
     return f"10.96.{number >> 8}.{number & 255}"
 

@@ -141,7 +141,7 @@ def read_crd(raw: bytes) -> tuple[Document, tuple[CatalogEntry, ...]]:
     """Return a stored CRD and, once it is established, an entry for each of its versions, the preferred one first.
     The entries have no converters yet.
 
-    Definitions are large, and servers of one process often begin with the same ones, so results are cached. Never
+    Definitions are large, and the servers of one process often have the same definitions, so results are cached. Never
     change them.
     """
     crd = decode(raw)

@@ -245,7 +245,7 @@ class FieldOwnership:
         return Applied(result.document, kept) if result.kept is from_all else result
 
     def _owners_before(self, call: Call, stored: Stored, sent: Any) -> bytes:
-        """Owners before the change: the ones that the client sent, if it sent any."""
+        """Owners before the change: the owners that the client sent, if it sent any."""
         if not sent or call.subresource or not isinstance(sent, list):
             return stored.managed
         if sent == [{}]:

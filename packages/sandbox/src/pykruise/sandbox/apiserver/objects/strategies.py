@@ -1,6 +1,6 @@
 """Interface between the rules for all objects and the rules of one kind: each resource has a Strategy.
 
-writes.py, deletion.py ──▶ Strategy (builtin/ for built-in kinds, crds.py for custom ones)
+writes.py, deletion.py ──▶ Strategy (builtin/ for built-in kinds, crds.py for custom resources)
 
 All methods are pure functions of documents. They may change the document passed as `doc` or `new` (it is a fresh
 copy) and return it; `old` is never changed.

@@ -44,8 +44,8 @@ class Matching(msgspec.Struct, frozen=True, kw_only=True):
     object_selector: Selector | None = None
 
     def selects(self, labels: Mapping[str, str] | None, *docs: Document | None) -> bool:
-        """Whether the selectors match: `labels` of the namespace (None: there is none), and at least one of the
-        documents.
+        """Whether the selectors match the `labels` of the namespace (None if there is no namespace) and at least one of
+        the documents.
         """
         wanted, selector = self.namespace_selector, self.object_selector
         if wanted is not None and labels is not None and not wanted.matches(labels):

@@ -2,7 +2,7 @@
 
 body or patched document ──▶ decode_body() / decode_patch() ──▶ canonical document of the kind, warnings in the Call
 
-Pure. `Strategy.decode` has the kind's own shape (types of built-in kinds, schema of custom ones).
+Pure. `Strategy.decode` has the kind's own shape (types of built-in kinds, schema of custom kinds).
 """
 
 from typing import Final

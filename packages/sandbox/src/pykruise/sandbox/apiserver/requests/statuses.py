@@ -204,8 +204,8 @@ def make_expired(message: str) -> Refusal:
 
 
 def continue_token_expired(token: str = "") -> Refusal:
-    """410: a continue token has expired. `token` continues inconsistently at the newest state; empty: the client
-    cannot continue.
+    """410: a continue token has expired. `token` continues inconsistently at the newest state; if it is empty, the
+    client cannot continue.
     """
     message = (
         "The provided continue parameter is too old to display a consistent list result. "

@@ -120,7 +120,7 @@ class Hub:
 
 
 def find_event_type(change: StorageChange, selection: Selection) -> str:
-    """Type of the event for a watch with this selection; empty: no event."""
+    """Type of the event for a watch with this selection; empty if there is no event."""
     before = change.old is not None and selection.matches(change.old)
     after = change.new is not None and selection.matches(change.new)
     if after:
