@@ -2,10 +2,10 @@
 
 (resource, namespace) of rows ──learn()──▶ SubjectAccessReview, cached for a short time ──▶ may_see()
 
-On a laptop the caches are filled with the user's own permissions, so the user may see everything in them. In a cluster
-they are filled with the dashboard's permissions, and the dashboard asks the API server about each user: first whether
-the user may list the resource everywhere, and if not, about each namespace. While an answer is unknown, the user does
-not see the rows.
+On a laptop, the dashboard reads with the user's permissions, so the user may see everything in the caches. In a
+cluster, the dashboard reads with its own permissions, and asks the API server about each user: first whether the user
+may list the resource everywhere, and if not, about each namespace. While an answer is not known, the user does not see
+the rows.
 """
 
 import asyncio

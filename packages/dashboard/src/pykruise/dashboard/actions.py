@@ -37,7 +37,7 @@ class ActionField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     value: str = ""
     """Current value of the field."""
     is_revision: bool = False
-    """Whether the value is the number of a stored revision. The page offers the revisions, the serving one first."""
+    """Whether the value is the number of a stored revision. The page then offers a list of the older revisions."""
 
 
 class DashboardAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -3,8 +3,8 @@
 document, the revision of its pods ──▶ build_rollout_row() ──▶ RolloutRow
 
 Pure. The phase, the counts and the line are those of `kubectl kruise rollout status`. The wait is the text of the
-condition Waiting, with which `explain` begins too. So no pods have to be read for a row. If `explain` finds more than
-the status shows (verdicts.py), its phase replaces the phase of the status.
+condition Waiting; `explain` begins with the same text. So no pods have to be read for a row. If `explain` finds more
+than the status shows (verdicts.py), its phase replaces the phase of the status.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +76,7 @@ def format_row_id(resource: Resource, namespace: str, name: str) -> str:
 def build_rollout_row(
     resource: Resource, document: Document, *, current: Document | None = None
 ) -> RolloutRow:
-    """Return the row of a rollout. `current` is the revision of its pods, if it is not the newest one."""
+    """Return the row of a rollout. `current` is the revision of its pods, if it is not the newest revision."""
     meta = document["metadata"]
     waiting = _condition(document, WAITING) or {}
     shown = find_shown(resource.group, resource.kind)

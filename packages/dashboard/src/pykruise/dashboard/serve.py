@@ -229,7 +229,7 @@ def _check(options: DashboardOptions) -> None:
 
 
 def _hosts(port: int, options: DashboardOptions) -> set[str]:
-    """Return the allowed names in the Host header; empty: any name (only where each user logs in with a token)."""
+    """Return the allowed names in the Host header; empty allows any (only if each user logs in with a token)."""
     if options.is_shared and not options.allowed_hosts:
         return set()
     return {*options.allowed_hosts, *(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))}
@@ -265,8 +265,8 @@ async def _user_of(client: Client) -> DashboardUser:
 
 
 def _tls(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:
-    """Return a function that gives the context for a new connection, and reads replaced files again. Raises OSError,
-    CommandError.
+    """Return a function that returns the TLS context for a new connection. It reads the files again after they were
+    replaced. Raises OSError, CommandError.
     """
 
     def read() -> ssl.SSLContext:
@@ -281,7 +281,9 @@ def _tls(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:
         raise CommandError(f"{cert}, {key}: not a certificate with its key: {error}") from error
 
     def current() -> ssl.SSLContext:
-        with suppress(OSError, ssl.SSLError):  # a file is half written: the old context stays in use
+        with suppress(
+            OSError, ssl.SSLError
+        ):  # a file is not completely written yet: the old context stays in use
             if (changed := cert.stat().st_mtime) != known[0][0]:
                 known[0] = (changed, read())
         return known[0][1]

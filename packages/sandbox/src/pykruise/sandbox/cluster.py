@@ -93,7 +93,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     scheduled_events: bool = False
     """Whether the scheduler writes an Event for each binding, as in a real cluster."""
     tracks_fields: bool = True
-    """Whether the API server keeps managedFields. Writes cost less without them."""
+    """Whether the API server maintains managedFields. Without them, writes are faster."""
     rbac: bool = False
     """Whether users may only do what their roles allow."""
     service_accounts: bool = False
@@ -164,7 +164,8 @@ class Cluster:
 
     `clock`: by default wall time that advances with the event loop. `rng`: source of all uids, names and delays; by
     default unpredictable. `storage`, `reviewers`, `conversions`: arguments of the ApiServer. `startables` are called
-    with the cluster after its own components have started. Their results are run and stopped with the cluster.
+    with the cluster after its own components have started. The components that they return are run and stopped with the
+    cluster.
     """
 
     def __init__(
@@ -317,7 +318,7 @@ class Cluster:
     ) -> LocalTransport:
         """Return a transport whose requests are sent by that user. It is closed with the cluster.
 
-        By default objects have no managedFields, which costs less. `steady`: see LocalTransport.
+        By default objects have no managedFields, which is faster. `steady`: see LocalTransport.
         """
         transport = LocalTransport(
             self.server,

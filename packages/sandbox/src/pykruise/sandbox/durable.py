@@ -86,7 +86,7 @@ class DurableStorage:
             raise
 
     def close(self) -> None:
-        """Write everything into the one file and release it."""
+        """Write everything into the database file and release the file."""
         with suppress(sqlite3.Error):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._db.close()

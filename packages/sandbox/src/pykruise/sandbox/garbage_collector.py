@@ -7,7 +7,7 @@ queue ──▶ _collect(object):  all owners deleted   ──▶ DELETE (uid, r
                              "orphan"             ──▶ dependents lose the reference, then the finalizer is removed
 
 Same rules as Kubernetes' garbage collector. An owner is treated as deleted only after a live GET, because caches may be
-behind. A uid is never reused, so the response is remembered. The dependents of an object are enqueued once.
+out of date. A uid is never reused, so the response is remembered. The dependents of an object are enqueued once.
 """
 
 import asyncio
@@ -279,7 +279,7 @@ class GarbageCollector:
             self._queue.add(target)
 
     def _has_owner(self, ref: OwnerRef, dependent: GraphObject) -> bool:
-        """Whether the owner exists and is not in foreground deletion, as far as the caches know."""
+        """Whether the owner exists and is not in foreground deletion, according to the caches."""
         if ref.uid in self._graph.foreground:
             return False
         owner = self._graph.ids.get(ref.uid)

@@ -61,8 +61,8 @@ _EVENTS: Final = "application/json"
 class HttpFront:
     """Serves `server` to clients with `token`. Call `start`, use `url`, then call `stop`.
 
-    `port` 0 means any free port. `send_timeout_s` is how long a watcher may leave its connection unread before
-    it is dropped.
+    `port` 0 means any free port. `send_timeout_s`: if a watcher reads nothing for this number of seconds, its
+    connection is closed.
     """
 
     def __init__(

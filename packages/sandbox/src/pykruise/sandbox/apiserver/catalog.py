@@ -113,7 +113,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     converter: "Converter | None" = None
     """Converter between stored documents and this version; None if only the apiVersion differs."""
     served: bool = True
-    """Whether clients can use this version. A CRD's versions that are not served can only be converted to and from."""
+    """Whether clients can use this version. A version that is not served is used only for conversions."""
     terminating: bool = False
     """Whether the resource's CRD is being deleted, so that no object may be created."""
     facts: tuple[str, ...] = ()

@@ -108,8 +108,8 @@ _LIKE_OBJECT: Final = ("status", "resize", "ephemeralcontainers")
 class ApiServer:
     """One API server with its storage, which has the namespaces that every cluster starts with.
 
-    `reviewers` review writes in the given order, mutating ones before validating ones. `admission`
-    replaces them altogether. `conversions` convert the objects of CRDs. `watch_buffer` is the number of events that a
+    `reviewers` review writes in the given order, mutating reviewers before validating reviewers. `admission`
+    replaces all of them. `conversions` convert the objects of CRDs. `watch_buffer` is the number of events that a
     watcher may lag behind before it is cut off. Without `tracks_fields` there are no managedFields. With `rbac`,
     users may do what their roles allow; without it, all users may do everything. With `service_accounts`, new pods
     get an account and a volume with its token. With `checks_accounts`, a pod is rejected while the service account
@@ -344,7 +344,7 @@ class ApiServer:
         return applying.apply if verb == "patch" and is_apply(call) else action
 
     async def _bind_by_body(self, core: Core, call: Call) -> CallAnswer:
-        """Bind a pod in the old way: POST to the collection of bindings."""
+        """Bind a pod by a POST to the collection of bindings, as old clients do."""
         from msgspec.structs import replace
 
         pods = core.catalog.find_entry("", "v1", "pods")

@@ -5,7 +5,7 @@ annotation sandbox.pykruise.io/metric ──▶ compute_wanted_replicas() ──
 
 The annotation has the current value of the metric, as an average over the pods: a percentage of their requests, or a
 quantity of the metric (`150m`). Same rule as Kubernetes' horizontal controller with one metric, but without delays
-(windows, policies): every 15 seconds the controller scales to the metric.
+(windows, policies): every 15 seconds the controller adapts the scale to the metric.
 """
 
 import math

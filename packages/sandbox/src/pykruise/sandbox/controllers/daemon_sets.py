@@ -315,7 +315,7 @@ class DaemonSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Pods that the DaemonSet owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods of the DaemonSet's namespace without an owner."""
+    """Pods without an owner in the DaemonSet's namespace."""
     history: History
     now: Instant
 

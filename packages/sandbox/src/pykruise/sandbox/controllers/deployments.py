@@ -204,7 +204,7 @@ class DeploymentSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     sets: Sets
     """The owned replica sets, grouped by revision."""
     orphans: Sequence[DocumentView]
-    """Replica sets of the Deployment's namespace without an owner."""
+    """Replica sets without an owner in the Deployment's namespace."""
     busy: frozenset[str]
     """uids of the Deployment's old replica sets with pods that have not ended."""
     namesake: DocumentView | None
@@ -253,7 +253,7 @@ def plan_deployment(snapshot: DeploymentSnapshot) -> Plan:
     return Plan(
         stages=run_in_order(_ROLL_OUT, _plan_writes(deployment, step)),
         status=status,
-        # One second later, because the condition is False only after the deadline.
+        # One second after the deadline, because the condition becomes False only after the deadline.
         requeue_after_s=None if deadline is None else max(1.0, deadline - snapshot.now + 1.0),
     )
 
@@ -293,7 +293,7 @@ def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Ite
 
 
 def _record_revision(deployment: DocumentView, revision: str) -> Step:
-    """Write the annotation through the status endpoint; otherwise it would count as a change of the spec."""
+    """Write the annotation through the status endpoint; otherwise it would be treated as a change of the spec."""
     action = Patch(
         resource=DEPLOYMENTS,
         key=deployment.key,

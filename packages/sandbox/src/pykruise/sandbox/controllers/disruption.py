@@ -3,8 +3,8 @@
 PodDisruptionBudget + the pods it selects + the sizes of their owners ──▶ compute_budget_status() ──▶ its status
 
 The API server enforces the status when it handles evictions. Same rules as Kubernetes' disruption controller. The
-size of an owner is its `spec.replicas` (for a ReplicaSet that of its Deployment, if it has one); for other kinds it
-is the size in the scale subresource.
+size of an owner is its `spec.replicas` (for a ReplicaSet of a Deployment, the Deployment's `spec.replicas`). For other
+kinds, it is the size in the scale subresource.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -114,7 +114,7 @@ async def _expected_pods(read: Read[Any], namespace: str, pods: Iterable[Sandbox
 
 
 async def _size_of_owner(read: Read[Any], namespace: str, owner: OwnerRef) -> tuple[str, int]:
-    """Return uid and size of the top owner, which decides the number of pods."""
+    """Return uid and size of the topmost owner, which decides the number of pods."""
     views = _SIZED.get(owner.kind) if owner.group == "apps" else None
     if views is None:
         return owner.uid, await _scale_of(read, namespace, owner)

@@ -3,7 +3,7 @@
 Service + pods it selects ──▶ endpoints_of(), slice_of() ──▶ POST, PATCH endpoints and endpointslices
 
 Each Service has one slice (a real cluster splits beyond 100 endpoints). Same rules as Kubernetes' endpoint and
-endpoint slice controllers. The owner of a Service without a selector manages its endpoints.
+endpoint slice controllers. If a Service has no selector, users manage its endpoints.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

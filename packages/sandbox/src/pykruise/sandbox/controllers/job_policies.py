@@ -75,7 +75,7 @@ def _match_rule(rule: Mapping[str, Any], pod: SandboxPodView) -> str:
 
 
 def has_succeeded(pod: SandboxPodView) -> bool:
-    """Whether all its containers have completed."""
+    """Whether all containers of the pod have completed."""
     return pod.status.phase == "Succeeded"
 
 
@@ -203,7 +203,7 @@ def _is_later(pod: SandboxPodView, other: SandboxPodView) -> bool:
 
 
 def count_failures_after(job: DocumentView, replaced: SandboxPodView | None) -> tuple[int, int]:
-    """Numbers of failures of a new pod's index: counted ones and ignored ones."""
+    """Numbers of failures of a new pod's index: the counted failures and the ignored failures."""
     if replaced is None:
         return 0, 0
     counted, ignored = replaced.index_failures

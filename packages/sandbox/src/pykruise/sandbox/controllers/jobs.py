@@ -75,7 +75,7 @@ class JobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Pods that the Job owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods of the Job's namespace without an owner."""
+    """Pods without an owner in the Job's namespace."""
     now: Instant
 
 
@@ -140,7 +140,7 @@ def _expire(job: DocumentView, now: Instant) -> Plan:
 
 
 def _notes_for(job: DocumentView, status: Document) -> list[Note]:
-    """Events for the differences between the new status and the previous one."""
+    """Events for the differences between the new and the previous status."""
     notes: list[Note] = []
     was, is_now = (_condition_in(entry, "Suspended") is not None for entry in (job.status, status))
     if is_now and not was:

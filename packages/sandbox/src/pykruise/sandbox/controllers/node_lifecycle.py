@@ -175,7 +175,7 @@ def compute_taints(node: SandboxNodeView) -> tuple[Taint, ...]:
         wanted += [(key, "NoSchedule"), (key, "NoExecute")]
     there = {(taint.key, taint.effect): taint for taint in node.taints}
     mine = {pair: there.get(pair) or Taint(*pair) for pair in wanted}
-    # Existing taints keep their order, so that equal sets are equal.
+    # Existing taints keep their order, so that two lists with the same taints are equal.
     ordered = [taint for taint in node.taints if taint.key not in _OURS or (taint.key, taint.effect) in mine]
     return (*ordered, *(taint for pair, taint in mine.items() if pair not in there)) if kept or mine else ()
 

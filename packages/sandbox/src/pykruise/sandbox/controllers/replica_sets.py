@@ -142,9 +142,9 @@ class ReplicaSetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Pods that the ReplicaSet owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods of the ReplicaSet's namespace without an owner."""
+    """Pods without an owner in the ReplicaSet's namespace."""
     active: Sequence[SandboxPodView]
-    """Own pods that count as replicas."""
+    """Pods of the ReplicaSet that are counted as replicas."""
     related: Sequence[SandboxPodView] = ()
     """Pods of all replica sets with the same owner, if this replica set has too many pods."""
     now: Instant

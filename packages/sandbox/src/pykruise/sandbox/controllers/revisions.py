@@ -44,7 +44,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     revisions: tuple[DocumentView, ...] = ()
     """The revisions that the object controls, oldest first."""
     orphans: Sequence[DocumentView] = ()
-    """Revisions of the owner's namespace without an owner."""
+    """Revisions in the object's namespace that have no owner."""
     namesake: DocumentView | None = None
     """The revision that already has the name of a new revision of the current template."""
 
@@ -90,8 +90,8 @@ def plan_adoptions(owner: DocumentView, resource: Resource, history: History) ->
 
 
 def choose_revision(owner: DocumentView, resource: Resource, history: History) -> RevisionChosen:
-    """Return the revision of the current template: the newest one, an older one that becomes the newest, or a new
-    one.
+    """Return the revision of the current template: the newest revision, an older revision that becomes the newest, or a
+    new revision.
     """
     data = _data_of(owner)
     newest = number_of(history.revisions[-1]) if history.revisions else 0

@@ -130,7 +130,7 @@ def _revision_for(owner: DocumentView, ordinal: int, *, current: str, update: st
 def compute_stateful_set_status(
     owner: DocumentView, pods: Mapping[int, SandboxPodView], *, current: str, update: str, now: Instant
 ) -> Document:
-    """Build the status. A complete rollout makes the updated revision the current one."""
+    """Build the status. When the rollout is complete, the update revision becomes the current revision."""
     min_ready_s = owner.count("spec", "minReadySeconds")
     there = [pod for pod in pods.values() if pod.status.phase]
     moments = [find_available_time(pod, min_ready_s=min_ready_s) for pod in there if not pod.is_over]

@@ -53,7 +53,7 @@ class StatefulSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Pods that the StatefulSet owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods of the StatefulSet's namespace without an owner whose names are those of its pods."""
+    """Pods without an owner in the StatefulSet's namespace, with names that the set's pods have."""
     claims: Mapping[str, DocumentView]
     """Existing claims of the StatefulSet's current and future pods, by name."""
     history: History

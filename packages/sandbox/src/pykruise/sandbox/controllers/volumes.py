@@ -179,7 +179,7 @@ def plan_claim(snapshot: ClaimSnapshot) -> Plan:
             return Plan(status={**claim.status, "phase": "Lost"})
         return _expand(snapshot, snapshot.bound)
     if claim.spec.get("storageClassName") is None and snapshot.storage_class is not None:
-        # A default class is also set later. Same rule as retroactive default StorageClass assignment.
+        # A default class may also be set later. Same rule as retroactive default StorageClass assignment.
         patch = {"spec": {"storageClassName": snapshot.storage_class.name}}
         because = "it names no class, and there is a default one"
         return _plan_of(

@@ -56,7 +56,7 @@ class _Binding(msgspec.Struct, frozen=True):
         return f"{self.role_kind.lower()}.{GROUP} {quote_text(self.role_name)} not found"
 
     def describe(self, subject: Mapping[str, Any]) -> str:
-        """Describe the binding, its role and the subject, as Kubernetes does in an allowing reason."""
+        """Describe the binding, its role and the subject, as Kubernetes does in the reason of an allowed request."""
         kind = "RoleBinding" if self.namespace else "ClusterRoleBinding"
         name = f"{self.name}/{self.namespace}" if self.namespace else self.name
         who = subject.get("name") or ""
@@ -82,7 +82,7 @@ def _subject_matches(subject: Mapping[str, Any], user: User, namespace: str) -> 
 
 
 class Authorizer:
-    """Decides from the stored roles and bindings. Call `forget` after every change of one."""
+    """Decides from the stored roles and bindings. Call `forget` after each change of a role or a binding."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

@@ -85,7 +85,7 @@ class NamespaceStrategy(BuiltinStrategy):
 
 
 def finalize_namespace(new: Document, old: Document) -> Document:
-    """Return the old namespace with the finalizers of the new one (namespaces/finalize), as a new document."""
+    """Return the old namespace with the finalizers of the new namespace (namespaces/finalize), as a new document."""
     spec = dict(old.get("spec") or {})
     keep(spec, new.get("spec") or {}, "finalizers")
     finalizers = spec.get("finalizers")
@@ -161,7 +161,7 @@ def _check_taints(taints: Any, path: str) -> Causes:
 
 
 class ConfigMapStrategy(BuiltinStrategy):
-    """ConfigMaps: strings and binary data under file names, unchangeable once `immutable`."""
+    """ConfigMaps: strings and binary data under file names; they cannot change if `immutable` is true."""
 
     def validate_create(self, doc: Document) -> list[Cause]:
         return list(_check_config_map(doc))

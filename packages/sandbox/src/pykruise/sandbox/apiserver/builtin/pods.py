@@ -106,7 +106,7 @@ class PodStrategy(BuiltinStrategy):
         return 1 if period < 0 else int(period)
 
     def resize(self, new: Document, old: Document) -> Document:
-        """Return the old pod with the new one's fields that a resize may change (pods/resize), as a new document."""
+        """Return the old pod with the new pod's fields that a resize may change (pods/resize), as a new document."""
         if self.release.is_at_least(_FIRST_WITH_RESIZE_CONDITIONS):
             return _apply_resize(new, old, self.release)
         return _apply_resize_before_1_33(new, old, self.release)
@@ -119,7 +119,7 @@ class PodStrategy(BuiltinStrategy):
         return [*causes, *_check_resize_before_1_33(new, old)]
 
     def add_ephemeral_containers(self, new: Document, old: Document) -> Document:
-        """Return the old pod with the new one's ephemeral containers (pods/ephemeralcontainers), as a new document."""
+        """Return the old pod with the new pod's ephemeral containers (pods/ephemeralcontainers), as a new document."""
         pod: Document = deep_copy(old)
         keep(pod["spec"], new.get("spec") or {}, "ephemeralContainers")
         fill_pod(pod, self.release)
@@ -142,7 +142,7 @@ class PodStrategy(BuiltinStrategy):
 
 _FIRST_WITH_GENERATION: Final = "1.33"
 _FIRST_WITH_RESIZE_CONDITIONS: Final = "1.33"
-"""Release since which conditions report a resize, instead of `status.resize`."""
+"""First release in which conditions report a resize, instead of `status.resize`."""
 
 
 def _gated_condition(doc: Document) -> Document:
@@ -440,7 +440,7 @@ def bind(pod: Document, binding: Mapping[str, Any], *, now: Instant | None = Non
 
 
 def _apply_resize_before_1_33(new: Document, old: Document, release: Release) -> Document:
-    """Return the old pod with the new one's container resources and resize policies, as a new document."""
+    """Return the old pod with the new pod's container resources and resize policies, as a new document."""
     pod: Document = deep_copy(old)
     wanted = {
         container.get("name"): container for container in (new.get("spec") or {}).get("containers") or ()

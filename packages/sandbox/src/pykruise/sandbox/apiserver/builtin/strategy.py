@@ -123,7 +123,7 @@ class BuiltinStrategy:
 
 
 def keep(new: Document, old: Document, field: str) -> None:
-    """Copy `field` from the old document to the new one, or remove it where the old one has none."""
+    """Copy `field` from the old document to the new one, or remove it if the old document does not have it."""
     if field in old:
         new[field] = old[field]
     else:

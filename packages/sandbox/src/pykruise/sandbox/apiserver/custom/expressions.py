@@ -32,7 +32,7 @@ _LONGEST: Final = 10_000
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be compiled. The message follows `compilation failed: `."""
+    """An expression cannot be compiled. The message is shown after `compilation failed: `."""
 
 
 class EvaluationError(ValueError):
@@ -136,7 +136,7 @@ def _build_context(variables: Mapping[str, Any]) -> Any:
 
 
 _BOUND: Final = re.compile(r"\.(?:all|exists|exists_one|filter|map)\(\s*([A-Za-z_]\w*)\s*,")
-"""Names that comprehensions declare themselves."""
+"""Names that comprehensions in the expression declare."""
 
 
 def _describe_undeclared(text: str, name: str) -> str:

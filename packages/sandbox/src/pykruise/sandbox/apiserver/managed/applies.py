@@ -3,8 +3,8 @@
 live object + applied document + managers ──▶ apply_document()
     ──▶ Applied: the document, its managers; or ConflictsError
 
-Each manager's set has the version in which the manager wrote. Whether the manager loses a field is decided in that
-version: the object before and after the change is converted to it (`Versions`) and compared.
+The set of each manager is in the version in which the manager wrote. Whether the manager loses a field is decided in
+that version: the object before and after the change is converted to that version (`Versions`) and compared.
 
 Pure, except for conversions. Same rules as structured-merge-diff's `merge.Updater`.
 """

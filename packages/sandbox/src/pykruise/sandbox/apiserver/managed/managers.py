@@ -139,7 +139,7 @@ def _give_fields(state: FieldState, who: FieldManager, changed: FieldSet, now: s
 
 
 def _merge_oldest(state: FieldState) -> None:
-    """Merge the oldest of too many updating managers into one. All managers must have a set."""
+    """Merge the oldest managers into one if too many managers have updated the object. All managers must have a set."""
     updaters = [each for each in state.entries if each.operation != APPLY]
     surplus = len(updaters) - _MOST_UPDATERS
     if surplus <= 0:

@@ -113,7 +113,7 @@ class _Views:
 class FieldOwnership:
     """The managedFields of one API server's objects. Caches facts about kinds.
 
-    Without `tracks`, fields have no owners: writes cost less, and applies do not know other appliers.
+    Without `tracks`, fields have no owners: writes are faster, but an apply cannot detect conflicts with others.
     """
 
     def __init__(self, catalog: Catalog, *, tracks: bool = True) -> None:
@@ -170,7 +170,7 @@ class FieldOwnership:
             try:
                 elsewhere = await self._changes_elsewhere(call, old, new, others)
             except UnconvertibleError:
-                return kept  # a write does not fail because owners cannot be converted
+                return kept  # if the owners cannot be converted, the write must not fail
         data = managers.record_update(
             from_all,
             old,

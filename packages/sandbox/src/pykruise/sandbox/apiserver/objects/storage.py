@@ -83,8 +83,8 @@ class FutureRevision(Exception):  # noqa: N818
 
 
 class Storage(Protocol):
-    """Operations that the API server needs of its store. This module has one in memory; a durable one has the same
-    contract.
+    """Operations that the API server needs for its objects. This module implements them in memory, and durable.py with
+    a file.
     """
 
     @property

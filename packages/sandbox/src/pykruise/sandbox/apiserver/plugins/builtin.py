@@ -26,7 +26,7 @@ _SYSTEM: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critica
 
 
 def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Document:
-    """Return the document with the additions of admission, which may be the changed `doc`. Raises Refusal (403)."""
+    """Add the fields that admission sets. Return the document; it may be the changed `doc`. Raises Refusal (403)."""
     if core.authorizer is not None and not call.subresource:
         check_grant(core.authorizer, call, doc)
     if call.entry.shelf == "pods" and isinstance(spec := doc.get("spec"), dict):

@@ -1,6 +1,6 @@
 """Checks of ResourceQuotas and LimitRanges for a write.
 
-writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403), or the write continues and is charged to its quotas
+writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403), or the write continues and is counted in its quotas
 plugins.py ──▶ admit_pod(core, call, pod) ──▶ the pod with its namespace's default requests and limits
 
 Same messages as Kubernetes' admission plugins ResourceQuota and LimitRanger. A quota's status has the

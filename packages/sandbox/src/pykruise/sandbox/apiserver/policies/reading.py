@@ -78,7 +78,7 @@ class AdmissionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     param_kind: tuple[str, str] | None
     """apiVersion and kind; None if the policy has no parameters."""
     broken: str = ""
-    """Error of an expression that cannot be compiled. Only policies that were stored elsewhere have one."""
+    """Error of an expression that cannot be compiled. Only policies that were not written here can have one."""
 
 
 class ParamRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ class PolicyBinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_policy(doc: Mapping[str, Any]) -> AdmissionPolicy:
-    """Parse a stored policy. If one of its expressions cannot be compiled, the result has none of them."""
+    """Parse a stored policy. If one of its expressions cannot be compiled, the result has no expressions."""
     try:
         return _parse_policy(doc, doc["spec"])
     except ExpressionError as err:

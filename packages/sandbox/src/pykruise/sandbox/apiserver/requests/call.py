@@ -38,7 +38,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dry_run(self) -> bool:
-        """Whether the request must not be stored, but otherwise executed."""
+        """Whether the request is a dry run: it is executed, but its result is not stored."""
         return self.query.get("dryRun") == "All"
 
     @property

@@ -194,7 +194,7 @@ async def delete_stored(
 
 
 def check_preconditions(call: Call, options: DeletionOptions, stored: Stored) -> None:
-    """Reject (409) to delete another object of the same name, or an object that has changed."""
+    """Reject (409) the deletion of another object with the same name, or of an object that has changed."""
     kind = call.entry.resource.kind
     if options.uid and options.uid != stored.uid:
         text = (

@@ -44,7 +44,7 @@ def revise_bytes(raw: bytes, old: int, revision: int) -> bytes:
     """Replace the resourceVersion in an object's bytes."""
     shown = b'"resourceVersion":"%d"'
     said = shown % old
-    # If a reference of an owner or an event has the same number, only a decoder can tell them apart.
+    # If an owner reference or the reference of an event contains the same number, only a decoder can distinguish them.
     if raw.count(said) == 1:
         return raw.replace(said, shown % revision)
     doc = decode(raw)

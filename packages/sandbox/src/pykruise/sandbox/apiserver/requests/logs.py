@@ -145,7 +145,7 @@ class _Reader:
 class LogStream:
     """The lines of a followed log, without line ends. Read it with `read_batch()`, and close it afterwards.
 
-    A line that `limitBytes` cuts ends like the others.
+    A line that `limitBytes` cuts ends like the other lines.
     """
 
     content_type = _TEXT

@@ -81,7 +81,7 @@ def form_of(headers: Mapping[str, str], query: Mapping[str, str], *, custom: boo
 
 
 def _parse_accept(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the media types with their parameters, the preferred ones first."""
+    """Yield the media types with their parameters, the preferred types first."""
     clauses = []
     for position, clause in enumerate(accept[:4096].split(",")):
         media, *rest = (part.strip() for part in clause.split(";"))

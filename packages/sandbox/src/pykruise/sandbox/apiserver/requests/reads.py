@@ -283,8 +283,8 @@ def _without_columns(line: bytes) -> bytes:
 
 
 def _timeout(core: Core, call: Call) -> float:
-    """Duration of a watch in seconds. Without a requested one, half an hour to an hour, so that watches do not all
-    end together.
+    """Duration of a watch in seconds. If the request states none, half an hour to an hour at random, so that watches do
+    not all end together.
     """
     asked = parse_whole_number(call.query, "timeoutSeconds")
     return float(asked) if asked and asked > 0 else _SHORTEST_WATCH_S * (1.0 + core.rng.random())

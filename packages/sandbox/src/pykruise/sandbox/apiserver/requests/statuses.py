@@ -1,4 +1,4 @@
-"""Statuses of the API server: `metav1.Status` with the messages of a real one.
+"""Statuses of the API server: `metav1.Status` with the messages of a real API server.
 
 a rule is broken ──▶ raise a Refusal built here ──▶ server.py encodes it ──▶ Response
 
@@ -30,7 +30,7 @@ class Refusal(Exception):  # noqa: N818  (it is a response, not a fault of this 
 
 
 def build_status_document(status: ErrorStatus, *, continue_token: str = "") -> dict[str, Any]:
-    """The Status as a document, with its members in the order of a real API server, and without empty ones."""
+    """The Status as a document, with its members in the order of a real API server, and without empty members."""
     doc: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",

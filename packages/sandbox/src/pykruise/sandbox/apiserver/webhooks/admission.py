@@ -65,7 +65,7 @@ class WebhookAdmission:
         self._concerns = Concerns(self._is_for_webhooks)
 
     def bind(self, core: Core) -> None:
-        """Follow the configurations of this server."""
+        """Use the configurations that this server stores."""
         self._core = core
         for shelf, mutating in _SHELVES.items():
             core.on_change(shelf, self._changed)
@@ -151,8 +151,8 @@ class WebhookAdmission:
     async def _call_mutating(
         self, request: AdmissionRequest, warnings: list[str], *, only: frozenset[str] | None
     ) -> tuple[frozenset[str], AdmissionRequest]:
-        """Call the mutating webhooks. Return those that must be called again because of later changes, and the
-        request with the new object.
+        """Call the mutating webhooks. Return the webhooks that must be called again because of later changes,
+        and the request with the new object.
         """
         asked: set[str] = set()
         again: set[str] = set()
