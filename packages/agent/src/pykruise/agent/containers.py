@@ -33,7 +33,7 @@ class PodRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """How to stop a container."""
+    """The way in which a container is stopped."""
 
     grace_s: int
     pre_stop: Mapping[str, Any] | None = None

@@ -74,7 +74,7 @@ class Plugin:
         return credentials
 
     async def _run_program(self, image: str) -> bytes:
-        """Run the program and return its JSON answer. Raises OSError, and ValueError for a program that fails."""
+        """Run the program and return the JSON that it prints. Raises OSError, and ValueError if the program fails."""
         process = await asyncio.create_subprocess_exec(
             str(self._program),
             *self._arguments,

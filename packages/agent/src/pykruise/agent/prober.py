@@ -102,9 +102,9 @@ class Prober:
         self._reported: dict[CheckKey, Check] = {}
         self._started_at: dict[str, Instant] = {}
         self._exec_after: dict[str, float] = {}
-        """By pod UID: the event loop's time after which the next command may start in the pod."""
+        """The event loop's time after which the next command may start in the pod, by pod UID."""
         self._execs = Counter[str]()
-        """By pod UID: the number of commands that run in the pod."""
+        """The number of commands that run in the pod, by pod UID."""
         self.status_writes = 0
         checks: WorkQueue[CheckKey] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
         self.controller = Controller("prober", self._check_probe, queue=checks, workers=WORKERS, clock=clock)

@@ -51,7 +51,7 @@ class EndingNamespace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     resource_version: int = 0
     is_deleting: bool = False
     finalizers: tuple[str, ...] = ()
-    """Finalizers of its spec."""
+    """Finalizers in the namespace's spec."""
     conditions: tuple[NamespaceCondition, ...] = ()
 
 
@@ -142,7 +142,7 @@ class Namespaces:
                 self._passes.pop(change.old.uid, None)
         elif change.new.is_deleting and FINALIZER in change.new.finalizers:
             was_known = change.old is not None and change.old.is_deleting
-            if not was_known:  # a change of its conditions is this controller's own write
+            if not was_known:  # otherwise the change is this controller's own write of conditions
                 self._queue.add(change.key)
 
     async def _sync(self, key: Key) -> float | None:
@@ -180,7 +180,7 @@ class Namespaces:
             async with gate:
                 listed = await self._client.list(resource, namespace)
         except (NotFoundError, MethodNotAllowedError):
-            return  # no longer served, so there are no objects left
+            return  # the resource is no longer served, so no objects are left
         except ApiError as err:
             content.errors.append(f"{resource}: {err}")
             return

@@ -85,13 +85,13 @@ class OwnerGraph:
 
     def __init__(self) -> None:
         self.dependents: dict[str, dict[ObjectId, bool]] = {}
-        """By owner UID: the dependents. The value: whether the dependent blocks the owner's foreground deletion."""
+        """Dependents by owner UID. The value: whether the dependent blocks the owner's foreground deletion."""
         self.blocking: dict[str, int] = {}
-        """By owner UID: the number of blocking dependents."""
+        """Number of blocking dependents by owner UID."""
         self.ids: dict[str, ObjectId] = {}
-        """By UID: the known objects."""
+        """Known objects by UID."""
         self.foreground: dict[str, ObjectId] = {}
-        """By UID: the objects that wait for their dependents."""
+        """Objects that wait for their dependents, by UID."""
 
     def update(self, target: ObjectId, old: GraphObject | None, new: GraphObject | None) -> None:
         """Apply one change."""

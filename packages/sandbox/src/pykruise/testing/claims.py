@@ -1,4 +1,4 @@
-"""Claims: assertions of a test that become true later, and an explanation if one never becomes true.
+"""Claims: assertions of a test that become true later, and an explanation if an assertion never becomes true.
 
 claim() ──▶ ClaimAttempt: its value, or the error for a field that does not exist yet
 the last attempt, the objects that it read, their events ──▶ format_failure()
@@ -52,7 +52,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def attempt(claim: Callable[[], Any], *, not_yet: tuple[type[Exception], ...]) -> ClaimAttempt:
-    """Evaluate the claim. Errors of the types `not_yet`, and of a missing field or item, count as not true yet."""
+    """Evaluate the claim. Errors of the types `not_yet`, and of a missing field or item, mean: not true yet."""
     try:
         return ClaimAttempt(bool(claim()))
     except not_yet as error:

@@ -98,7 +98,7 @@ async def put_all(client: Client, documents: Iterable[tuple[str, Document]]) -> 
 
 
 async def put(client: Client, doc: Document) -> Document:
-    """Create the object, or merge it into the existing one. Return it as stored.
+    """Create the object, or merge it into the existing object. Return it as stored.
 
     A field that the kind does not have is an error, as with kubectl. Raises LookupError for a kind that is not served.
     """

@@ -2,10 +2,10 @@
 
 CriError
 ├── RuntimeGoneError     no connection, or a broken one: the runtime is down or is restarting
-├── CallTimeoutError     no answer in time
+├── CallTimeoutError     no response in time
 ├── CriNotFoundError     the container, sandbox or image does not exist
 ├── UnsupportedCallError this runtime does not have the call
-└── CallRefusedError     the runtime answered with another error status and its reason
+└── CallRefusedError     the runtime responded with another error status and its reason
 """
 
 from pykruise.kube.errors import KubeError
@@ -24,7 +24,7 @@ class RuntimeGoneError(CriError):
 
 
 class CallTimeoutError(CriError):
-    """No answer in time; the call may have taken effect."""
+    """No response in time; the call may have taken effect."""
 
 
 class CriNotFoundError(CriError):

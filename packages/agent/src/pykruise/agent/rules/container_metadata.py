@@ -53,7 +53,7 @@ class NodePod(msgspec.Struct, frozen=True, kw_only=True):
     container_ids: Mapping[str, str] = {}
     """Ids of the containers that have been started, in the order of the statuses."""
     env_hashes: Mapping[str, int] = {}
-    """By container name: the wanted hash of the environment."""
+    """The wanted hash of the environment, by container name."""
     sources: Mapping[str, tuple[EnvSource, ...]] = {}
     reported: Mapping[str, Reported] | None = None
     """The entries of the annotation; None if the annotation is missing or unreadable."""

@@ -132,11 +132,11 @@ class AgentNodeImageView(msgspec.Struct, frozen=True, kw_only=True):
     is_deleting: bool = False
     wanted: Mapping[ImageName, WantedPull] = {}
     secrets: Mapping[str, Sequence[SecretName]] = {}
-    """By image without tag: the pull secrets."""
+    """The pull secrets, by image without tag."""
     sandboxes: Mapping[str, PullSandbox] = {}
-    """By image without tag: the sandbox configuration of the pulls."""
+    """The sandbox configuration of the pulls, by image without tag."""
     ended: Mapping[ImageName, int] = {}
-    """By image with tag: the version of the pull that has ended."""
+    """The version of the pull that has ended, by image with tag."""
     stored_status: Document = {}
 
 

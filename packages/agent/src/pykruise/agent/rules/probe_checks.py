@@ -72,7 +72,7 @@ class SeenProbe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What the agent remembers about one probe."""
+    """The data that the agent remembers about one probe."""
 
     handler: Document = {}
     container_id: str = ""

@@ -42,7 +42,7 @@ class MetadataAgents(AgentPart):
         self._pods.subscribe(self._on_change)
         self._writer = Writer(client, {PODS: self._pods})
         self._started: dict[Key, dict[str, int]] = {}
-        """By container id: the hash of the environment with which the container was started."""
+        """The hash of the environment with which a container was started, by container id."""
         super().__init__("metadata agents", self._pods, clock=clock, rng=rng)
 
     def note_containers(self, key: Key, uid: str) -> None:

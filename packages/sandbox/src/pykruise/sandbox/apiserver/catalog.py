@@ -370,7 +370,7 @@ _FIRST_SERVED: Final[Mapping[str, str]] = {
     "validatingadmissionpolicybindings": "1.30",
     "workloads": "1.37",
 }
-"""By resource: the first minor version that serves it. Resources that all versions serve are not here."""
+"""The first minor version that serves a resource, by resource. Resources that all versions serve are not here."""
 
 
 def _is_served(name: str, release: Release) -> bool:

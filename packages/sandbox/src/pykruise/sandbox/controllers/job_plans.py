@@ -57,7 +57,7 @@ class JobTally(msgspec.Struct, frozen=True, kw_only=True):
     failed_indexes: frozenset[int] = frozenset()
     """Indexes that are not retried; empty without a limit per index."""
     held: Mapping[int, SandboxPodView] = {}
-    """By index: the failed pod, which is recorded only after its replacement exists."""
+    """The failed pods that are recorded only after their replacement exists, by index."""
 
 
 class JobStep(msgspec.Struct, frozen=True, kw_only=True):

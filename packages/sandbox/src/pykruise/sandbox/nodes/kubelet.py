@@ -5,7 +5,7 @@ nodes      ──timer───▶ queue ──▶ status.py: register, renew th
 agents     ──────────▶ agents.py: other programs on the nodes, over runtime.py
 
 pod_state.py and pod_status.py decide what happens to a pod; this module only waits and writes. It works with any API
-server through a Client: the sandbox's, or that of a real control plane without nodes.
+server through a Client: the API server of the sandbox, or of a real control plane without nodes.
 """
 
 import asyncio
@@ -74,8 +74,9 @@ class Kubelets:
     """All simulated nodes of a cluster.
 
     `existing`: existing Node objects, as listed; the kubelets use them without another request.
-    `pods`: a cache of all pods that runs elsewhere; without it the kubelets run their own. `recorder`: records failed
-    pulls and crashes. `agents`: agents on the nodes besides the kubelets. It works from `run()` until `stop()`.
+    `pods`: a cache of all pods that another component runs; without it, the kubelets run a cache of their own.
+    `recorder`: records failed pulls and crashes. `agents`: agents on the nodes besides the kubelets. They work from
+    `run()` until `stop()`.
     """
 
     def __init__(
@@ -232,7 +233,7 @@ class Kubelets:
             self.add_node(spec)
 
     def follow_node(self, change: Change[SandboxNodeView]) -> None:
-        """Stop or start the kubelet of a node as its annotation requests. Nodes without a kubelet here are ignored."""
+        """Stop or start the kubelet of a node as its annotation requests. Nodes that are not simulated are ignored."""
         wanted = change.new is not None and change.new.is_stopped
         if wanted == (change.old is not None and change.old.is_stopped):
             return
@@ -423,7 +424,7 @@ class Kubelets:
             self._check_resources_kept(pod.key, patch)
 
     def _check_resources_kept(self, key: Key, patch: Document) -> None:
-        """Stop reporting resources to a server that drops them; otherwise each write would cause another one."""
+        """Stop reporting resources to a server that drops them; otherwise each write would cause another write."""
         has_amounts = any("resources" in status for status in patch["status"].get("containerStatuses") or ())
         stored = self.pods.get(key)
         if (

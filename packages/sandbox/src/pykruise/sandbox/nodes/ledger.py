@@ -2,7 +2,7 @@
 
 pods, nodes ──place(), set_node()──▶ Ledger ──▶ NodeLoad of each node, counts of pods by selector and anti-affinity term
 
-No I/O, no clock, no randomness. scheduling/filters.py reads it to decide which node a pod gets.
+No I/O, no clock, no randomness. scheduling/filters.py reads the ledger to choose a pod's node.
 """
 
 from collections import Counter
@@ -125,7 +125,9 @@ class NodeLedger:
             counts = Counter(node for node, pod in self._placed.values() if group.has(pod))
             if len(self._groups) >= _REMEMBERED_GROUPS:
                 del self._groups[next(iter(self._groups))]
-        self._groups[group] = counts  # moved to the end, so that the least recently used one is dropped first
+        self._groups[group] = (
+            counts  # moved to the end, so that the least recently used entry is dropped first
+        )
         return counts
 
     def _load_of(self, node: str) -> NodeLoad:

@@ -214,9 +214,9 @@ def find_removal_time(state: SimulatedPodState, pod: SandboxPodView, world: Node
     if state.stopping_since is None:
         return NEVER
     if pod.grace_s == 0:
-        # A pod with finalizers waits for their owners. A pod without finalizers is removed automatically, unless its
-        # API server stopped between the two writes of a deletion (setting the grace period, removing); another DELETE
-        # finishes it.
+        # A pod with finalizers waits until others remove them. A pod without finalizers is removed automatically. But
+        # if its API server stopped between the two writes of a deletion (setting the grace period, removing), another
+        # DELETE finishes the deletion.
         return NEVER if pod.finalizers else state.stopping_since + _HALF_DELETED_S
     if not any(run.state is RunState.RUNNING for run in state.runs):
         return state.stopping_since
@@ -304,7 +304,7 @@ class _Life:
         self.settings = world.settings
 
     def advance(self, run: ContainerRun, now: Instant) -> tuple[ContainerRun, Instant]:
-        """Execute all transitions that are due until `now`, and return when the next one is due."""
+        """Execute all transitions that are due until `now`, and return when the next transition is due."""
         run = self._follow_image(run, now)
         while (due := self._next_due(run)) <= now:
             run = self._next_state(run, due)
@@ -403,8 +403,8 @@ class _Life:
         )
 
     def _resources_of(self, run: ContainerRun) -> Mapping[str, Any] | None:
-        """Resources of a container that starts: those of the spec or, while the node rejects them, the ones that it
-        admitted before. Rule: the kubelet creates containers with the allocated resources."""
+        """Resources of a container that starts: the resources in the spec or, while the node rejects these, the
+        resources that it admitted before. Rule: the kubelet creates containers with the allocated resources."""
         if not self.settings.reports_resources:
             return None
         return run.resources if self.is_refused and run.resources is not None else self.container.allotment

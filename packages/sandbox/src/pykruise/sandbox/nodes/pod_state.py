@@ -3,8 +3,8 @@
 SandboxPodView ──▶ begin(), recover() ──▶ SimulatedPodState ──▶ pod_life.py (its transitions) ──▶ pod_status.py
 
 Pure: no I/O, no clock, no randomness. A SimulatedPodState has the facts that a container runtime knows, and nothing
-else. Due times follow from them, the settings and the rules, so that rules can change while a pod runs. After a restart
-of this program `recover()` builds it again from the written status.
+else. Due times follow from these facts, the settings and the rules, so that rules can change while a pod runs. After a
+restart of this program, `recover()` builds the state again from the written status.
 
 One container (a `ContainerRun`):
 
@@ -107,7 +107,7 @@ class Role(Enum):
 
 
 class ContainerRun(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One container of a pod: its current run and the end of the previous one."""
+    """One container of a pod: its current run and the end of the previous run."""
 
     name: str
     state: RunState = RunState.BLOCKED
@@ -127,7 +127,7 @@ class ContainerRun(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     crashes: int = 0
     """Consecutive unexpected ends; the backoff grows with them."""
     last: Terminated | None = None
-    """End of the latest run: of the current one when EXITED, else of the previous one."""
+    """End of the latest run that has ended: the current run when EXITED, else the previous run."""
     previous: Terminated | None = None
     """End of the run before the latest, when EXITED."""
     resources: Mapping[str, Any] | None = None
@@ -145,7 +145,7 @@ class SimulatedPodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ip: str
     accepted_at: Instant
     runs: tuple[ContainerRun, ...]
-    """Init containers first, then the main ones, then the ephemeral ones, in the order of the spec."""
+    """First the init containers, then the main containers, then the ephemeral containers, in the order of the spec."""
     stopping_since: Instant | None = None
     resizing_since: Instant | None = None
     """Time since which a change of resources is in progress."""
@@ -190,7 +190,7 @@ def begin(pod: SandboxPodView, *, ip: str, now: Instant) -> SimulatedPodState:
 
 
 def add_ephemeral(state: SimulatedPodState, pod: SandboxPodView) -> SimulatedPodState:
-    """Add runs for the pod's new ephemeral containers. A patch puts new ones before the existing ones."""
+    """Add runs for the pod's new ephemeral containers. A patch puts new containers before the existing containers."""
     names = [container.name for container, _ in list_container_roles(pod)]
     if len(names) == len(state.runs):
         return state

@@ -1,4 +1,4 @@
-"""Nodes: the spec of a simulated one, its Node and Lease, and the scheduler's view of nodes.
+"""Nodes: the spec of a simulated node, its Node and Lease, and the scheduler's view of nodes.
 
 NodeSpec ──▶ build_node_document(), build_lease_document() ──▶ status.py registers and renews them
 bytes of a Node ──▶ project_node() ──▶ SandboxNodeView ──▶ scheduling/
@@ -222,7 +222,7 @@ class SandboxNodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ready: str = ""
     """Status of its condition Ready: `True`, `False`, `Unknown`, or empty."""
     is_stopped: bool = False
-    """Whether its annotation `STOPPED` keeps its kubelet from running."""
+    """Whether the node's annotation `STOPPED` stops its kubelet."""
 
     @property
     def zone(self) -> str:
@@ -301,7 +301,7 @@ def project_node(raw: bytes | msgspec.Raw) -> SandboxNodeView:
 
 
 class Addresses:
-    """Pod addresses of 10.0.0.0/8, each for one pod at a time. A released address is reused late."""
+    """Pod addresses of 10.0.0.0/8, each for one pod at a time. Released addresses are reused last."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

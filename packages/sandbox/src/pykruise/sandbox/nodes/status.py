@@ -94,7 +94,7 @@ class NodeStatusWriter:
             except AlreadyExistsError:
                 stored = decode(await self._client.get(NODES, "", node.spec.name))
         node.uid = stored["metadata"]["uid"]
-        # The status is of an older registration, or a server removed it from the new object.
+        # The status is from an older registration, or a server removed the status of the new object.
         if get_path(stored, "status", "nodeInfo", "kubeletVersion") != node.spec.version or not _is_well(
             stored
         ):

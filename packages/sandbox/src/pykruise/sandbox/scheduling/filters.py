@@ -1,4 +1,4 @@
-"""Choice of a pod's node: filters rule nodes out, and ranks decide between the others.
+"""Choice of a pod's node: filters rule nodes out, and ranks decide between the remaining nodes.
 
 Ledger (ledger.py) ──▶ choose(pod, ledger, rng) ──▶ ChosenNode(node) | NoPlace(message)
 
@@ -79,8 +79,8 @@ def choose(
     volumes: Callable[[SandboxNodeView], Sequence[str]] | None = None,
     nominated: str = "",
 ) -> ChosenNode | NoPlace:
-    """Choose the node for a pod: among the nodes that pass the filters, the most preferred one, then the emptiest
-    one.
+    """Choose the node for a pod: among the nodes that pass the filters, the most preferred nodes, and among
+    these the emptiest node.
 
     Pods of one owner are spread evenly over nodes, then over zones; `rng` decides between equal nodes. `volumes`:
     reasons of the pod's volumes against a node. `nominated`: the node on which other pods were evicted. It is chosen
@@ -447,7 +447,7 @@ class _SpreadRule:
 def _eligible_nodes(
     constraint: Mapping[str, Any], pod: SandboxPodView, ledger: NodeLedger
 ) -> list[SandboxNodeView]:
-    """Nodes whose domains are used: by default those that match the pod's node affinity, regardless of their taints."""
+    """Nodes whose domains are used: by default the nodes that match the pod's node affinity, regardless of taints."""
     views = [view for _, view in ledger.list_candidates()]
     if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and (matches := _node_matcher(pod)):
         views = [view for view in views if matches(view)]

@@ -33,7 +33,7 @@ _SHIFT: Final = 2**31  # makes priorities positive, so that more victims always 
 
 
 class PreemptionRoom(msgspec.Struct, frozen=True):
-    """Pods to evict, and the pod's nominated node. Without victims there is room already."""
+    """Pods to evict, and the pod's nominated node. Without victims, the node already has room."""
 
     node: str
     victims: tuple[SandboxPodView, ...]

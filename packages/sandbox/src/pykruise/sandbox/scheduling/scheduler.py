@@ -92,8 +92,8 @@ class SchedulerStats(msgspec.Struct, frozen=True, kw_only=True):
 class Scheduler:
     """Binds the pods whose `schedulerName` is `name`.
 
-    `pods`, `nodes`: caches that run elsewhere; without them the scheduler runs its own. Component: `run()`
-    until `stop()`. With `tells_success` there is an event for every binding, as in a real cluster.
+    `pods`, `nodes`: caches that other components run; without them the scheduler runs its own caches. It works from
+    `run()` until `stop()`. With `tells_success` there is an event for every binding, as in a real cluster.
     """
 
     def __init__(

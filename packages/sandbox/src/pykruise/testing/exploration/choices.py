@@ -20,7 +20,7 @@ __all__ = ["Choice", "ChoiceGates", "Chooser", "ChoosingLoop", "State", "Waiting
 
 
 STEP_S = 1e-5
-"""Duration of a step. Rules see the order of steps by their times. It is too short to make two states different."""
+"""Duration of a step. Rules see the order of steps by their times. It is too short a time to make two states differ."""
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -145,7 +145,7 @@ class _Explorer:
         self._path: list[str] = []
 
     def __call__(self, state: State) -> Choice:
-        """Try the choices in copies of the process, and the last one in this process. Does not return if no choice
+        """Try the choices in copies of the process, and the last choice in this process. Does not return if no choice
         remains.
         """
         is_new = self._seen.add(state.digest)

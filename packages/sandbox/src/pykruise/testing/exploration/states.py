@@ -45,9 +45,9 @@ class VersionedStorage(RecordingStorage):
         super().__init__(**given)
         self.raw: dict[tuple[str, Key, int], bytes] = {}
         self.changes: dict[str, list[tuple[int, Key]]] = {}
-        """By resource: every version, with the key of the object that has this version."""
+        """Every version, with the key of the object that has this version, by resource."""
         self.order: dict[tuple[str, Key], int] = {}
-        """By object: the version in which it was created."""
+        """The version in which an object was created, by object."""
         self._texts: dict[tuple[str, Key, int], str] = {}
 
     def commit(self, change: StorageChange) -> None:

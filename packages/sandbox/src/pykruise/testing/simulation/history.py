@@ -72,7 +72,7 @@ V = TypeVar("V", bound=Versioned)
 
 
 def list_versions_since(versions: Sequence[V], known: float) -> Sequence[V]:
-    """The versions of an object that a writer may know as the current one if it has seen all changes up to `known`."""
+    """The versions of an object that may be current for a writer that has seen all changes up to `known`."""
     return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 
 

@@ -145,11 +145,11 @@ class Wire:
         self._under_way: set[asyncio.Task[Any]] = set()
         self.dead = False
         self.held: dict[str, int] = {}
-        """By path: the version of an event that is held back, so that a later event is delivered before it."""
+        """The version of an event that is held back so that a later event is delivered before it, by path."""
         self.writes = 0
 
     async def request(self, request: Request, /) -> Response:
-        if self.dead:  # an operator that was cut off may be connected again when it has given up
+        if self.dead:  # fails after the timeout: an operator that was cut off may be connected again by then
             await asyncio.sleep(request.timeout_s or NO_ANSWER_S)
             raise RequestTimeoutError("cut off on purpose")
         method, path, timeout_s = request.method, request.path, request.timeout_s

@@ -36,7 +36,7 @@ class Write(msgspec.Struct, frozen=True):
     """Plural with the group, such as `deployments.apps`."""
     key: Key
     document: Document
-    """The object after the write; before it, if the write removed the object."""
+    """The object after the write, or the removed object."""
 
 
 class SimulatedStore:

@@ -47,7 +47,7 @@ class Tokens:
         self._clock = clock
         self._rng = rng
         self._key = b""
-        """Created with the first token, so that a sandbox without tokens does not use the source of random numbers.
+        """The key is created with the first token: a sandbox without tokens does not use the source of random numbers.
         """
 
     def issue(

@@ -24,7 +24,7 @@ class Definitions:
         self._conversions = conversions
         self._shelves: set[str] = set()
         self._names: dict[str, Document] = {}
-        """By CRD: its group and accepted names. Other CRDs of the group cannot have these names."""
+        """The group and the accepted names of each CRD. Other CRDs of the group cannot have these names."""
         core.on_change(CRD_SHELF, self._crd_changed)
         for stored in core.storage.scan(CRD_SHELF).items:
             self._serve(stored)
