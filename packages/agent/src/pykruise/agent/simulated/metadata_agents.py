@@ -27,7 +27,7 @@ from pykruise.sandbox.nodes.agents import NodeAccess
 from pykruise.sandbox.nodes.pod_state import ContainerRun, RunState
 
 GATHER_S = 0.1
-"""Seconds that a report waits, because the statuses of one pod arrive close together."""
+"""Seconds to wait before a report, because several changes of a pod's status arrive within a short time."""
 STOP_GRACE_S = 30.0
 
 
