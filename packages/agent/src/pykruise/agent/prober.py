@@ -4,7 +4,7 @@ NodePodProbe (watched) ──▶ queue, by probe ──▶ check: run_probe() �
                                                Checks ──▶ report: PATCH nodepodprobes/status, events
 
 agent/rules/probe_checks.py decides when a probe is due and what its outcome means. Each check reads the spec, so a
-changed handler, period or address takes effect at the next check. Probes that are no longer requested stop.
+changed handler, period or address takes effect at the next check. A probe ends when it is no longer requested.
 """
 
 import asyncio

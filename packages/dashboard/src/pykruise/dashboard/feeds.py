@@ -180,7 +180,7 @@ class Feeds:
             self._put(self.pods, key, PODS, row.namespace, row)
 
     def _update_pods_of(self, change: Change[DashboardObject]) -> None:
-        """Write the rows of pods that arrived before their owner a second time."""
+        """Update the rows of pods that arrived before their owner."""
         if change.old is None and change.new is not None:
             for pod in self._owned(change.new.uid):
                 if pod.waits:

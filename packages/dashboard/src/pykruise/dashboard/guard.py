@@ -20,7 +20,7 @@ _OPEN: Final = "/healthz"
 
 
 class Guard:
-    """Checks requests. `hosts`: the allowed Host headers, with any port that is not the default; empty allows all."""
+    """Checks requests. `hosts`: the allowed Host headers, with a port if it is not the default; empty allows all."""
 
     def __init__(self, hosts: Collection[str] = ()) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)

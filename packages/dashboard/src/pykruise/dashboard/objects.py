@@ -74,7 +74,7 @@ class DashboardObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def list_watched_resources() -> tuple[Resource, ...]:
-    """Return the resources that the dashboard lists and watches. It needs the permissions for both."""
+    """Return the resources that the dashboard lists and watches, and for which it needs permissions."""
     own = dict.fromkeys(kind.resource for kind in list_kinds() if kind.versions)
     return (*own, ROLLOUTS, *_BUILT_IN)
 
@@ -134,7 +134,7 @@ _STATE: Final = "lifecycle.apps.kruise.io/state"
 
 
 def _may_wait(pod: Document) -> bool:
-    """Return False for a pod that is certainly available or has ended, as most pods of a cluster."""
+    """Return False for a pod that is certainly available or has ended, as most pods of a cluster are."""
     meta, status = pod["metadata"], pod.get("status") or {}
     if meta.get("deletionTimestamp"):
         return True

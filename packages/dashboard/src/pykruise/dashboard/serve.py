@@ -281,9 +281,7 @@ def _tls(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:
         raise CommandError(f"{cert}, {key}: not a certificate with its key: {error}") from error
 
     def current() -> ssl.SSLContext:
-        with suppress(
-            OSError, ssl.SSLError
-        ):  # a file is not completely written yet: the old context stays in use
+        with suppress(OSError, ssl.SSLError):  # a file is incomplete: the old context stays in use
             if (changed := cert.stat().st_mtime) != known[0][0]:
                 known[0] = (changed, read())
         return known[0][1]

@@ -33,8 +33,8 @@ LASTS_S: Final = 24 * 3600.0
 REVIEWED_S: Final = 60.0
 """Seconds for which a token is accepted without another review."""
 MOST: Final = 1_000
-"""Maximum number of sessions. A new session then ends a session of the user with the most sessions: the session that is
-unused for the longest time.
+"""Maximum number of sessions. If there are more, the user with the most sessions loses the session that is unused for
+the longest time.
 """
 MOST_OF_USER: Final = 8
 """Maximum number of sessions of one user. A new session ends the user's session that is unused for the longest time."""

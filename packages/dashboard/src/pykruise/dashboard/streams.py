@@ -120,9 +120,8 @@ class RowStream:
             await asyncio.sleep(self._joined_s)
         changes = self._board.list_changes_since(self._version)
         now = asyncio.get_running_loop().time()
-        is_due = (
-            now - self._reviewed_at > self._heartbeat_s
-        )  # a review must not wait until the board is unchanged
+        # A review must not wait until the board is unchanged.
+        is_due = now - self._reviewed_at > self._heartbeat_s
         await self._access.learn(_rights(self._board.list_rows() if is_due else changes.rows))
         self._reviewed_at = now if is_due else self._reviewed_at
         if self._access.epoch != self._epoch:

@@ -40,9 +40,7 @@ _log = logging.getLogger(__name__)
 
 _REFRESH_S = 300.0  # discovery is read again at this interval in seconds ...
 _SETTLE_S = 0.2  # ... and this long after a CRD has changed
-_SYNC_TIMEOUT_S = (
-    30.0  # a resource that cannot be listed delays the others for at most this number of seconds
-)
+_SYNC_TIMEOUT_S = 30.0  # a resource that cannot be listed delays the others at most for this time
 _AT_ONCE = 20
 _REMEMBERED = 10_000
 

@@ -62,8 +62,8 @@ class Runtimes:
 
 
 def list_socket_paths(folder: Path, socket_file: str = "") -> list[Path]:
-    """Return the existing sockets: the given socket, or without a name all known sockets. A socket that has two names
-    is returned once.
+    """Return the existing sockets: the socket with the given name, or all known sockets if no name is given. A socket
+    that has two names is returned once.
     """
     names = (socket_file,) if socket_file else SOCKETS
     paths = {path.resolve(): path for path in reversed([folder / name for name in names]) if path.is_socket()}

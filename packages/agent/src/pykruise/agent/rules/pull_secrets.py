@@ -5,8 +5,8 @@ NodeImage: pullSecrets of an image, tags with the jobs that request them ──�
 A NodeImage names secrets for an image, not for a tag or a job. If each secret were used for every tag, a user who may
 create ImagePullJobs could have any tag of a repository pulled with credentials of another namespace, and then run it.
 So a node's agent uses a secret only for requests of the secret's namespace. If the secret is a copy, this is the
-namespace of the original, which an annotation names. All secrets may be used for a tag without owners, because it was
-written by a user who may write NodeImages, and this permission covers all namespaces.
+namespace of the original, which an annotation names. All secrets may be used for a tag without owners, because such a
+tag was written by a user who may write NodeImages, and this permission covers all namespaces.
 
 Pure; every reader of pull secrets on nodes, real or simulated, uses this module.
 """

@@ -125,9 +125,8 @@ class NodeLedger:
             counts = Counter(node for node, pod in self._placed.values() if group.has(pod))
             if len(self._groups) >= _REMEMBERED_GROUPS:
                 del self._groups[next(iter(self._groups))]
-        self._groups[group] = (
-            counts  # moved to the end, so that the least recently used entry is dropped first
-        )
+        # The group is moved to the end, so that the least recently used group is dropped first.
+        self._groups[group] = counts
         return counts
 
     def _load_of(self, node: str) -> NodeLoad:

@@ -129,7 +129,7 @@ class Scheduler:
         self._around: SchedulerSurroundings | None = None
         self._world: VolumeChoiceWorld | None = None
         self._groups: Cache[DocumentView] | None = None
-        self._assumed: dict[Key, str] = {}  # the pod's uid
+        self._assumed: dict[Key, str] = {}  # values: uids of the pods
         self._binding: dict[Key, _Binding] = {}
         self._nominated: dict[Key, SandboxPodView] = {}
         self._waiting: dict[Key, None] = {}

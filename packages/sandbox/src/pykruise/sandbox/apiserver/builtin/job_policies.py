@@ -217,7 +217,7 @@ def _check_success_policy(policy: Doc, spec: Doc, path: str) -> Causes:
         yield make_too_many_error(path, len(rules), _MOST_RULES)
     completions = spec.get("completions")
     if completions is None:
-        return  # another check reports the missing field, and the rules cannot be compared with it
+        return  # another check reports that `completions` is missing; without it, no rule can be checked
     for index, rule in enumerate(rules):
         yield from _check_success_rule(rule, completions, f"{path}[{index}]")
 

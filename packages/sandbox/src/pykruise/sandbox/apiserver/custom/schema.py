@@ -63,9 +63,8 @@ class StructuralSchema:
         if not isinstance(node, Mapping):
             raise NotStructuralError([causes.make_invalid_error(path, node, "must be an object")])
         try:
-            return _compile_cached(
-                encode_canonical(node)
-            )  # the schema as sent and as stored share one cache entry
+            # The schema as sent and as stored share one cache entry.
+            return _compile_cached(encode_canonical(node))
         except ValueError:
             return cls._check_and_compile(node, path)  # checked again, for messages that begin with `path`
 

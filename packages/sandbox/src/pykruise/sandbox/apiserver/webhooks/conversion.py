@@ -34,7 +34,7 @@ class WebhookConversions:
         self._rng = rng
 
     def find_converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
-        """Return the converter between the CRD's storage version and this one; None if only the apiVersion differs."""
+        """Return the converter between the CRD's storage version and `version`; None if only the apiVersion differs."""
         converter = self._first.find_converter(crd, version) if self._first is not None else None
         spec = crd["spec"]
         conversion = spec.get("conversion") or {}
