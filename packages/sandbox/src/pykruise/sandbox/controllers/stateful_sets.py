@@ -53,7 +53,7 @@ class StatefulSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Pods that the StatefulSet owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods without an owner in the StatefulSet's namespace, with names that the set's pods have."""
+    """Pods without an owner in the StatefulSet's namespace. Their names are names of the set's pods (`web-0`)."""
     claims: Mapping[str, DocumentView]
     """Existing claims of the StatefulSet's current and future pods, by name."""
     history: History

@@ -249,12 +249,12 @@ class Kubelets:
                 self.start_node(name)
 
     def stop_node(self, name: str) -> None:
-        """Cut the node's power: nothing is written for it or its pods any more. Raises KeyError for other names."""
+        """Cut the node's power: nothing is written for it or its pods any more. Raises KeyError for unknown nodes."""
         self._nodes[name].is_stopped = True
         self._note_registered()
 
     def start_node(self, name: str) -> None:
-        """Restore the node's power, and start the containers of its pods again. Raises KeyError for other names."""
+        """Restore the node's power, and start the containers of its pods again. Raises KeyError for unknown nodes."""
         node = self._nodes[name]
         if node.is_stopped:
             self._restart_containers_on(name)

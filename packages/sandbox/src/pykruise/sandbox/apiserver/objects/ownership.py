@@ -113,7 +113,7 @@ class _Views:
 class FieldOwnership:
     """The managedFields of one API server's objects. Caches facts about kinds.
 
-    Without `tracks`, fields have no owners: writes are faster, but an apply cannot detect conflicts with others.
+    Without `tracks`, fields have no owners: writes are faster, but an apply cannot detect conflicts.
     """
 
     def __init__(self, catalog: Catalog, *, tracks: bool = True) -> None:
