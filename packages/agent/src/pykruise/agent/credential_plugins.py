@@ -2,8 +2,9 @@
 
 CredentialProviderConfig (YAML), programs ──▶ load_providers() ──▶ Provider: image ──▶ Credential …
 
-A plugin is a program that reads the image's name as JSON and prints credentials, as for the kubelet. An answer is
-cached for the time that it states. A plugin that fails provides no credentials; the image may be public.
+A plugin is a program that reads the image's name as JSON and prints credentials, as for the kubelet. The credentials
+are cached for the duration that the plugin prints. If a plugin fails, the pull goes on without its credentials, because
+the image may be public.
 """
 
 import asyncio
@@ -73,7 +74,7 @@ class Plugin:
         return credentials
 
     async def _run_program(self, image: str) -> bytes:
-        """Run the program and return its JSON answer. Raises OSError, and ValueError for a program that fails."""
+        """Run the program and return the JSON that it prints. Raises OSError, and ValueError if the program fails."""
         process = await asyncio.create_subprocess_exec(
             str(self._program),
             *self._arguments,
@@ -115,7 +116,7 @@ def load_providers(file: Path, folder: Path, *, clock: Clock) -> list[Provider]:
 
 
 def read_docker_configuration(files: Sequence[Path]) -> Provider:
-    """Return a provider of the docker configuration in the first valid file, which is read again at each pull."""
+    """Return a provider that reads, at each pull, the credentials in the first valid docker configuration file."""
 
     async def provide(_image: str) -> Sequence[Credential]:
         return await asyncio.to_thread(_read_first, files)

@@ -2,8 +2,8 @@
 
 argv, environment ──▶ parse() ──▶ Settings      format_help() ──▶ the output of --help
 
-Pure. Manager and agent get the same text of feature gates. The agent uses four of them. It parses the values of the
-others, and leaves the check of their names to the manager.
+Pure. The manager and the agent get the same value of --feature-gates. The agent uses four of these gates. It parses the
+values of all gates, but only the manager checks their names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ FLAGS: Final[Sequence[Flag]] = (
     make_text_flag("logging-format", "text", "text or json.", read=read_one_of("text", "json")),
     make_text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=read_whole(0)),
     make_text_flag("shutdown-timeout", "8s", "Time limit of pending writes at shutdown.", read=read_duration),
-    # Accepted for manifests that pass them.
+    # Accepted because existing manifests set these flags.
     make_text_flag("rest-config-qps", "0", "No effect.", unused=_ADAPTS),
     make_text_flag("rest-config-burst", "0", "No effect.", unused=_ADAPTS),
     *LOG_FLAGS,
@@ -74,11 +74,11 @@ class AgentGates(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates that the agent uses."""
 
     watches_pods: bool = True
-    """DaemonWatchingPod."""
+    """Gate DaemonWatchingPod."""
     reports_environment: bool = True
-    """InPlaceUpdateEnvFromMetadata."""
+    """Gate InPlaceUpdateEnvFromMetadata."""
     probes: bool = True
-    """PodProbeMarkerGate."""
+    """Gate PodProbeMarkerGate."""
 
 
 _GATES: Final = {
@@ -86,7 +86,7 @@ _GATES: Final = {
     "InPlaceUpdateEnvFromMetadata": "reports_environment",
     "PodProbeMarkerGate": "probes",
 }
-"""All gates are beta, on by default, and off without KruiseDaemon."""
+"""All these gates are beta and on by default. If the gate KruiseDaemon is off, they are off too."""
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +126,7 @@ def format_help() -> str:
 
 
 def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> AgentSettings | None:
-    """Return the settings from a command line and an environment; None: help is requested. Raises FlagError."""
+    """Return the settings from a command line and an environment; None if the user asks for help. Raises FlagError."""
     known = {flag.name: flag for flag in FLAGS}
     given = read_texts(argv, known)
     if any(name in given for name in HELP):
@@ -166,7 +166,7 @@ def _most_pulls(workers: int, concurrency: str) -> int:
 
 
 def _parse_gates(given: Iterable[str]) -> AgentGates:
-    """Return the gates by the rule of Kubernetes' feature gates: a gate set by name overrides AllBeta, in any order."""
+    """Return the gates. As in Kubernetes, a gate that is set by name overrides AllBeta, whatever their order."""
     asked: dict[str, bool] = {}
     for item in ",".join(given).split(","):
         if not item.strip():

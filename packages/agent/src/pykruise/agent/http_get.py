@@ -3,8 +3,8 @@
 host, port, path, headers ──▶ send_http_get() ──▶ HttpAnswer (status, the beginning of the body)
 
 Redirects within the host are followed; a redirect to another host is returned as the response. The parser is httptools.
-Values of users are encoded or rejected as in the kubelet's client, because the request is sent from the node's network
-to any server there.
+Values that users chose (path, headers) are encoded or rejected as in the kubelet's client, because the request is sent
+from the node's network and can reach any server there.
 """
 
 import asyncio

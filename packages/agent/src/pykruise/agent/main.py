@@ -28,7 +28,7 @@ def main() -> int:
     set_up(settings.log)
     try:
         from pykruise.agent.process import run_process
-    except ModuleNotFoundError as error:  # only the rules are installed, as for a manager
+    except ModuleNotFoundError as error:  # the package was installed without the libraries that a node needs
         sys.stderr.write(f"error: {error.name} is missing; run: pip install 'pykruise-agent[node]'\n")
         return 1
     try:

@@ -3,9 +3,9 @@
 ContainerRecreateRequests (watched) ──▶ queue, by pod ──▶ _sync: recreations.advance() ──▶ PATCH …/status
 runtime's events ───────────────────────┘                        └── preStop hook, StopContainer
 
-The requests of a pod are executed one at a time. All state is in the status: after a kill the next agent continues
-where the previous one stopped. A preStop hook that was running then runs twice (rules/recreations.py). While a runtime
-is unreachable, the agent waits for it.
+The requests of a pod are executed one at a time. All state is in the status: if the agent is killed, the next agent
+continues. A preStop hook that was running at that time runs again (rules/recreations.py). While a runtime is
+unreachable, the agent waits for it.
 """
 
 import asyncio
@@ -48,12 +48,12 @@ _log = logging.getLogger(__name__)
 _BY_POD: Final = "pod"
 _BY_UID: Final = "uid"
 WORKERS: Final = 64
-"""Workers. Each waits until a container has ended, at most for its grace period."""
+"""Number of workers. Each waits until a container has ended, at most for the container's grace period."""
 GRACE_MARGIN_S: Final = 0.1
 
 
 class Recreator:
-    """Executes the requests of one node. Component: `run()` until `stop()`."""
+    """Executes the requests of one node. It works from `run()` until `stop()`."""
 
     name = "recreator"
 
@@ -115,7 +115,7 @@ class Recreator:
                 self.controller.queue.add(request.pod)
 
     def _on_container_change(self, pod_uid: str) -> None:
-        """Enqueue the pods with requests whose containers changed; all such pods when the uid is not known."""
+        """Enqueue the pod whose containers changed if it has requests; if no uid is given, all pods with requests."""
         for request in self.cache.list_by_index(_BY_UID, pod_uid) if pod_uid else self.cache.values():
             self.controller.queue.add(request.pod)
 
@@ -142,7 +142,7 @@ class Recreator:
         return await self._carry_out(first, runtime)
 
     def _runtime_of(self, request: RecreateRequest) -> tuple[Runtime | None, str]:
-        """Return the runtime of all requested containers, or the reason why there is none."""
+        """Return the runtime in which all requested containers run, or the reason why there is no such runtime."""
         ids = [
             str(get_path(container, "statusContext", "containerID", default=""))
             for container in get_path(request.document, "spec", "containers", default=())
@@ -187,7 +187,7 @@ class Recreator:
     async def _stop_container(
         self, request: RecreateRequest, runtime: Runtime, container: CriContainer, turn: RecreateTurn
     ) -> RecreateTurn:
-        """Stop the turn's container. An unreachable runtime is not a failure: the turn is repeated."""
+        """Stop the turn's container. If the runtime is unreachable, the turn is repeated and does not fail."""
         target = next(
             item for item in request.document["spec"]["containers"] if item["name"] == container.name
         )

@@ -1,4 +1,4 @@
-"""`pykruise dashboard` and its flags. The command line finds it by the entry point `pykruise.commands`."""
+"""`pykruise dashboard` and its flags. `pykruise` finds this command by the entry point `pykruise.commands`."""
 
 import asyncio
 import logging
@@ -115,6 +115,6 @@ def dashboard(
 
 
 def _say(text: str) -> None:
-    """Print and flush the text: a reader of a pipe waits for the link."""
+    """Print and flush the text: a program that reads the output from a pipe waits for the link."""
     click.echo(text)
     sys.stdout.flush()

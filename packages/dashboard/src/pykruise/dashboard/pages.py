@@ -4,7 +4,7 @@ stream?page=rollouts|pods|jobs|others ──▶ Feeds' boards
 stream?page=workload&… ──▶ one WorkloadPage for all viewers: a change in its namespace ──▶ refresh, at most twice a
 second
 stream?page=node&… ──▶ one NodePage for all viewers, in the same way
-stream?page=health ──▶ one HealthPage for each session, with the session's own rights
+stream?page=health ──▶ one HealthPage for each session, with the session's own permissions
 """
 
 import asyncio
@@ -87,7 +87,7 @@ passes.
 """
 HEALTH_S: Final = 15.0
 ANSWERS_S: Final = 8.0
-"""Seconds that a page waits for answers of the API server in each refresh."""
+"""Seconds that a page waits for responses of the API server in each refresh."""
 PLANS_AT_ONCE: Final = 2
 """Maximum number of plans at the same time. Each simulates a rollout, which uses one processor."""
 
@@ -100,7 +100,7 @@ Caches = Mapping[Resource, Cache[DashboardObject]]
 
 
 class Start(Protocol):
-    """Runs a task beside the others."""
+    """Starts a task that runs concurrently with the others."""
 
     def __call__(self, work: Coroutine[None, None, None], /, *, name: str) -> asyncio.Task[None]: ...
 
@@ -304,7 +304,7 @@ class _LookedAtPage(ABC):
                         [self._remark("this object could not be examined; the dashboard's log has the error")]
                     )
                 self._is_read = self._is_read or can_be_whole
-                # One page uses at most half of the time.
+                # One page uses the processor for at most half of the time.
                 await asyncio.sleep(max(AT_LEAST_S, loop.time() - begun))
                 try:
                     async with asyncio.timeout(AT_MOST_S):
@@ -506,7 +506,7 @@ class _WorkloadPage(_LookedAtPage):
         return views
 
     def _marked(self, pods: Iterable[DashboardObject], mark: str) -> list[DashboardObject]:
-        """Pods with an annotation that names the object. A quick search of their JSON leaves out most others."""
+        """Return the pods with an annotation that names the object. A text search excludes most other pods quickly."""
         name = self._key.name
         return [
             pod
@@ -525,7 +525,7 @@ class _WorkloadPage(_LookedAtPage):
         return [pod for pod in self._marked(pods, mark) if selector.matches(pod.labels)]
 
     async def _events(self, client: Client, uid: str) -> list[PagePart]:
-        """Events of the object itself; empty where the dashboard may not read them."""
+        """Return the part with the object's own events; empty if the dashboard has no permission to read them."""
         namespace = self._key.namespace or "default"
         try:
             async with asyncio.timeout(ANSWERS_S):
@@ -539,7 +539,7 @@ class _WorkloadPage(_LookedAtPage):
 
 @cache
 def _with_templates() -> tuple[Resource, ...]:
-    """Resources whose objects make pods, and may themselves be owned."""
+    """Return the resources whose objects create pods. These objects may have an owner themselves."""
     return tuple(
         resource
         for resource in list_watched_resources()

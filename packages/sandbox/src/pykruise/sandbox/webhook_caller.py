@@ -1,4 +1,4 @@
-"""HTTPS client of the sandbox's API server for webhooks; it verifies them with the configuration's CA bundle.
+"""HTTPS client of the sandbox's API server for webhooks. It verifies their certificates with the configured CA bundle.
 
 Target, body ──▶ WebhookCaller.call() ──▶ status and body, or CallFailedError with Go's message
 

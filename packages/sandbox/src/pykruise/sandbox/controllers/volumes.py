@@ -131,11 +131,11 @@ class ClaimSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     volumes: Sequence[DocumentView]
     """All volumes, while the claim is not bound."""
     storage_class: DocumentView | None
-    """The class that the claim names, or the default one."""
+    """The class that the claim names, or the default class."""
     users: Sequence[SandboxPodView]
     """Pods that use the claim."""
     node: SandboxNodeView | None
-    """The node for which its volume must be created."""
+    """The node for which the claim's volume must be created."""
     now: Instant
 
 
@@ -179,7 +179,7 @@ def plan_claim(snapshot: ClaimSnapshot) -> Plan:
             return Plan(status={**claim.status, "phase": "Lost"})
         return _expand(snapshot, snapshot.bound)
     if claim.spec.get("storageClassName") is None and snapshot.storage_class is not None:
-        # A default class is also set later. Same rule as retroactive default StorageClass assignment.
+        # A default class may also be set later. Same rule as retroactive default StorageClass assignment.
         patch = {"spec": {"storageClassName": snapshot.storage_class.name}}
         because = "it names no class, and there is a default one"
         return _plan_of(
@@ -376,7 +376,7 @@ def _on_volume(change: Change[DocumentView], around: Around[Any]) -> Iterator[Ke
 
 
 def _on_user(change: Change[SandboxPodView], _: Around[Any]) -> Iterator[Key]:
-    """Enqueue the claims of a pod: a new pod may need them, and a deleted one may have been their last user."""
+    """Enqueue the claims of a pod: a new pod may need them, and a deleted pod may have been their last user."""
     old, new = change.old, change.new
     pod = new or old
     is_news = old is None or new is None or new.is_over != old.is_over or new.node_name != old.node_name
@@ -430,7 +430,7 @@ async def _find_phase(volume: DocumentView, read: Read[Any]) -> str:
     claim = read.get(CLAIM_VIEWS, key)
     if claim is not None and claim.uid == reference["uid"]:
         return "Bound"
-    try:  # the cache of claims may be behind that of volumes
+    try:  # the cache of claims may be older than the cache of volumes
         raw = await read.live.get(PERSISTENT_VOLUME_CLAIMS, key.namespace, key.name)
     except NotFoundError:
         return "Released"

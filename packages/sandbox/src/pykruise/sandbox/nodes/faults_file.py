@@ -59,8 +59,8 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
 async def follow_file(
     path: Path | None, use: Callable[[Sequence[Rule]], None], *, tell: Callable[[str], None]
 ) -> AsyncIterator[None]:
-    """Call `use` with the rules of the file whenever it has changed, while this context is entered. A file that
-    cannot be used changes nothing. `tell` gets a line about it, and about each change. None: there is no file.
+    """While this context is entered, call `use` with the new rules each time the file has changed. If the file cannot
+    be used, the rules stay. `tell` is called with a line about each change and error. `path` None: there is no file.
     """
     if path is None:
         yield

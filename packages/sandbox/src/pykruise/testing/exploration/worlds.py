@@ -122,7 +122,7 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
     is_complete: bool
     """Whether every state was followed; otherwise the bound was too small."""
     failure: ExplorationFailure | None
-    """The failure with the shortest path; None: no rule was broken."""
+    """The failure with the shortest path; None if no rule was broken."""
 
     def __str__(self) -> str:
         end = "" if self.is_complete else ", and there are more"
@@ -176,8 +176,8 @@ def _failure_in(graph: Graph, *, is_complete: bool) -> ExplorationFailure | None
 def replay(world: SmallWorld, path: Sequence[str]) -> Violation | None:
     """Play the path of a failure again, and return the rule that is broken at its end.
 
-    None: no rule is broken. This is the case for a failure of `rest`, which concerns all paths that continue from
-    there.
+    Return None if no rule is broken. This is always so for a failure of `rest`, which concerns all paths that continue
+    from there.
     """
     _check_world(world)
     violation, _ = follow_labels(lambda choose: _World(world).play(choose), path)
@@ -426,7 +426,7 @@ class _World:
         return Names({suffix for suffix in self._suffixes.values() if suffix}, current)
 
     def _suffix_of(self, shelf: str, key: Key) -> str:
-        """Return the random end of a name; empty: the name is not random."""
+        """Return the random end of a name; empty if the name is not random."""
         raw = self._storage.raw[shelf, key, self._storage.order[shelf, key]]
         prefix = get_path(decode(raw), "metadata", "generateName")
         return key.name.removeprefix(prefix) if prefix and key.name.startswith(prefix) else ""
