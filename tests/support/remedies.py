@@ -1054,7 +1054,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (choose_the_scheduler,),
     ),
     (r"raise (?P<path>spec[.\w]+)", (raise_to_five,)),
-    (r"raise the ResourceQuota, or free some of it", (raise_the_quota,)),
+    (r"raise the ResourceQuota, or free resources that it counts", (raise_the_quota,)),
     (r"start the agent on node (?P<node>\S+), or bring the node back", (start_the_node,)),
     (
         r"correct the labels of the pods, or create the (job|marker) again with another selector",

@@ -99,10 +99,10 @@ def test_an_unwritable_kubeconfig_is_reported_in_one_line(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (None, "no such file"),
+        (None, "the file does not exist"),
         ("a: [", "malformed YAML at line 1"),
         ("[]", "kubeconfig"),
-        ("apiVersion: v1\nkind: Config\n", "no contexts in it"),
+        ("apiVersion: v1\nkind: Config\n", "the file has no contexts"),
     ],
 )
 def test_an_unusable_kubeconfig_is_reported_in_one_line(

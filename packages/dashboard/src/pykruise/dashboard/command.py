@@ -21,11 +21,14 @@ _PATH: click.Path = click.Path(path_type=Path)
 @click.option(
     "--kubeconfig",
     type=_PATH,
-    help="Kubeconfig of the cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).",
+    help="Kubeconfig of the cluster (default: $KUBECONFIG, the pod's account, or ~/.kube/config).",
 )
 @click.option("--context", help="Context of the kubeconfig.")
 @click.option(
-    "--namespace", "-n", default="", help="Namespace to show (default: all, if the user may read them)."
+    "--namespace",
+    "-n",
+    default="",
+    help="Namespace to show (default: all namespaces, if the user has the permission).",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on; 0 picks a free one."

@@ -146,7 +146,7 @@ _CORRECT: Final = "change the object's spec so that the policy allows the write,
 _FIT_LIMITS: Final = "request what the LimitRange allows, or change the LimitRange"
 
 _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
-    ("exceeded quota", WriteFault.QUOTA, "raise the ResourceQuota, or free some of it"),
+    ("exceeded quota", WriteFault.QUOTA, "raise the ResourceQuota, or free resources that it counts"),
     (
         "failed quota",
         WriteFault.QUOTA,
@@ -157,7 +157,7 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     (
         "webhook",
         WriteFault.WEBHOOK,
-        "satisfy the webhook that rejects the write, or have the webhook changed",
+        "change the object so that the webhook allows the write, or have the webhook changed",
     ),
     ("AdmissionPolicy", WriteFault.POLICY, _CORRECT),
     (" usage per ", WriteFault.POLICY, _FIT_LIMITS),
@@ -195,7 +195,9 @@ def explain_refusal(message: str) -> tuple[WriteFault, str] | None:
     return None
 
 
-_UNREACHABLE: Final = "make the server of this webhook answer, or correct or delete the webhook configuration"
+_UNREACHABLE: Final = (
+    "make the server of this webhook respond, or correct or delete the webhook configuration"
+)
 
 
 def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str]:

@@ -223,7 +223,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a limit of the spec is 0 or less, and blocks everything that it limits",
         "raise the field that the message names",
     ),
-    Code.QUOTA: Meaning("a ResourceQuota rejects a write", "raise the ResourceQuota, or free some of it"),
+    Code.QUOTA: Meaning(
+        "a ResourceQuota rejects a write", "raise the ResourceQuota, or free resources that it counts"
+    ),
     Code.WEBHOOK: Meaning("an admission webhook rejects a write", _REJECTING),
     Code.POLICY: Meaning("an admission policy rejects a write", _REJECTING),
     Code.FORBIDDEN: Meaning(

@@ -11,7 +11,7 @@ PATH: click.Path = click.Path(path_type=Path)
 kubeconfig = click.option(
     "--kubeconfig",
     type=PATH,
-    help="Kubeconfig of the cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).",
+    help="Kubeconfig of the cluster (default: $KUBECONFIG, the pod's account, or ~/.kube/config).",
 )
 context = click.option(
     "--context",
