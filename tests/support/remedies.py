@@ -955,7 +955,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"change spec.updateStrategy.selector, or the pod's labels", (select_for_update, label_for_update)),
     (r"remove the label control-plane=openkruise from the namespace", (label_the_namespace,)),
     (
-        r"recreate one of the two .*, or make their selectors disjoint.*",
+        r"recreate one of the two .*, or change their selectors so that no pod matches both.*",
         (rename_the_container, part_the_selectors),
     ),
     (r"correct spec.injectionStrategy.revision.*", (inject_the_present_revision,)),
@@ -992,7 +992,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" name",
         (),
     ),
-    (r"correct what keeps its pods from being created: .*", ()),
+    (r"correct what prevents the creation of its pods: .*", ()),
     (r"request what the LimitRange allows, or change the LimitRange; to change the template, create .*", ()),
     (
         r"create ServiceAccount \S+ \(kubectl create serviceaccount -n (?P<namespace>\S+) (?P<account>\S+)\), or"
@@ -1127,7 +1127,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"give the probe of PodProbeMarker \S+ or \S+ another podConditionType", ()),
     (r"correct spec.schedule", (correct_the_schedule,)),
-    (r"label nodes so that they match it, or add such nodes", (make_room,)),
+    (r"label nodes so that they match, or add matching nodes", (make_room,)),
     (
         r"(correct the image or its pull secret in|read its log \(kubectl logs [^()]+\), correct)"
         r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old value(, or make it available)?",
@@ -1163,9 +1163,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (),
     ),
     (r"correct its cause, and create the job again" + _BY_A_LIST, ()),
-    (r"correct what kept its pods from ending; to raise activeDeadlineSeconds, create \S+ \S+ again", ()),
     (
-        r"correct what kept its pods from ending, or raise spec.\S+; then create the job again"
+        r"correct what prevented its pods from completing; to raise activeDeadlineSeconds, create \S+ \S+ again",
+        (),
+    ),
+    (
+        r"correct what prevented its pods from completing, or raise spec.\S+; then create the job again"
         r"(; AdvancedCronJob \S+ creates the job, so create AdvancedCronJob \S+ again with these changes)?",
         (),
     ),

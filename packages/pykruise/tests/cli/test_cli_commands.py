@@ -39,7 +39,7 @@ def test_the_demo_runs_to_its_summary() -> None:
     # then
     assert done.returncode == 0, done.stderr
     assert "summary" in done.stdout
-    assert "update the rest" in done.stdout
+    assert "update the other pods" in done.stdout
     assert "4 pods kept their names, uids and IPs; 4 containers restarted" in " ".join(done.stdout.split())
 
 
@@ -67,7 +67,7 @@ def test_a_demo_step_that_times_out_ends_the_demo_with_the_reason(tmp_path: Path
     # then
     assert done.returncode == 1
     line = one_line(done.stderr)
-    assert "did not finish in 1 s" in line
+    assert "did not finish within 1 s" in line
     assert "Insufficient cpu" in line
 
 

@@ -248,7 +248,7 @@ def test_plan_wants_a_file_or_an_object_and_not_both() -> None:
     for arguments in ((), ("clonesets/web", "-f", "x.yaml")):
         code, output = run("plan", *arguments)
         assert code == 1
-        assert output.startswith("error: name what to plan")
+        assert output.startswith("error: no object is given; use either -f FILE")
         assert is_one_error(output)
 
 
@@ -294,7 +294,7 @@ def test_invalid_yaml_or_no_workload_is_reported_in_one_line(tmp_path: Path) -> 
     assert output.startswith("error: apps.kruise.io/v1beta1 Clonset web: not a known kind; ")
     # and nothing at all, from standard input
     code, output = run("plan", "-f", "-", stdin="")
-    assert (code, output) == (1, "error: stdin: no objects in it\n")
+    assert (code, output) == (1, "error: stdin: the input contains no objects\n")
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_an_older_manifest_is_played_with_its_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        (("--change", "x.yaml"), "--change and --svg are for rollouts"),
+        (("--change", "x.yaml"), "--change and --svg cannot be used with a schedule"),
         (("--from", "tomorrow"), "--from 'tomorrow': expected a time"),
         (("--for", "long"), "--for 'long': expected a time"),
         (("advancedcronjobs/often",), "either -f FILE or a live object"),

@@ -204,7 +204,7 @@ def plan_certificates(
     program renews no pair. `at`: time of the event loop in seconds.
     """
     if stored is None:
-        return CertificatePlan(renew_because="there are none")
+        return CertificatePlan(renew_because="no certificates are stored")
     if renew_before_s is not None:
         problem = judge(stored.facts, now=now, lasting_s=renew_before_s)
         if problem:
@@ -334,7 +334,7 @@ class _Draft:
                 CUSTOM_RESOURCE_DEFINITIONS,
                 {**live, "spec": {"conversion": crd.conversion}},
                 {**live, "spec": {"conversion": wanted}},
-                because="this manager converts its objects",
+                because="this manager converts objects of this kind",
             )
             return
         config = (crd.conversion.get("webhook") or {}).get("clientConfig") or {}
@@ -350,13 +350,13 @@ class _Draft:
         if any(read_current_conditions(live).values()):
             # A previous manager left the condition. Nothing updates it now, so new objects would get no reviews.
             problems.append(
-                f"no manager updates its match condition {CONDITION} now: delete the condition, not the configuration"
+                f"no manager updates the match condition {CONDITION} now: delete this condition, not the configuration"
             )
         return problems
 
     def _with_conditions(self, name: str, live: Document) -> tuple[Mapping[str, ReviewRule], str]:
         """Return the rules with the conditions that the configuration should have now, and the reason for the write."""
-        current, usual = read_current_conditions(live), "its entries call this manager"
+        current, usual = read_current_conditions(live), "API servers must send reviews to this manager"
         selectors = self._observed.selectors
         if selectors is None:
             # Keep the conditions: no object that selects pods can be created without a review.
@@ -388,7 +388,10 @@ class _Draft:
             f"entries of {metadata['name']}", metadata["resourceVersion"], for_s=CONFIRM_S
         ):
             self._plan_patch(
-                resource, live, wanted, because="written again, for API servers that missed the first write"
+                resource,
+                live,
+                wanted,
+                because="the configuration is written again, because API servers can miss the first write",
             )
 
     def _plan_patch(self, resource: Resource, live: Document, wanted: Document, *, because: str) -> bool:

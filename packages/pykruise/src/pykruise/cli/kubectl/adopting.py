@@ -226,7 +226,8 @@ async def _plan_move(session: Session, source: Resource, target: Resource) -> _M
     target_name = call.text("dst-name") or name
     if source.kind == "StatefulSet" and target_name != name:
         raise KubectlError(
-            f"--dst-name {target_name}: pods of a StatefulSet have its name, so the target's name must be {name} too"
+            f"--dst-name {target_name}: pods have the name of their StatefulSet, so the target must"
+            f" have the name {name}"
         )
     document = orjson.loads(await client.get(source, namespace, name))
     if document["metadata"].get("deletionTimestamp"):
@@ -277,7 +278,7 @@ def _plan_lines(move: _Move) -> Iterator[str]:
     yield f"  1. a dry run on the server creates {move.new}"
     yield f"  2. {move.old} is deleted; its pods{beside} stay"
     yield f"  3. {move.new} is created with updateStrategy OnDelete, so that no pod is replaced"
-    yield f"  4. it adopts {shown or 'nothing: there are no pods'}"
+    yield f"  4. {move.new} adopts {shown or 'nothing, because there are no pods'}"
     yield f"  5. when all pods have the new revision, {move.new} gets its updateStrategy: {_strategy_text(move.made)}"
     for path in move.made.lost:
         yield f"not carried over: {path}, which {move.target} does not have"
@@ -322,7 +323,7 @@ async def _carry_out(session: Session, move: _Move) -> None:
             end = f"{move.old} is restored"
         else:
             end = f"kubectl create -f {kept} restores {move.old} if it does not exist"
-        why = str(error) or "it was interrupted"
+        why = str(error) or "the command was interrupted"
         raise KubectlError(f"migration failed: {why}; {end}") from error
     kept.unlink()
     session.say(f"{move.new} created")

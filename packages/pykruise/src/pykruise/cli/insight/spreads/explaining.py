@@ -44,7 +44,7 @@ from pykruise.runtime.plan import Plan
 
 _NOT_CREATED: Final = "CreatePodFailed"
 _WARNINGS: Final = {
-    _NOT_CREATED: "find out why its workload does not create it: a quota, or another webhook",
+    _NOT_CREATED: "find out why the workload does not create the pod: a quota, or another webhook",
     "DeletePodFailed": "find out what keeps the pod: a budget, or another webhook",
     "PatchPodDeletionCostFailed": "find out what rejects the write; the manager retries",
     "AdoptPodFailed": "find out what rejects the write; the manager retries",
