@@ -669,7 +669,7 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
         (UnreachableError("no route"), "no action is needed if the API server"),
         (
             InternalError(ErrorStatus(code=500, message='failed calling webhook "check.team.io": refused')),
-            "make the server of this webhook answer",
+            "make the server of this webhook respond",
         ),
     ],
 )

@@ -32,7 +32,7 @@ async def run_doctor(
     output: str = "text",
     reach: Reach = connect_traced,
 ) -> None:
-    """Print the findings. Raises CommandError when one is a fault, or when the API server does not answer."""
+    """Print the findings. Raises CommandError when one is a fault, or when the API server does not respond."""
     check_output(output)
     async with reach(kubeconfig, context) as (given, _):
         findings, note = await examine_cluster(given, namespace=namespace)

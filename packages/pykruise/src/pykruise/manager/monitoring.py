@@ -187,7 +187,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseWatchDown",
         expr="min by (resource) (pykruise_cache_connected) == 0",
         for_s=300,
-        summary="A manager has not followed {{ $labels.resource }} for 5 minutes.",
+        summary="A manager has had no watch of {{ $labels.resource }} for 5 minutes.",
     ),
     Alert(
         name="KruiseCacheLag",
@@ -332,7 +332,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Managers that lead",
-                about="1, or the number of shards. 0: nothing is created, updated or repaired.",
+                about="It should be 1, or the number of shards. At 0, nothing is created, updated or repaired.",
                 lines=[("sum(kruise_manager_is_leader)", "")],
                 kind="stat",
                 width=4,

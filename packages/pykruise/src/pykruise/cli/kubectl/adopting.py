@@ -350,7 +350,7 @@ async def _wait_until_deleted(session: Session, info: Info) -> None:
             except NotFoundError:
                 return
             if result.document["metadata"]["uid"] != info.document["metadata"]["uid"]:
-                raise KubectlError(f"{info.short} was created again by another tool, which must stop first")
+                raise KubectlError(f"{info.short} was created again by another tool; stop that tool first")
             await asyncio.sleep(POLL_S)
 
 
