@@ -91,8 +91,8 @@ def test_an_explanation_reads_well() -> None:
         namespace="shop",
         name="web",
         verdict="waiting",
-        headline="2 pods are of web-7c9d (wanted: all 5), 4 of 5 available",
-        done=("2 pods are of web-7c9d, 1 of them serve",),
+        headline="2 pods have revision web-7c9d (wanted: all 5), 4 of 5 available",
+        done=("2 pods have revision web-7c9d, and 1 of them serves",),
         waits=(
             Wait(
                 code="ImagePull",
@@ -444,7 +444,7 @@ def test_pods_that_fail_stop_a_rollout_at_its_budget() -> None:
     assert result.lowest_available == 4
     assert result.status["updatedReplicas"] == 1
     lines = report("new.yaml", result)
-    assert lines[0].startswith("new.yaml: stuck after 2s: 1 pod is of web-")
+    assert lines[0].startswith("new.yaml: stuck after 2s: 1 pod has revision web-")
     assert lines[lines.index("Waiting for") + 1].endswith("container main runs, but is not ready")
 
 

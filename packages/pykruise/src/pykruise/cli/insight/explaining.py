@@ -99,7 +99,7 @@ def _describe_state(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
         else f"all {counts.wanted}"
     )
     return (
-        f"{_pods_are(counts.updated)} of {counts.revision or 'its first revision'} (wanted: {goal}), "
+        f"{_pods_have(counts.updated, counts.revision)} (wanted: {goal}), "
         f"{counts.available} of {counts.wanted} available"
     )
 
@@ -153,7 +153,7 @@ def _finished_lines(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iter
     serving = [pod for pod in new if pod.is_serving]
     if not new:
         return
-    words = f"{_pods_are(len(new))} of {revision}, {len(serving)} of them serving"
+    words = f"{_pods_have(len(new), revision)}, and {format_count(len(serving), 'of them serves', 'of them serve')}"
     surplus = len(new) - counts.wanted
     if is_per_node(sight.kind) and surplus > 0:
         words += (
@@ -372,8 +372,8 @@ def _wait_of_skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
     return Wait(code=reason.code, words=words, pods=(name,), remedy=remedy_of(reason))
 
 
-def _pods_are(count: int) -> str:
-    return format_count(count, "pod is", "pods are")
+def _pods_have(count: int, revision: str) -> str:
+    return f"{format_count(count, 'pod has', 'pods have')} {f'revision {revision}' if revision else 'the first revision'}"
 
 
 def _correction_in(sight: Sight) -> Correction:
