@@ -113,8 +113,8 @@ async def test_pods_survive_the_migration_of_their_workload_to_openkruise_and_ba
     await kruise.says("rollout", "status", f"{ours}/web", "--timeout=60s")
     assert await uids(stage) == before
     # when the way back is gone, as it was written out
-    (back,) = [line for line in said.splitlines() if line.startswith("the way back: kubectl kruise ")]
-    await kruise.says(*back.removeprefix("the way back: kubectl kruise ").split())
+    (back,) = [line for line in said.splitlines() if line.startswith("to undo this: kubectl kruise ")]
+    await kruise.says(*back.removeprefix("to undo this: kubectl kruise ").split())
     # then
     assert await owners(stage) == {theirs.api_version}
     assert await is_gone(stage, ours)

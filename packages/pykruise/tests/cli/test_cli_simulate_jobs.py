@@ -149,7 +149,7 @@ def test_an_older_manifest_is_played_with_its_defaults(tmp_path: Path) -> None:
     document = cron("0 * * * *") | {"apiVersion": "apps.kruise.io/v1alpha1"}
     result = simulated(tmp_path, document, "--from", BEGIN, "--takes", "1m")
 
-    assert "716 deleted beyond its limits" in result.output  # three are kept, one has just begun
+    assert "716 deleted because of the history limits" in result.output  # three are kept, one has just begun
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ _PATH: click.Path = click.Path(path_type=Path)
     "--allowed-host",
     "allowed_hosts",
     multiple=True,
-    help="Host name (with its port) that clients may use, such as that of a proxy; with --shared and no name: any.",
+    help="Host name (with its port) that clients may use, such as that of a proxy (default with --shared: any name).",
 )
 @click.option("--base-path", default="", help="Prefix of all paths behind a proxy, such as /kruise.")
 @click.option("--tls-cert", type=_PATH, help="Certificate chain (PEM).")

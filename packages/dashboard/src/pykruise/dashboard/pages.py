@@ -233,7 +233,7 @@ class LivePages:
         )
         values = asked.get("values")
         if action is None or not isinstance(values, Mapping):
-            raise CommandError("this object does not offer this action, or no longer offers it")
+            raise CommandError("this object does not offer this action now; load the page again")
         return resource, document, argv_of(action, values)
 
     def _meant(self, asked: Mapping[str, Any]) -> tuple[Resource, Key]:

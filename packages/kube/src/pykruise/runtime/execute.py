@@ -152,7 +152,11 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
         WriteFault.QUOTA,
         "set in the pod template what the ResourceQuota requires, or add a LimitRange with defaults",
     ),
-    ("enough allocatable resources", WriteFault.WRITE_FAILED, "request less, or make room on the node"),
+    (
+        "enough allocatable resources",
+        WriteFault.WRITE_FAILED,
+        "lower the requests of the pod, or make room on the node",
+    ),
     ("being terminated", WriteFault.WRITE_FAILED, "no action is needed: the namespace is being deleted"),
     (
         "webhook",

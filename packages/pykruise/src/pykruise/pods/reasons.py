@@ -238,7 +238,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.WRITE_FAILED: Meaning("the API server rejects a write", "read the API server's message"),
     Code.RESIZE_REFUSED: Meaning(
         "the API server rejects the resize of a running pod",
-        "request less, or make room on the node; under InPlaceIfPossible the pod is recreated after a while",
+        "lower the requests of the pod, or make room on the node; under InPlaceIfPossible the pod is"
+        " recreated after a while",
     ),
     Code.DISRUPTION_REFUSED: Meaning(
         "a PodUnavailableBudget rejects a write that would take a pod out of service",

@@ -34,9 +34,9 @@ class Quota:
     def place(self, key: str) -> Iterator[None]:
         """Take a place while the block runs. Raises FullError."""
         if self._taken[key] >= self._most_of_one:
-            raise FullError(f"{self._most_of_one} of {key} under way")
+            raise FullError(f"{self._most_of_one} of {key} are in progress")
         if self._taken.total() >= self._most:
-            raise FullError(f"{format_count(self._most, 'is', 'are')} under way")
+            raise FullError(f"{format_count(self._most, 'is', 'are')} in progress")
         self._taken[key] += 1
         try:
             yield

@@ -373,7 +373,8 @@ def _wait_of_skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
 
 
 def _pods_have(count: int, revision: str) -> str:
-    return f"{format_count(count, 'pod has', 'pods have')} {f'revision {revision}' if revision else 'the first revision'}"
+    named = f"revision {revision}" if revision else "the first revision"
+    return f"{format_count(count, 'pod has', 'pods have')} {named}"
 
 
 def _correction_in(sight: Sight) -> Correction:
@@ -401,7 +402,7 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
     if plan.requeue_after_s is not None:
         yield f"the next reconcile is in {format_age(plan.requeue_after_s)}"
     elif any(wait.code not in _KEPT for wait in waits):
-        yield "nothing happens until one of these changes"
+        yield "nothing happens until a cause of the wait ends"
 
 
 def _join_names(names: Sequence[str]) -> str:

@@ -285,7 +285,7 @@ def _plan_lines(move: _Move) -> Iterator[str]:
     for name in move.scalers:
         yield f"afterwards: let HorizontalPodAutoscaler/{name} scale {move.target.api_version} {move.target.kind}"
     yield f"before: stop the tool that applies {move.old} (GitOps, Helm), or the tool creates it again"
-    yield f"the way back: {move.way_back}"
+    yield f"to undo this: {move.way_back}"
 
 
 def _strategy_text(made: Counterpart) -> str:
@@ -335,7 +335,7 @@ async def _carry_out(session: Session, move: _Move) -> None:
         why = str(error) or "some pods are not adopted yet, or do not have the new revision yet"
         raise KubectlError(
             f"migration failed: {why}; {move.new} has updateStrategy OnDelete, so no pod is replaced;"
-            f" the way back: {move.way_back}"
+            f" to undo this: {move.way_back}"
         ) from error
     await _restore_strategy(session, move)
     pods_are = format_count(len(move.pods), "pod")

@@ -210,7 +210,7 @@ SET: Final = Command(
         ),
         _set_command(
             "maxunavailable",
-            "Set how many pods may be down during a rollout",
+            "Set how many pods may be unavailable during a rollout",
             "TYPE/NAME VALUE",
             "setting:set_amount",
             examples=("set maxunavailable clone/web 10%",),

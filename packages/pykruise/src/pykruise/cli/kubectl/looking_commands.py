@@ -49,7 +49,7 @@ DESCRIBE: Final = Command(
         SELECTOR,
         EVERYWHERE,
         TIMEOUT,
-        switch("watch", "Watch a Rollout until the user stops.", "w"),
+        switch("watch", "Watch a Rollout until Ctrl-C.", "w"),
         switch("no-color", "No colours."),
         switch("all", "Show the pods of all batches of a Rollout."),
     ),

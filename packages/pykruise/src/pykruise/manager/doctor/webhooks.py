@@ -159,7 +159,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
     return findings or [
         make_fine(
             "webhooks",
-            f"{format_count(len(entries), 'is registered and trusts', 'are registered and trust')}"
+            f"{format_count(len(entries), 'webhook is registered and trusts', 'webhooks are registered and trust')}"
             " the manager's CA",
         )
     ]
