@@ -104,7 +104,7 @@ class StatsCollector(Collector):
         )
         yield make_counter(
             "leader_election_slowpath",
-            "Renewals that had to read the lease before the write.",
+            "Renewals that read the lease before the write.",
             ["name"],
             [(name, stats.slow_renewals)],
         )
