@@ -128,7 +128,10 @@ async def test_explain_reports_the_pods_that_spent_a_budget_and_when_the_next_ma
     assert (successor,) in by_pod  # which uses the budget up
     # and the one that does not serve may go at any time
     explanation = await of_pod(stage, successor)
-    assert explanation.next[0] == "deletion, eviction: costs nothing: the pod does not serve"
+    assert (
+        explanation.next[0]
+        == "deletion, eviction: uses no allowed disruption, because the pod does not serve"
+    )
     # and the budget says the same
     said = await read_and_explain(stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND)
     assert {wait.pods for wait in said.waits} == {(second.name,), (successor,)}

@@ -282,7 +282,7 @@ STATEFUL_SETS: Final = (
     Situation(
         stage=the_cluster_has_no_default_class,
         cause=Code.UNBOUND_CLAIMS,
-        says="the cluster has no default one",
+        says="the cluster has no default storage class",
         ways=4,
     ),
     Situation(stage=a_partition_holds_a_statefulset, cause=Code.PARTITION, phase=Phase.PAUSED, ways=1),

@@ -48,7 +48,9 @@ FLAGS: Final[Sequence[Flag]] = (
         is_list=True,
     ),
     make_text_flag("addr", ":10221", "Address of /metrics and /healthz; 0 disables them.", read=read_address),
-    make_text_flag("pprof-addr", ":10222", "Address of thread dumps and memory figures.", read=read_address),
+    make_text_flag(
+        "pprof-addr", ":10222", "Address of thread dumps and memory statistics.", read=read_address
+    ),
     switch("enable-pprof", "true", "Serve --pprof-addr."),
     make_text_flag("socket-file", "", "Socket to use, below --runtime-dir (default: all known sockets)."),
     make_text_flag("runtime-dir", "/hostvarrun", "Path of the host's run directory."),

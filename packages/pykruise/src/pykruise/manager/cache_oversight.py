@@ -98,7 +98,7 @@ class Oversight:
         match state:
             case "missing":
                 _log.warning(
-                    "the cluster does not serve %s (%s): the controllers that read it start when the CRD"
+                    "the cluster does not serve %s (%s): the controllers that read this kind start when the CRD"
                     " exists; install it with: pykruise crds | kubectl apply --server-side -f -",
                     resource.kind,
                     resource,

@@ -80,7 +80,9 @@ _OWN: Sequence[Flag] = (
         read=read_names,
     ),
     make_text_flag("health-probe-addr", ":8000", "Address of /healthz and /readyz.", read=read_address),
-    make_text_flag("pprof-addr", ":8090", "Address of thread dumps and memory figures.", read=read_address),
+    make_text_flag(
+        "pprof-addr", ":8090", "Address of thread dumps and memory statistics.", read=read_address
+    ),
     switch("enable-pprof", "true", "Serve --pprof-addr."),
     switch("enable-leader-election", "true", "Only the holder of the Lease runs controllers."),
     make_text_flag(
@@ -113,7 +115,7 @@ _OWN: Sequence[Flag] = (
     ),
     make_text_flag("shard-by", "object", "Unit of sharing: object or namespace.", read=read_one_of(*KEYINGS)),
     make_text_flag(
-        "sync-period", "", "Interval at which all objects are reconciled again (empty: 10h, 0: never)."
+        "sync-period", "", "Interval at which all objects are reconciled again (default: 10h; 0: never)."
     ),
     make_text_flag(
         "controller-cache-sync-timeout",
@@ -164,7 +166,7 @@ _OWN: Sequence[Flag] = (
     switch(
         "ready-conditions",
         "true",
-        "Write Ready, Reconciling and Stalled to the status of workloads (docs/gitops.md).",
+        "Write the conditions Ready, Reconciling and Stalled to the status of workloads (docs/gitops.md).",
     ),
     make_text_flag(
         "shutdown-timeout", "8s", "Time limit for pending writes at shutdown.", read=read_duration
@@ -183,7 +185,7 @@ _OWN: Sequence[Flag] = (
     make_text_flag(
         "webhook-addr",
         "",
-        "Address of the webhooks (empty: all addresses, port WEBHOOK_PORT).",
+        "Address of the webhooks (default: all addresses, port WEBHOOK_PORT).",
         read=read_address,
     ),
     make_text_flag(

@@ -168,7 +168,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseReconcileErrors",
         expr="sum by (controller) (rate(controller_runtime_reconcile_errors_total[10m])) > 0.1",
         for_s=900,
-        summary="{{ $labels.controller }} fails repeatedly.",
+        summary="The controller {{ $labels.controller }} fails repeatedly.",
     ),
     Alert(
         name="KruiseMissingRights",
@@ -325,7 +325,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Healthy",
-                about="Objects that have the state of their spec.",
+                about="Objects whose state matches their spec.",
                 lines=[(_in_phase("Healthy"), "")],
                 kind="stat",
                 width=4,
@@ -352,7 +352,7 @@ ROWS: Final[Sequence[BoardRow]] = (
         panels=(
             Panel(
                 title="Waiting objects",
-                about="Each object that does not have the state of its spec, with the cause (docs/reasons.md).",
+                about="Each object whose state does not match its spec, with the cause (docs/reasons.md).",
                 lines=[
                     (f"max by (kind, namespace, name, cause) (pykruise_rollout_waiting{{{_CHOSEN}}})", "")
                 ],

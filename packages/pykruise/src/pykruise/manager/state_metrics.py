@@ -81,7 +81,7 @@ class StateCollector(Collector):
     def _waiting_metric(self) -> Metric:
         gauge = GaugeMetricFamily(
             "pykruise_rollout_waiting",
-            "1 while an object does not have the state of its spec, with the cause as a label (docs/reasons.md).",
+            "1 while the state of an object does not match its spec, with the cause as a label (docs/reasons.md).",
             labels=["kind", "namespace", "name", "cause"],
         )
         kinds = {

@@ -310,7 +310,7 @@ class Webhooks:
         if isinstance(error, TimeoutError):
             problem = "the API server takes too long to respond"
         if problem != self._problem:
-            _log.warning("webhooks have a problem, retrying: %s", problem)
+            _log.warning("the webhooks have a problem, and the manager retries: %s", problem)
         self._problem = problem
 
     def _backoff_s(self, failures: int) -> float:

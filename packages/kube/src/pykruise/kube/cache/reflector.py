@@ -226,7 +226,7 @@ class Reflector:
                 async with asyncio.timeout(self._idle_timeout_s):
                     events = await stack.enter_async_context(watch)
             except TimeoutError as err:
-                raise RequestTimeoutError(f"no watch within {self._idle_timeout_s:g} s") from err
+                raise RequestTimeoutError(f"no watch was opened within {self._idle_timeout_s:g} s") from err
             if self._wanted_lists:  # a list was requested while the watch was being opened
                 self._has_progressed = True
                 return

@@ -138,7 +138,7 @@ def manager(context: click.Context) -> None:
 @click.option(
     "--pods-per-node", type=click.IntRange(min=1), default=110, help="Maximum number of pods of a node."
 )
-@click.option("--prefix", default="node-", help="Prefix of the names; numbers follow.")
+@click.option("--prefix", default="node-", help="Prefix of the names of the nodes; a number follows.")
 @click.option("--start", type=_SECONDS, default=0.5, help="Seconds until a container runs.")
 @click.option(
     "--ready",

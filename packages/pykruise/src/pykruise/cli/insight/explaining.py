@@ -281,7 +281,7 @@ def find_unobserved_changes(document: Document) -> Iterator[Wait]:
     if observed != generation:
         yield Wait(
             code=Code.NO_MANAGER,
-            words=f"no manager has processed its latest change yet (generation {generation}, "
+            words=f"no manager has processed the latest change yet (generation {generation}, "
             f"observed {observed})",
             remedy="if this lasts, check that the manager runs and is the leader (pykruise doctor)",
         )

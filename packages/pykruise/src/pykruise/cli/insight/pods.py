@@ -243,7 +243,7 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
         return _REFUSED
     if answer.spends:
         return f"would be allowed, and use up 1 of {budget.unavailable_allowed} allowed disruptions"
-    return f"costs nothing: {_explain_free_operation(sight, budget, operation)}"
+    return f"uses no allowed disruption, because {_explain_free_operation(sight, budget, operation)}"
 
 
 def _explain_free_operation(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
@@ -253,7 +253,7 @@ def _explain_free_operation(sight: PodSight, budget: BudgetView, operation: Oper
     if not is_counted_as_available(pod, now=sight.now, settings=settings.in_place):
         return "the pod does not serve"
     if budget.ignored is not None and budget.ignored.matches(pod.labels):
-        return "spec.ignoredPodSelector excludes it"
+        return "spec.ignoredPodSelector excludes the pod"
     if budget.desired_available == 0:
         return "the budget allows all its pods to be unavailable"
     if operation not in list_protected_operations(budget, is_resize_apart=settings.is_resize_apart):
