@@ -285,7 +285,7 @@ def test_external_certificates_are_only_compared_with_the_configurations() -> No
     cluster = Cluster()
     plan = cluster.plan(0.0, target=external)
     assert plan.patches == ()
-    assert all("differs from the external CA bundle" in problem for problem in plan.problems)
+    assert all("does not match the external caBundle" in problem for problem in plan.problems)
     # and a condition that a manager left is an error
     cluster.settle(0.0)
     assert any(

@@ -346,7 +346,7 @@ class _Draft:
     def _external_problems(self, live: Document) -> list[str]:
         problems = []
         if wrong := list_mismatches(live, self._target.rules, bundle=self._observed.bundle):
-            problems.append(f"the caBundle of {', '.join(wrong)} differs from the external CA bundle")
+            problems.append(f"the caBundle of {', '.join(wrong)} does not match the external caBundle")
         if any(read_current_conditions(live).values()):
             # A previous manager left the condition. Nothing updates it now, so new objects would get no reviews.
             problems.append(
