@@ -180,7 +180,7 @@ async def test_the_installation_is_examined(stage: Stage) -> None:
         ("explain", {"target": "clonesets"}, "expected TYPE/NAME of one object"),
         ("explain", {"target": "clonesets/wbe"}, "there is no CloneSet"),
         ("plan", {}, "give either a manifest, or a target"),
-        ("plan", {"target": "clonesets/web"}, "clonesets/web is unchanged"),
+        ("plan", {"target": "clonesets/web"}, "no change of clonesets/web is given"),
         ("plan", {"manifest": "kind: ["}, "manifest, line 1"),
         ("simulate", {"manifest": "", "nodes": 5000}, "nodes: 5000 is not between 1 and 100"),
         ("events", {"target": "clonesets/web/x"}, "expected TYPE/NAME of one object"),

@@ -588,11 +588,11 @@ def test_an_incomplete_service_account_is_an_error(
     (account / missing).unlink()
     text = complaint(lambda: load_in_cluster(environ=POD, service_account=account))
     assert text.startswith(f"service account {account}: ")
-    assert "inside a pod" in text
+    assert "works only in a pod" in text
 
 
 def test_a_process_outside_a_pod_has_no_service_account(tmp_path: Path) -> None:
-    assert "inside a pod" in complaint(lambda: load_in_cluster(environ={}, service_account=tmp_path))
+    assert "works only in a pod" in complaint(lambda: load_in_cluster(environ={}, service_account=tmp_path))
 
 
 def test_an_empty_or_odd_token_is_an_error(tmp_path: Path, authority: Authority) -> None:

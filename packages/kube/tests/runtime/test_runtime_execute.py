@@ -613,7 +613,7 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
             ForbiddenError(
                 ErrorStatus(code=403, message="node didn't have enough allocatable resources: cpu")
             ),
-            "request less",
+            "lower the requests of the pod",
         ),
         (
             ForbiddenError(ErrorStatus(code=403, message="namespace x is being terminated")),

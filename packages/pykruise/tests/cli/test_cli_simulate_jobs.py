@@ -142,7 +142,7 @@ def test_a_job_that_admission_refuses_is_not_simulated(tmp_path: Path) -> None:
     result = simulated(tmp_path, cron("61 * * * *"))
 
     assert result.exit_code == 1
-    assert "job.yaml is refused: spec.schedule" in result.output
+    assert "job.yaml is rejected: spec.schedule" in result.output
 
 
 def test_an_older_manifest_is_played_with_its_defaults(tmp_path: Path) -> None:

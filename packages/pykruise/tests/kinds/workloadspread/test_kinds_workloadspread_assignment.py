@@ -238,7 +238,7 @@ async def test_one_of_two_pods_for_one_slot_gets_the_next_subset_case_20() -> No
 async def test_after_four_conflicts_the_pod_is_refused_case_21() -> None:
     server = SpreadServer(spread(subset("a", 1)))
     server.conflicts_to_come = 4
-    with pytest.raises(StepError, match="changed by others 4 times"):
+    with pytest.raises(StepError, match="4 times before the write"):
         await server.replica().create(pod("p1"))
     assert server.writes == 4
     # when they are over, the next try of the workload's controller succeeds
@@ -255,7 +255,7 @@ async def test_a_pod_that_joins_a_refused_batch_has_its_own_four_attempts() -> N
     assert server.refused == 2
     second = asyncio.create_task(replica.create(pod("p2")))
     # then the first is refused, and the other is not
-    with pytest.raises(StepError, match="changed by others 4 times"):
+    with pytest.raises(StepError, match="4 times before the write"):
         await first
     assert placed_in(await second) == "a"
     assert (server.writes, server.missing()) == (5, {"a": 1})
