@@ -411,7 +411,7 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ),
         (
             kubeconfig(user={"client-certificate-data": b64(b"x")}),
-            "{path}: user 'u': client-certificate without client-key; add client-key-data",
+            "{path}: user 'u': client-certificate is set, but client-key is not; add client-key-data",
         ),
         (
             kubeconfig(user={"exec": {"command": "x"}}),

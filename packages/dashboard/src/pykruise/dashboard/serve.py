@@ -276,7 +276,7 @@ def _tls(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:
     try:
         known = [(cert.stat().st_mtime, read())]
     except ssl.SSLError as error:
-        raise CommandError(f"{cert}, {key} are not a certificate and its key: {error}") from error
+        raise CommandError(f"{cert}, {key}: the files are not a certificate and its key: {error}") from error
 
     def current() -> ssl.SSLContext:
         with suppress(OSError, ssl.SSLError):  # a file is half written: the old context stays in use

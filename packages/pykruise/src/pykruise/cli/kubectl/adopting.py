@@ -278,7 +278,7 @@ def _plan_lines(move: _Move) -> Iterator[str]:
     yield f"  1. a dry run on the server creates {move.new}"
     yield f"  2. {move.old} is deleted; its pods{beside} stay"
     yield f"  3. {move.new} is created with updateStrategy OnDelete, so that no pod is replaced"
-    yield f"  4. {move.new} adopts {shown or 'nothing, because there are no pods'}"
+    yield f"  4. the new object adopts {shown or 'nothing, because there are no pods'}"
     yield f"  5. when all pods have the new revision, {move.new} gets its updateStrategy: {_strategy_text(move.made)}"
     for path in move.made.lost:
         yield f"not carried over: {path}, which {move.target} does not have"
