@@ -617,7 +617,7 @@ async def test_requests_that_a_manager_holds_back_are_named(patient: Patient) ->
     lines = [line for line in said(findings, FindingLevel.WARNING) if " requests: " in line]
     assert lines
     assert all(
-        " holds back writes of /api/v1/namespaces/busy/pods for 30 s — fix: " in line for line in lines
+        " delays requests: writes of /api/v1/namespaces/busy/pods for 30 s — fix: " in line for line in lines
     )
 
 

@@ -771,7 +771,7 @@ async def test_pods_of_one_namespace_wait_for_a_slow_store_without_using_up_what
     # then those beyond are asked to come again
     refused = [answer for answer in answers if isinstance(answer, StepError)]
     assert [step_error.code for step_error in refused] == [429] * 3
-    assert "too many pods wait for their slot in a WorkloadSpread: 2 of shop" in str(refused[0])
+    assert "too many pods wait for their slot in a WorkloadSpread: the limit of 2 for shop" in str(refused[0])
     # and the others had their places, which are free again
     assert [placed_in(answer) for answer in answers if isinstance(answer, dict)] == ["a", "a"]
     assert placed_in(await replica.create(pod("again"))) == "a"
