@@ -931,7 +931,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"raise maxUnavailable of PodUnavailableBudget (?P<budget>[^\s,]+), because .*", (open_the_budget,)),
     (r"correct allowedTopologies of storage class (?P<class>\S+)", (correct_the_class,)),
     (r"label a node with (?P<key>[^\s=]+)=(?P<value>\S+)", (label_a_node,)),
-    (r"wait for them; for later pods, shorten the preStop hook or lower terminationGracePeriodSeconds", ()),
+    (
+        r"wait until they stop; for later pods, shorten preStop or lower terminationGracePeriodSeconds",
+        (),
+    ),
     (r"remove the hook of spec.lifecycle from the pod", (release_the_hook,)),
     (r"add the hook of spec.lifecycle to the pod( again)?", (put_the_hook_on,)),
     (r"(delete|recreate) the pods one at a time.*", (replace_one_at_a_time,)),
@@ -955,12 +958,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"change spec.updateStrategy.selector, or the pod's labels", (select_for_update, label_for_update)),
     (r"remove the label control-plane=openkruise from the namespace", (label_the_namespace,)),
     (
-        r"recreate one of the two .*, or make their selectors disjoint.*",
+        r"recreate one of the two .*, or change their selectors so that no pod matches both.*",
         (rename_the_container, part_the_selectors),
     ),
     (r"correct spec.injectionStrategy.revision.*", (inject_the_present_revision,)),
     (r"make room on the nodes of subset \w+", (make_room,)),
-    (r"make room on its nodes.*", (make_room,)),
+    (r"make room on (its nodes|the nodes of the subset;).*", (make_room,)),
     (r"set scheduleStrategy.type to Adaptive with .*", (reschedule,)),
     (
         r"correct the image or its pull secret in spec.template, then set (?P<path>\S+) to (?P<value>false), or make it"
@@ -974,7 +977,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"turn the gate \w+ of the manager on", ()),
     (r"remove namespace \S+ from spec.targets, or create the namespace again after its deletion", ()),
-    (r"correct its requiredNodeSelector in spec.subsets, then delete these pods.*", (correct_the_subset,)),
+    (
+        r"correct requiredNodeSelector of the subset in spec.subsets, then delete these pods.*",
+        (correct_the_subset,),
+    ),
     (r"raise maxReplicas in spec.subsets, or add a last subset without it", (take_off_the_limits,)),
     (r"raise maxReplicas in spec.topology.subsets", (take_off_the_limits_of_topology,)),
     (r"create \w+ \S+ again with \w+ of \S+ as the target, .*", (replace_with_the_namesake,)),
@@ -992,7 +998,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" name",
         (),
     ),
-    (r"correct what keeps its pods from being created: .*", ()),
+    (r"correct what prevents the creation of its pods: .*", ()),
     (r"request what the LimitRange allows, or change the LimitRange; to change the template, create .*", ()),
     (
         r"create ServiceAccount \S+ \(kubectl create serviceaccount -n (?P<namespace>\S+) (?P<account>\S+)\), or"
@@ -1020,9 +1026,9 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"correct the image or its pull secret in spec\.template\.\w+, or make it available",
         (correct_the_template, make_the_image_available),
     ),
-    (r"lower its partition to continue: kubectl kruise (?P<command>.*)", (roll_back,)),
+    (r"lower the partition of the subset to continue: kubectl kruise (?P<command>.*)", (roll_back,)),
     (r"make room on the nodes of subset \w+, whose node selector cannot be changed", (make_room,)),
-    (r"lower its replicas in spec.topology.subsets", (empty_the_subset,)),
+    (r"lower the replicas of the subset in spec.topology.subsets", (empty_the_subset,)),
     (
         r"change the requests, host ports or affinity of spec\.template\.\w+",
         (ask_for_less_in_subsets,),
@@ -1054,7 +1060,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (choose_the_scheduler,),
     ),
     (r"raise (?P<path>spec[.\w]+)", (raise_to_five,)),
-    (r"raise the ResourceQuota, or free some of it", (raise_the_quota,)),
+    (r"raise the ResourceQuota, or free resources that it counts", (raise_the_quota,)),
     (r"start the agent on node (?P<node>\S+), or bring the node back", (start_the_node,)),
     (
         r"correct the labels of the pods, or create the (job|marker) again with another selector",
@@ -1127,7 +1133,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"give the probe of PodProbeMarker \S+ or \S+ another podConditionType", ()),
     (r"correct spec.schedule", (correct_the_schedule,)),
-    (r"label nodes so that they match it, or add such nodes", (make_room,)),
+    (r"label nodes so that they match, or add matching nodes", (make_room,)),
     (
         r"(correct the image or its pull secret in|read its log \(kubectl logs [^()]+\), correct)"
         r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old value(, or make it available)?",
@@ -1163,9 +1169,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (),
     ),
     (r"correct its cause, and create the job again" + _BY_A_LIST, ()),
-    (r"correct what kept its pods from ending; to raise activeDeadlineSeconds, create \S+ \S+ again", ()),
     (
-        r"correct what kept its pods from ending, or raise spec.\S+; then create the job again"
+        r"correct what prevented its pods from completing; to raise activeDeadlineSeconds, create \S+ \S+ again",
+        (),
+    ),
+    (
+        r"correct what prevented its pods from completing, or raise spec.\S+; then create the job again"
         r"(; AdvancedCronJob \S+ creates the job, so create AdvancedCronJob \S+ again with these changes)?",
         (),
     ),

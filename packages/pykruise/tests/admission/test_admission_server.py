@@ -617,10 +617,13 @@ async def test_long_conversions_of_one_address_that_wait_have_a_quota(tmp_path: 
 
 async def test_long_conversions_are_done_aside_and_a_failure_there_is_answered() -> None:
     async def dies(body: bytes) -> bytes:
-        raise ConnectionResetError("the process that converts has died")
+        raise ConnectionResetError("the process that converts objects has ended")
 
     (path,) = build_conversion_path("/convert", aside=dies).values()
-    for body, text in ((b"{}", "not a ConversionReview"), (b"x" * LONG_CONVERSION, "may be tried again")):
+    for body, text in (
+        (b"{}", "not a ConversionReview"),
+        (b"x" * LONG_CONVERSION, "the conversion failed; try again"),
+    ):
         result = decode(await path.poster("/convert", body, 10.0))["response"]["result"]
         assert result["status"] == "Failure"
         assert text in result["message"]

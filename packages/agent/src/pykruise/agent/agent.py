@@ -124,4 +124,6 @@ class Agent:
 
 
 def _describe_unfilled(cache: Cache[Any]) -> str:
-    return f"the cache is not filled yet: {cache.read_stats().last_error or 'listing'}"
+    return (
+        f"the cache is not filled yet: {cache.read_stats().last_error or 'the first list has not finished'}"
+    )

@@ -92,7 +92,11 @@ async def stop(
                 timeout_s=float(grace_s),
             )
         except HookError as error:
-            tell("FailedPreStopHook", f"preStop hook of container {container.name}: {error}", warning=True)
+            tell(
+                "FailedPreStopHook",
+                f"the preStop hook of container {container.name} failed: {error}",
+                warning=True,
+            )
         grace_s -= round(asyncio.get_running_loop().time() - began)
     await client.stop_container(container.id, grace_s=max(grace_s, LEAST_GRACE_S))
 

@@ -67,7 +67,12 @@ class Plugin:
             key = {"Image": image, "Registry": image.partition("/")[0], "Global": ""}[answer["cacheKeyType"]]
             kept_s = parse_duration(str(answer.get("cacheDuration") or "") or f"{self._kept_s:g}s")
         except (OSError, ValueError, KeyError, AttributeError) as error:
-            _log.warning("credential provider %s: %s: %s", self.name, type(error).__name__, error)
+            _log.warning(
+                "credential provider %s returned no credentials: %s: %s",
+                self.name,
+                type(error).__name__,
+                error,
+            )
             return ()
         if kept_s > 0:
             self._kept[key] = _Kept(credentials, now + kept_s)
@@ -88,7 +93,7 @@ class Plugin:
             async with asyncio.timeout(TIMEOUT_S):
                 answer, said = await process.communicate(orjson.dumps(asked))
         except TimeoutError as error:
-            raise ValueError(f"no answer within {TIMEOUT_S:g} s") from error
+            raise ValueError(f"the program did not end within {TIMEOUT_S:g} s") from error
         finally:
             if process.returncode is None:
                 process.kill()
@@ -106,13 +111,13 @@ def load_providers(file: Path, folder: Path, *, clock: Clock) -> list[Provider]:
         return []
     import yaml
 
-    where = f"credential providers {file}"
+    where = f"configuration of credential providers {file}"
     try:
         config = yaml.safe_load(file.read_text())
         entries = config["providers"]
         return [Plugin(entry, folder, clock=clock) for entry in entries]
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise ConfigurationError(f"{where}: {type(error).__name__}: {error}") from error
+        raise ConfigurationError(f"{where} cannot be used: {type(error).__name__}: {error}") from error
 
 
 def read_docker_configuration(files: Sequence[Path]) -> Provider:

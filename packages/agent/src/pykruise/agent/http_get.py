@@ -54,7 +54,7 @@ async def send_http_get(
                 port, path, is_tls = target
             raise HttpGetError(f"stopped after {MOST_REDIRECTS} redirects")
     except TimeoutError as error:
-        raise HttpGetError(f"no answer within {timeout_s:g} s") from error
+        raise HttpGetError(f"no response within {timeout_s:g} s") from error
     except HttpHeadError as error:
         raise HttpGetError(str(error)) from error
     except (OSError, EOFError, httptools.HttpParserError) as error:
@@ -113,7 +113,7 @@ async def _get_once(host: str, port: int, path: str, is_tls: bool, headers: Head
             received += len(data)
             if not data:
                 if not parser.get_status_code():
-                    raise EOFError("the connection was closed without an answer")
+                    raise EOFError("the server closed the connection without a response")
                 break
             if received > MOST_HEAD + MOST_BODY:
                 break

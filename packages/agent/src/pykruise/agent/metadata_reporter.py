@@ -187,10 +187,17 @@ class MetadataReporter:
         try:
             result = await runtime.client.exec_sync(container.id, ("env",), timeout_s=ENV_TIMEOUT_S)
         except CriError as error:
-            _log.info("`env` in container %s: %s; again in %g s", container.name, error, ENV_RETRY_S)
+            _log.info(
+                "the command `env` in container %s failed: %s; retry in %g s",
+                container.name,
+                error,
+                ENV_RETRY_S,
+            )
             return None
         if result.exit_code:
-            _log.info("`env` in container %s: exit code %d", container.name, result.exit_code)
+            _log.info(
+                "the command `env` in container %s ended with exit code %d", container.name, result.exit_code
+            )
             return None
         return parse_environment(result.stdout)
 
@@ -215,7 +222,7 @@ class MetadataReporter:
             or not container.is_running
         ):
             return
-        _log.info("stopping container %s of %s: its environment has changed", container_name, key)
+        _log.info("stopping container %s of pod %s: its environment has changed", container_name, key)
         await stop(
             runtime.client,
             container,

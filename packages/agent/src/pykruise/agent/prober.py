@@ -219,7 +219,7 @@ class Prober:
             try:
                 containers = await runtime.client.list_containers(labels={POD_UID: uid, CONTAINER_NAME: name})
             except CriError as error:  # an unreachable runtime says nothing about the container
-                _log.debug("containers of %s: %s", uid, error)
+                _log.debug("the containers of the pod with uid %s cannot be listed: %s", uid, error)
                 continue
             if containers:
                 return containers[0], runtime.client

@@ -149,10 +149,10 @@ class Recreator:
         ]
         names = sorted({text.partition("://")[0] for text in ids})
         if len(names) != 1:
-            return None, f"the containers are of different runtimes: {', '.join(names)}"
+            return None, f"the containers belong to different container runtimes: {', '.join(names)}"
         runtime = self._runtimes.find_runtime(ids[0])
         known = ", ".join(runtime.name for runtime in self._runtimes.all)
-        return runtime, "" if runtime else f"this node has no runtime {names[0]!r}, but {known}"
+        return runtime, "" if runtime else f"this node has no container runtime {names[0]!r}; it has {known}"
 
     async def _carry_out(self, request: RecreateRequest, runtime: Runtime) -> float | None:
         containers = await list_newest_containers(runtime.client, request.pod_uid)
@@ -198,7 +198,12 @@ class Recreator:
             because=f"ContainerRecreateRequest {request.name}",
         )
         pod = PodRef(namespace=request.namespace, name=request.pod.name, uid=request.pod_uid)
-        _log.info("stopping container %s of %s for %s", container.name, request.pod, request.name)
+        _log.info(
+            "stopping container %s of pod %s for ContainerRecreateRequest %s",
+            container.name,
+            request.pod,
+            request.name,
+        )
         try:
             await stop(runtime.client, container, pod, how, recorder=self._recorder)
         except RuntimeGoneError:

@@ -101,7 +101,7 @@ class Feeds:
                 continue
             stats = cache.read_stats()
             if stats.last_code == _FORBIDDEN:
-                problems.append(f"the user may not read {resource}")
+                problems.append(f"the user has no permission to read {resource}")
             elif stats.last_error and stats.last_code != 404:
                 problems.append(f"{resource}: {stats.last_error}"[:300])
         return {"is_read": self.is_read(), "problems": problems[:5]}

@@ -29,7 +29,10 @@ class Guard:
         """Return the reason why a request is rejected; empty if it is accepted."""
         host = request.headers.get("host", "").lower()
         if not request.path.endswith(_OPEN) and self._hosts and host not in self._hosts:
-            return f"the dashboard does not serve the host name {host[:200]!r}; --allowed-host allows it"
+            return (
+                f"the dashboard does not serve the host name {host[:200]!r};"
+                " to allow it, start the dashboard with --allowed-host"
+            )
         origin = request.headers.get("origin", "")
         if origin and not self._is_own(origin, host):
             return "only the dashboard's own page may send this request"

@@ -120,7 +120,7 @@ def _read(shown: Shown | None, document: Document) -> tuple[Progress | None, str
         return progress, shown.line_of(document, progress)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         # The status has a field that admission would have rejected.
-        return progress, f"its status cannot be read: {error}"
+        return progress, f"the status of the object cannot be read: {error}"
 
 
 def owner_of(meta: Mapping[str, Any]) -> tuple[str, str]:

@@ -223,7 +223,7 @@ def _check(options: DashboardOptions) -> None:
             " to serve others, add --shared, and each user logs in with a token"
         )
     if bool(options.tls_cert) != bool(options.tls_key):
-        raise CommandError("--tls-cert and --tls-key go together")
+        raise CommandError("give both --tls-cert and --tls-key, or none of them")
     if options.base_path and not options.base_path.startswith("/"):
         raise CommandError(f"--base-path {options.base_path}: must begin with a slash")
 
@@ -278,7 +278,7 @@ def _tls(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:
     try:
         known = [(cert.stat().st_mtime, read())]
     except ssl.SSLError as error:
-        raise CommandError(f"{cert}, {key}: not a certificate with its key: {error}") from error
+        raise CommandError(f"{cert}, {key}: the files are not a certificate and its key: {error}") from error
 
     def current() -> ssl.SSLContext:
         with suppress(OSError, ssl.SSLError):  # a file is incomplete: the old context stays in use

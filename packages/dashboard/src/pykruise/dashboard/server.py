@@ -192,7 +192,10 @@ class Server:
     def failed(self, code: int, request: WireRequest) -> Response:
         """Return the response to a request that is malformed, exceeds a limit or failed."""
         return _said(
-            code, "the response could not be computed" if code == 500 else "this request cannot be answered"
+            code,
+            "the response could not be computed"
+            if code == 500
+            else "the dashboard cannot process this request",
         )
 
     # ── data ─────────────────────────────────────────────────────────────────
@@ -219,7 +222,7 @@ class Server:
         except ApiError as error:
             return _said(error.code if error.code in (403, 404, 409) else 502, str(error))
         except KubeError as error:
-            return _said(502, f"the API server: {error}")
+            return _said(502, f"the request to the API server failed: {error}")
         return _said(404, "there is no such page")
 
     async def _log_in(self, request: WireRequest) -> Response:

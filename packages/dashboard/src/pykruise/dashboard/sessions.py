@@ -102,7 +102,8 @@ class LaptopDoor:
         if not expected or not hmac.compare_digest(expected.encode(), token.encode()):
             self._token = expected  # the link stays valid after a wrong guess: there are 2^256 tokens
             raise LoginError(
-                "this link was used already or has expired: press Enter in the terminal of the dashboard"
+                "this link was used already or has expired: for another link, press Enter in the"
+                " terminal of the dashboard"
             )
         return await self.enter_again("", now)
 
@@ -152,7 +153,9 @@ class TokenDoor:
         """See Door."""
         user = await self._reviewed(token)
         if user is None:
-            raise LoginError("the API server does not accept this token; make one: kubectl create token NAME")
+            raise LoginError(
+                "the API server rejects this token; create another: kubectl create token SERVICEACCOUNT"
+            )
         own = Connection(
             server=self._connection.server,
             ssl_context=self._ssl_context,

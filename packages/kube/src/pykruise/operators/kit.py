@@ -134,7 +134,7 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
             return ()
         names = [*view.finalizers, self.finalizer]
         step = self._finalizer_step(
-            view, names, because="its deletion must wait for the objects that it owns"
+            view, names, because="the deletion of the object must wait for the objects that it owns"
         )
         return (_stage("add the finalizer", [step]),)
 

@@ -71,7 +71,7 @@ class ChurnHold(msgspec.Struct, frozen=True, kw_only=True):
         """The event that reports the hold."""
         return Note(
             reason=WriteFault.CHURNING,
-            message=f"{self.message}; the next writes wait {self.wait_s:g} s",
+            message=f"{self.message}; the next writes are delayed for {self.wait_s:g} s",
             warning=True,
             again_after_s=TELL_AGAIN_S,
             same_as=WriteFault.CHURNING,

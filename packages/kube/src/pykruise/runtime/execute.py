@@ -146,18 +146,22 @@ _CORRECT: Final = "change the object's spec so that the policy allows the write,
 _FIT_LIMITS: Final = "request what the LimitRange allows, or change the LimitRange"
 
 _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
-    ("exceeded quota", WriteFault.QUOTA, "raise the ResourceQuota, or free some of it"),
+    ("exceeded quota", WriteFault.QUOTA, "raise the ResourceQuota, or free resources that it counts"),
     (
         "failed quota",
         WriteFault.QUOTA,
         "set in the pod template what the ResourceQuota requires, or add a LimitRange with defaults",
     ),
-    ("enough allocatable resources", WriteFault.WRITE_FAILED, "request less, or make room on the node"),
+    (
+        "enough allocatable resources",
+        WriteFault.WRITE_FAILED,
+        "lower the requests of the pod, or make room on the node",
+    ),
     ("being terminated", WriteFault.WRITE_FAILED, "no action is needed: the namespace is being deleted"),
     (
         "webhook",
         WriteFault.WEBHOOK,
-        "satisfy the webhook that rejects the write, or have the webhook changed",
+        "change the object so that the webhook allows the write, or have the webhook changed",
     ),
     ("AdmissionPolicy", WriteFault.POLICY, _CORRECT),
     (" usage per ", WriteFault.POLICY, _FIT_LIMITS),
@@ -197,7 +201,9 @@ def explain_refusal(message: str) -> tuple[WriteFault, str] | None:
     return None
 
 
-_UNREACHABLE: Final = "make the server of this webhook answer, or correct or delete the webhook configuration"
+_UNREACHABLE: Final = (
+    "make the server of this webhook respond, or correct or delete the webhook configuration"
+)
 
 
 def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str]:

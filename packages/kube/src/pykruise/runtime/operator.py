@@ -236,7 +236,7 @@ class Operator:
                 await run_in_own_task(self._serve_term())
                 return
             except* LeaseLostError as lost:
-                _log.error("this program no longer leads: %s", lost.exceptions[0])
+                _log.error("this program is no longer the leader: %s", lost.exceptions[0])
             # Others write meanwhile, so no decision may use memories of objects. Queues keep their due keys.
             for memories in self._context.memories:
                 memories.clear()

@@ -349,7 +349,7 @@ class Reconciler:
             past.logged, past.logged_at = code, now
         _log.log(
             logging.DEBUG if is_known else logging.WARNING,
-            "%s %s: %d writes failed, the first: %s",
+            "%s %s: %d writes failed; the first error: %s",
             owner.resource.kind,
             owner.key,
             len(outcome.failures),
@@ -575,7 +575,7 @@ def _tell(owner: ReconciledOwner, plan: Plan, outcome: Outcome, *, duration_s: f
     if len(reasons) > len(shown):
         shown.append(f"and {format_count(len(reasons) - len(shown), 'more reason')}")
     _log.info(
-        "%s %s: %d of %d writes: %s",
+        "%s %s: %d of %d writes succeeded: %s",
         owner.resource.kind,
         owner.key,
         outcome.written,

@@ -78,5 +78,7 @@ async def _run_child(asked: CertificateRequest, kind: type[T]) -> T:
             child.kill()
             await child.wait()
     if child.returncode:
-        raise ChildProcessError(f"the process for certificates ended with {child.returncode}")
+        raise ChildProcessError(
+            f"the process that works on certificates ended with exit code {child.returncode}"
+        )
     return msgspec.json.decode(answer, type=kind)

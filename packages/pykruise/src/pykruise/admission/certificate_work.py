@@ -104,7 +104,7 @@ def examine(stored: Certificates, *, host: str) -> CertificateFacts:
         return CertificateFacts(problem="the key does not belong to the certificate", authorities=authorities)
     issuer = next((item for item in bundle if _is_signed_by(certificate, item)), None)
     if issuer is None:
-        return CertificateFacts(problem="the authority did not sign the certificate", authorities=authorities)
+        return CertificateFacts(problem="the CA did not sign the certificate", authorities=authorities)
     return CertificateFacts(
         periods=(_period_of("certificate", certificate), _period_of("authority", issuer)),
         uncovered="" if _is_covered(certificate, host) else f"the certificate does not cover {host}",

@@ -286,7 +286,9 @@ def _path_of(entry: Mapping[str, Any]) -> str:
     config = entry.get("clientConfig") or {}
     path = (config.get("service") or {}).get("path") or urlsplit(config.get("url") or "").path
     if not path:
-        raise WebhookConfigurationError(f"webhook {entry.get('name')}: it has neither service.path nor url")
+        raise WebhookConfigurationError(
+            f"webhook {entry.get('name')} has neither clientConfig.service.path nor clientConfig.url"
+        )
     return str(path)
 
 

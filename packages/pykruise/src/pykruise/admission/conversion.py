@@ -125,7 +125,7 @@ def _convert_object(each: Any, wanted: str, table: Conversions) -> Document:
     without the fields that an applier no longer owns, possibly without all fields of the metadata.
     """
     if not isinstance(each, dict):
-        raise ConversionError("it is not an object")
+        raise ConversionError("the item is not an object")
     kind, items = each.get("kind"), each.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
         converted = [_convert_object(item, wanted, table) for item in items]

@@ -83,7 +83,7 @@ class ConversionProcess:
 
 def _start_child() -> Child:
     child = subprocess.Popen([sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    _log.info("process %d converts large requests", child.pid)
+    _log.info("process %d converts large ConversionReviews", child.pid)
     return child
 
 
@@ -97,7 +97,7 @@ def _ask(child: Child, body: bytes) -> bytes:
     head = child.stdout.read(_HEAD)
     answer = child.stdout.read(int.from_bytes(head))
     if len(head) < _HEAD or len(answer) < int.from_bytes(head):
-        raise ConnectionResetError("the process that converts has died")
+        raise ConnectionResetError("the process that converts objects has ended")
     return answer
 
 

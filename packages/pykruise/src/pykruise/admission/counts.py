@@ -54,7 +54,7 @@ class LiveCounts:
         try:
             claims = [_decode_claim(raw) for raw in result.items]
         except msgspec.DecodeError as error:
-            raise KubeError(f"a claim cannot be read: {error}") from error
+            raise KubeError(f"a PersistentVolumeClaim cannot be read: {error}") from error
         return sum(
             1
             for claim in claims

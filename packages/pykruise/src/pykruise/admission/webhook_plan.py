@@ -206,7 +206,7 @@ def plan_certificates(
     if this program must not renew it. `at`: time of the event loop's clock in seconds.
     """
     if stored is None:
-        return CertificatePlan(renew_because="there are none")
+        return CertificatePlan(renew_because="no certificates are stored")
     if renew_before_s is not None:
         problem = judge(stored.facts, now=now, lasting_s=renew_before_s)
         if problem:
@@ -337,7 +337,7 @@ class _Draft:
                 CUSTOM_RESOURCE_DEFINITIONS,
                 {**live, "spec": {"conversion": crd.conversion}},
                 {**live, "spec": {"conversion": wanted}},
-                because="this manager converts its objects",
+                because="this manager converts objects of this kind",
             )
             return
         config = (crd.conversion.get("webhook") or {}).get("clientConfig") or {}
@@ -349,18 +349,18 @@ class _Draft:
     def _external_problems(self, live: Document) -> list[str]:
         problems = []
         if wrong := list_mismatches(live, self._target.rules, bundle=self._observed.bundle):
-            problems.append(f"{', '.join(wrong)}: does not match the external caBundle")
+            problems.append(f"the caBundle of {', '.join(wrong)} does not match the external caBundle")
         if any(read_current_conditions(live).values()):
             # A previous manager wrote the condition, and no manager updates it now. So pods that new objects select
             # would not be reviewed.
             problems.append(
-                f"no manager updates its match condition {CONDITION} now: delete the condition, not the configuration"
+                f"no manager updates the match condition {CONDITION} now: delete this condition, not the configuration"
             )
         return problems
 
     def _with_conditions(self, name: str, live: Document) -> tuple[Mapping[str, ReviewRule], str]:
         """Return the rules with the conditions that the configuration should have now, and the reason for a write."""
-        current, usual = read_current_conditions(live), "its entries call this manager"
+        current, usual = read_current_conditions(live), "API servers must send reviews to this manager"
         selectors = self._observed.selectors
         if selectors is None:
             # Keep the conditions: before an object selects other pods, its review removes them.
@@ -394,7 +394,10 @@ class _Draft:
             f"entries of {metadata['name']}", metadata["resourceVersion"], for_s=CONFIRM_S
         ):
             self._plan_patch(
-                resource, live, wanted, because="written again, for API servers that missed the first write"
+                resource,
+                live,
+                wanted,
+                because="the configuration is written again, because API servers can miss the first write",
             )
 
     def _plan_patch(self, resource: Resource, live: Document, wanted: Document, *, because: str) -> bool:

@@ -144,7 +144,7 @@ class WebhookSync:
             made = await self._work.renew(certificates, host=host, now=self._clock())
             await self._store.write(made, over=stored)
         if certificates is None:
-            raise StoreError("webhook certificates are deleted as soon as they are stored")
+            raise StoreError("another client deletes the webhook certificates as soon as they are stored")
         self._certificate_waits = plan.waits
         if plan.serves_at_once:
             await self._serve(certificates)

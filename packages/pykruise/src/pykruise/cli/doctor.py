@@ -61,9 +61,7 @@ async def examine_cluster(given: Client, *, namespace: str) -> tuple[list[Findin
     return [finding for finding in findings if finding.check in _IN_A_SANDBOX], _SANDBOX
 
 
-_SANDBOX = (
-    "This is a sandbox (pykruise up): its manager is in its process, so there is no installation to check."
-)
+_SANDBOX = "This is a sandbox (pykruise up). It contains its manager, so there is no installation to check."
 _IN_A_SANDBOX = frozenset({"cluster", "crds", "clock", "admission", "pods", "budgets", "images"})
 """Checks that also apply to a cluster with the manager in the API server's process."""
 
@@ -75,7 +73,7 @@ async def _check_reached(client: Client) -> None:
         with suppress(ForbiddenError):
             await client.get_path("/api")
     except TransportError as error:
-        raise CommandError(f"the API server does not answer: {error}") from error
+        raise CommandError(f"the API server does not respond: {error}") from error
     except UnauthorizedError as error:
         raise CommandError(
             f"the API server rejects the credentials: {error}; log in again, or name another context"

@@ -328,10 +328,10 @@ def read_targets(targets: Sequence[str]) -> ExplainTargets:
     CommandError.
     """
     if not targets:
-        raise CommandLineError("name what to explain: clonesets/web, clone web, clonesets or all")
+        raise CommandLineError("no target is given; write clonesets/web, clone web, clonesets or all")
     if any("/" in target for target in targets):
         if not all("/" in target for target in targets):
-            raise CommandLineError(f"{' '.join(targets)}: write TYPE/NAME for each, or TYPE NAME…")
+            raise CommandLineError(f"{' '.join(targets)}: write TYPE/NAME for each object, or TYPE NAME…")
         return ExplainTargets(single=tuple(_parse_target(target) for target in targets))
     kinds = _kinds_of(targets[0])
     if len(targets) == 1:

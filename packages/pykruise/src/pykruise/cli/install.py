@@ -62,7 +62,9 @@ def install_text(
             try:
                 ip_network(cidr)
             except ValueError as error:
-                raise CommandLineError(f"{flag}: {error}; write 10.0.0.0/24, or 10.0.0.5/32") from error
+                raise CommandLineError(
+                    f"{flag}: {error}; write a range such as 10.0.0.0/24 or 10.0.0.5/32"
+                ) from error
     try:
         gates = parse([feature_gates])
     except GateError as error:

@@ -197,6 +197,7 @@ def _other_taints(node: Document) -> list[Document]:
 def describe_taken(taken: Sequence[str]) -> str:
     """Message about nodes that kept the taint although they were ready."""
     return (
-        f"{len(taken)} of them still carried the taint {NOT_READY} ({format_first(taken, 5)}), which kept pods away; "
+        f"{len(taken)} of these nodes still had the taint {NOT_READY} ({format_first(taken, 5)}),"
+        " which kept pods away; "
         "no controller in this cluster removes it, so this command removed it"
     )

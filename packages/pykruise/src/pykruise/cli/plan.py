@@ -71,10 +71,10 @@ async def run_plan(
     check_output(output)
     if (file is None) == (target is None):
         raise CommandLineError(
-            "name what to plan: either -f FILE (or -f - for standard input) or clonesets/NAME"
+            "no object is given; use either -f FILE (or -f - for standard input) or clonesets/NAME"
         )
     if target is not None and not sets:
-        raise CommandLineError(f"{target} is unchanged: name a change with --set, such as --set replicas=5")
+        raise CommandLineError(f"no change of {target} is given; use --set, such as --set replicas=5")
     documents, others = split_built_in(_read_documents(file), with_config=True)
     given = parse_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
@@ -203,7 +203,7 @@ def check_documents(documents: list[Document], *, source: str) -> list[Document]
     and for an empty list.
     """
     if not documents:
-        raise CommandError(f"{source}: no objects in it")
+        raise CommandError(f"{source}: the input contains no objects")
     check_manifests(documents, source=source)
     return documents
 

@@ -151,7 +151,9 @@ async def play_simulation(
     if len(changes) > 2:
         raise CommandLineError("--change can be given twice at most: two strategies are compared")
     if (file is None) == (target is None):
-        raise CommandLineError("name what to simulate: either -f FILE or a live object such as clonesets/web")
+        raise CommandLineError(
+            "no object is given; use either -f FILE or a live object such as clonesets/web"
+        )
     begin = _parse_begin(conditions, time.time() if now is None else now)
     if target is not None:
         source = name = target.name
@@ -166,7 +168,7 @@ async def play_simulation(
         given = _parse_given(source, documents, conditions)
         return await _simulate_rollouts(name, given, changes=changes, conditions=conditions, svg=svg)
     if changes or svg is not None:
-        raise CommandError("--change and --svg are for rollouts, and this is a schedule")
+        raise CommandError("--change and --svg cannot be used with a schedule")
     return _simulate_schedules(schedules)
 
 
@@ -185,7 +187,7 @@ async def _simulate_rollouts(
     names = [path.name for path in changes] or [name]
     for name, value in zip(names, played, strict=True):
         if value.refused:
-            raise CommandError(f"{name} is refused: {'; '.join(value.refused)}")
+            raise CommandError(f"{name} is rejected: {'; '.join(value.refused)}")
     if svg is not None:
         picture = draw_svg_charts(list(zip(names, played, strict=True)))
         await asyncio.to_thread(svg.write_text, picture, "utf-8")
@@ -269,7 +271,7 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
     assert about is not None
     if first is not None and changed is not None and first["metadata"]["name"] != changed["metadata"]["name"]:
         raise CommandError(
-            f"the change names {changed['metadata']['name']!r}, the file names {first['metadata']['name']!r}"
+            f"the change is for {changed['metadata']['name']!r}, but the file contains {first['metadata']['name']!r}"
         )
     least, most = parse_span(conditions.pods_ready_after, "--pods-ready-after")
     nodes = [spec.name for spec in given.nodes] or [f"node-{n}" for n in range(1, conditions.nodes + 1)]
@@ -451,7 +453,7 @@ def _simulate_schedules(schedules: _Schedules) -> SimulationResult:
     for name, given in schedules:
         played = given if isinstance(given, ClockPlayed) else play_clock(given)
         if isinstance(given, ClockPlayed) or played.refused:
-            raise CommandError(f"{name} is refused: {'; '.join(played.refused)}")
+            raise CommandError(f"{name} is rejected: {'; '.join(played.refused)}")
         reports.append("\n".join(format_clock_report(name, given, played)))
         documents.append({"change": name, **msgspec.to_builtins(played)})
     return SimulationResult(

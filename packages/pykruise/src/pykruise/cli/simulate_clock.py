@@ -121,7 +121,7 @@ def format_clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> lis
         f"started             {len(starts)}{f' ({ends})' if ends else ''}{f', {late} of them late' if late else ''}",
         f"skipped             {skips.total()}{f' ({why})' if why else ''}",
         f"at the same time    {played.most_active} at most",
-        f"history             {played.tidied} deleted beyond its limits",
+        f"history             {played.tidied} deleted because of the history limits",
         *([f"in the end          {played.waiting}"] if played.waiting else []),
     ]
 

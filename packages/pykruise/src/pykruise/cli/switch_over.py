@@ -59,7 +59,7 @@ def report_lines(report: SwitchReport) -> Iterator[str]:
     yield from _table_lines(report.kinds)
     if report.writes:
         yield ""
-        yield "Writes beyond statuses, events and pykruise's own annotations"
+        yield "Writes other than to statuses, events and pykruise's own annotations"
         yield from (f"  {_write_line(write)}" for write in report.writes[:SHOWN])
         if len(report.writes) > SHOWN:
             yield f"  … and {len(report.writes) - SHOWN} more (-o json has all)"

@@ -63,7 +63,10 @@ class Oversight:
             state = _state_of(stats)
             seen = self._seen.get(resource)
             if state == "filling" or (not stats.synced and state == "down"):
-                problems.append(f"the cache of {resource} is not filled yet: {stats.last_error or 'listing'}")
+                problems.append(
+                    f"the cache of {resource} is not filled yet:"
+                    f" {stats.last_error or 'the first list has not finished'}"
+                )
             elif state == "forbidden" and not stats.synced and resource in self._shared:
                 problems.append(_forbidden_text(resource))
             elif state == "down" and is_connected and seen and now - seen.since >= DEAD_WATCH_S:
@@ -84,10 +87,10 @@ class Oversight:
             if is_late and not seen.is_reported:
                 seen.is_reported = True
                 _log.error(
-                    "%s: its cache could not be filled within %g s (%s); the manager keeps trying",
+                    "the cache of %s could not be filled within %g s (%s); the manager keeps trying",
                     resource,
                     self._timeout_s,
-                    stats.last_error or "no answer",
+                    stats.last_error or "no response",
                 )
 
     def _log_change(
@@ -96,7 +99,7 @@ class Oversight:
         match state:
             case "missing":
                 _log.warning(
-                    "the cluster does not serve %s (%s): the controllers that read it start when the CRD"
+                    "the cluster does not serve %s (%s): the controllers that read this kind start when the CRD"
                     " exists; install it with: pykruise crds | kubectl apply --server-side -f -",
                     resource.kind,
                     resource,
@@ -104,7 +107,7 @@ class Oversight:
             case "forbidden":
                 _log.error("%s", _forbidden_text(resource))
             case "fine" if before in ("missing", "forbidden"):
-                _log.info("%s: served and readable now", resource)
+                _log.info("%s can be read now", resource)
             case _:
                 pass  # the caches log other states themselves
 

@@ -48,7 +48,7 @@ def _resource(kind: Kind) -> Document:
 
 
 def _metrics(label: str, metrics: Metrics) -> Iterator[Document]:
-    yield _gauge("created", "Creation time, Unix time.", path="metadata.creationTimestamp")
+    yield _gauge("created", "Creation time as Unix time.", path="metadata.creationTimestamp")
     yield _gauge("metadata_generation", "The number in the spec.", path="metadata.generation")
     for name, number in metrics.counts.items():
         if isinstance(number, Count):

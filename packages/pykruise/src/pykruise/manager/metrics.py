@@ -94,18 +94,18 @@ class StatsCollector(Collector):
 
     def _election_metrics(self) -> Iterator[Metric]:
         leads = int(self._manager.is_leading)
-        yield make_gauge("kruise_manager_is_leader", "1 while this replica leads.", [], [([], leads)])
+        yield make_gauge("kruise_manager_is_leader", "1 while this replica is the leader.", [], [([], leads)])
         elector = self._manager.elector
         if elector is None:
             return
         name = [self._manager.settings.election.name]
         stats = elector.read_stats()
         yield make_gauge(
-            "leader_election_master_status", "1 while this replica leads.", ["name"], [(name, leads)]
+            "leader_election_master_status", "1 while this replica is the leader.", ["name"], [(name, leads)]
         )
         yield make_counter(
             "leader_election_slowpath",
-            "Renewals that read the lease first.",
+            "Renewals that read the lease before the write.",
             ["name"],
             [(name, stats.slow_renewals)],
         )
@@ -135,7 +135,7 @@ class StatsCollector(Collector):
         }
         return make_histogram(
             "pykruise_rollout_duration_seconds",
-            "Time from a change of the spec until the rollout is complete, held by a pause or a partition, stalled,"
+            "Time from a change of the spec until the rollout is complete, stopped by a pause or a partition, stalled,"
             " or superseded by the next change.",
             ["kind", "result"],
             [

@@ -169,7 +169,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseReconcileErrors",
         expr="sum by (controller) (rate(controller_runtime_reconcile_errors_total[10m])) > 0.1",
         for_s=900,
-        summary="{{ $labels.controller }} fails repeatedly.",
+        summary="The controller {{ $labels.controller }} fails repeatedly.",
     ),
     Alert(
         name="KruiseMissingRights",
@@ -188,7 +188,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseWatchDown",
         expr="min by (resource) (pykruise_cache_connected) == 0",
         for_s=300,
-        summary="A manager has not followed {{ $labels.resource }} for 5 minutes.",
+        summary="A manager has had no watch of {{ $labels.resource }} for 5 minutes.",
     ),
     Alert(
         name="KruiseCacheLag",
@@ -326,14 +326,14 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Healthy",
-                about="Objects that have the state of their spec.",
+                about="Objects whose state matches their spec.",
                 lines=[(_in_phase("Healthy"), "")],
                 kind="stat",
                 width=4,
             ),
             Panel(
                 title="Managers that lead",
-                about="1, or the number of shards. 0: nothing is created, updated or repaired.",
+                about="It should be 1, or the number of shards. At 0, nothing is created, updated or repaired.",
                 lines=[("sum(kruise_manager_is_leader)", "")],
                 kind="stat",
                 width=4,
@@ -353,7 +353,7 @@ ROWS: Final[Sequence[BoardRow]] = (
         panels=(
             Panel(
                 title="Waiting objects",
-                about="Each object that does not have the state of its spec, with the cause (docs/reasons.md).",
+                about="Each object whose state does not match its spec, with the cause (docs/reasons.md).",
                 lines=[
                     (f"max by (kind, namespace, name, cause) (pykruise_rollout_waiting{{{_CHOSEN}}})", "")
                 ],

@@ -41,22 +41,29 @@ of this name.
 """
 
 SHARED_RIGHTS: Sequence[Right] = (
-    make_right(PODS, *READ, "create", "delete", "patch", why="pods of workloads"),
+    make_right(PODS, *READ, "create", "delete", "patch", why="to manage the pods of workloads"),
     make_right(
-        PODS, "patch", subresource="status", why="to take pods out of service for an update, and back"
+        PODS,
+        "patch",
+        subresource="status",
+        why="to take pods out of service for an update, and to return them to service",
     ),
     make_right(PODS, "patch", subresource="resize", why="to resize cpu and memory of pods in place"),
     # The same as for workloads: the admission plugin OwnerReferencesPermissionEnforcement requires it.
-    make_right(PODS, "update", subresource="finalizers", why="to delete claims together with their pod"),
-    make_right(CONTROLLER_REVISIONS, *READ, "create", "delete", "patch", why="revisions of workloads"),
-    make_right(PERSISTENT_VOLUME_CLAIMS, *READ, "create", "delete", "patch", why="claims of workloads"),
+    make_right(PODS, "update", subresource="finalizers", why="to delete PVCs together with their pod"),
+    make_right(
+        CONTROLLER_REVISIONS, *READ, "create", "delete", "patch", why="to manage the revisions of workloads"
+    ),
+    make_right(
+        PERSISTENT_VOLUME_CLAIMS, *READ, "create", "delete", "patch", why="to manage the PVCs of workloads"
+    ),
     make_right(NODES, *READ, why="to read the nodes of pods"),
-    make_right(EVENTS, "create", "patch", why="events about workloads"),
+    make_right(EVENTS, "create", "patch", why="to write events about workloads"),
 )
 
 ELECTION: Sequence[Right] = (
     make_right(LEASES, "create", "get", "update", in_namespace=True, why="leader election, and slots"),
-    make_right(LEASES, "list", "watch", in_namespace=True, why="slots: which managers run"),
+    make_right(LEASES, "list", "watch", in_namespace=True, why="to find the running managers for slots"),
     make_right(EVENTS, "create", "patch", in_namespace=True, why="leader election"),
 )
 

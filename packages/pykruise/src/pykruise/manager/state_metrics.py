@@ -81,7 +81,7 @@ class StateCollector(Collector):
     def _waiting_metric(self) -> Metric:
         gauge = GaugeMetricFamily(
             "pykruise_rollout_waiting",
-            "1 while an object does not have the state of its spec, with the cause as a label (docs/reasons.md).",
+            "1 while the state of an object does not match its spec, with the cause as a label (docs/reasons.md).",
             labels=["kind", "namespace", "name", "cause"],
         )
         kinds = {
@@ -160,7 +160,7 @@ def _of_items(
 
 def _common_metrics(label: str, views: Sequence[Any]) -> Iterator[Metric]:
     prefix, labels = f"kruise_{label}", ["namespace", label]
-    created = GaugeMetricFamily(f"{prefix}_created", "Creation time, Unix time.", labels=labels)
+    created = GaugeMetricFamily(f"{prefix}_created", "Creation time as Unix time.", labels=labels)
     generation = GaugeMetricFamily(f"{prefix}_metadata_generation", "The number in the spec.", labels=labels)
     shown = GaugeMetricFamily(
         f"{prefix}_labels", "1, with the labels of the object as labels.", labels=labels

@@ -147,7 +147,7 @@ async def _wait_until_stored(
             return
         await sleep(POLL_S)
     raise MoveError(
-        f"{storage.name}: the API server does not store in {target} after {SETTLE_S:.0f} s; try again"
+        f"{storage.name}: the API server does not store objects in {target} after {SETTLE_S:.0f} s; try again"
     )
 
 
@@ -205,7 +205,7 @@ async def _prune(client: Client, name: str, target: str) -> None:
     storage = _storage_of(crd := decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)))
     if storage.stored != target:
         raise MoveError(
-            f"{name} stores {storage.stored} again; a client has changed the definition at the same time"
+            f"{name} stores {storage.stored} again; another client changed the CRD at the same time"
         )
     body = {
         "metadata": {"resourceVersion": crd["metadata"]["resourceVersion"]},

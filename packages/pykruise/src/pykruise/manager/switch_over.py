@@ -263,7 +263,7 @@ async def _check_manager(live: Live) -> list[Finding]:
         what = (
             f"there is no Deployment {live.namespace}/{MANAGER}: the defaults of flags and gates are assumed"
         )
-        return [make_warning("manager", what, "name its namespace with --namespace")]
+        return [make_warning("manager", what, "give the namespace of the manager with --namespace")]
     container = _manager_container(deployment)
     image = container.get("image") or "an unknown image"
     gates = next((word for word in container.get("args") or () if "feature-gates" in str(word)), "")
@@ -299,7 +299,7 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
     if missing:
         fix = "pykruise crds | kubectl apply --server-side -f -"
         yield make_warning(
-            "crds", f"{', '.join(missing)}: not installed, so no controller runs for them", fix
+            "crds", f"{', '.join(missing)}: not installed, so no controller runs for these CRDs", fix
         )
     for item in storage:
         kind = next(kind for kind in all_kinds() if kind.resource.kind == item.resource.kind)
@@ -309,11 +309,13 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
             shown = ", ".join(sorted(set(unknown)))
             what = f"{item.name} may have objects in versions that pykruise cannot read: {shown}"
             yield make_fault(
-                "crds", what, "store them in a version that pykruise knows, with the manager that runs"
+                "crds", what, "let the running manager store the objects in a version that pykruise knows"
             )
         elif item.stored not in item.served:
             yield make_fault(
-                "crds", f"{item.name} stores {item.stored} and does not serve it", "serve that version"
+                "crds",
+                f"{item.name} stores {item.stored} and does not serve it",
+                "set served of that version in the CRD to true",
             )
 
 
@@ -339,9 +341,7 @@ async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding
                     what = f"{name}: {webhook.get('name')} ({path}) is not served by pykruise; the manager removes it"
                     findings.append(make_warning("webhooks", what, "docs/webhooks.md lists what is reviewed"))
                 elif name not in own_names and _is_about_kinds(webhook):
-                    what = (
-                        f"{name}: {webhook.get('name')} belongs to another program and reviews the kinds too"
-                    )
+                    what = f"{name}: {webhook.get('name')} belongs to another program and also reviews these kinds"
                     findings.append(
                         make_warning(
                             "webhooks",

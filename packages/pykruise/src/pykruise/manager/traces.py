@@ -36,7 +36,7 @@ def make_span_recorder(environ: Mapping[str, str]) -> Span:
     except ImportError as error:
         raise MissingTracesError(
             f"{named} is set, and OpenTelemetry is not installed ({error}): pip install 'pykruise[traces]', "
-            f"or unset it"
+            f"or unset the variable"
         ) from error
     provider = TracerProvider(resource=Described.create({"service.name": "kruise-manager"}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

@@ -222,7 +222,7 @@ class Webhooks:
         problems = [self._check_problem] if self._check_problem else []
         problems += self.reviews.list_problems()
         if self.server.is_overloaded:
-            problems.append("more reviews arrive than this replica can answer; add replicas")
+            problems.append("more reviews arrive than this replica can process; add replicas")
         return problems
 
     @property
@@ -311,9 +311,9 @@ class Webhooks:
             return
         problem = str(error) or type(error).__name__
         if isinstance(error, TimeoutError):
-            problem = "the API server takes too long to answer"
+            problem = "the API server takes too long to respond"
         if problem != self._problem:
-            _log.warning("webhooks have a problem, retrying: %s", problem)
+            _log.warning("the webhooks have a problem, and the manager retries: %s", problem)
         self._problem = problem
 
     def _backoff_s(self, failures: int) -> float:
@@ -360,9 +360,9 @@ class Webhooks:
                 finally:
                     writer.close()
         except TimeoutError:
-            return f"the webhook server does not answer within {CHECK_S:g} s"
+            return f"the webhook server does not respond within {CHECK_S:g} s"
         except (OSError, ValueError) as error:
-            return f"the webhook server does not answer correctly: {error}"
+            return f"the webhook server does not respond correctly: {error}"
         return (
             ""
             if b" 200 " in status

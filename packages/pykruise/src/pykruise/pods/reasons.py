@@ -225,7 +225,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a limit of the spec is 0 or less, and blocks everything that it limits",
         "raise the field that the message names",
     ),
-    Code.QUOTA: Meaning("a ResourceQuota rejects a write", "raise the ResourceQuota, or free some of it"),
+    Code.QUOTA: Meaning(
+        "a ResourceQuota rejects a write", "raise the ResourceQuota, or free resources that it counts"
+    ),
     Code.WEBHOOK: Meaning("an admission webhook rejects a write", _REJECTING),
     Code.POLICY: Meaning("an admission policy rejects a write", _REJECTING),
     Code.FORBIDDEN: Meaning(
@@ -238,7 +240,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.WRITE_FAILED: Meaning("the API server rejects a write", "read the API server's message"),
     Code.RESIZE_REFUSED: Meaning(
         "the API server rejects the resize of a running pod",
-        "request less, or make room on the node; under InPlaceIfPossible the pod is recreated after a while",
+        "lower the requests of the pod, or make room on the node; under InPlaceIfPossible the pod is"
+        " recreated after a while",
     ),
     Code.DISRUPTION_REFUSED: Meaning(
         "a PodUnavailableBudget rejects a write that would take a pod out of service",

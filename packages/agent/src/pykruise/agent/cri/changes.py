@@ -44,7 +44,8 @@ class RuntimeChanges:
                     self._on_change(event.pod_uid)
             except UnsupportedCallError:
                 _log.info(
-                    "the runtime sends no events: the agent polls it every %g s while a task waits", POLL_S
+                    "the container runtime sends no events: the agent polls the runtime every %g s while a task waits",
+                    POLL_S,
                 )
                 return
             except CriError as error:
@@ -53,7 +54,7 @@ class RuntimeChanges:
                 failures += 1
                 _log.log(
                     logging.WARNING if failures == 1 else logging.DEBUG,
-                    "the event stream of the runtime ended (%s); retry in %g s",
+                    "the event stream of the container runtime ended (%s); retry in %g s",
                     error,
                     wait_s,
                 )

@@ -98,7 +98,7 @@ class CriClient:
                     )
         except Exception as error:
             raise _error_of(error, "GetContainerEvents") from error
-        raise RuntimeGoneError(f"{self.socket}: the runtime ended its event stream")
+        raise RuntimeGoneError(f"{self.socket}: the container runtime closed its event stream")
 
     # ── containers ───────────────────────────────────────────────────────────
 
@@ -213,7 +213,7 @@ class CriClient:
                 stream._stream = Shortened(stream._stream)  # type: ignore[assignment]
                 answer = await stream.recv_message()
             if answer is None:
-                raise ProtocolError("no answer")
+                raise ProtocolError("no response")
             return answer
         except Exception as error:
             raise _error_of(error, name, socket=self.socket, timeout_s=timeout_s) from error
@@ -244,7 +244,7 @@ def _error_of(error: Exception, name: str, *, socket: str = "", timeout_s: float
         case GRPCError():
             return _BY_STATUS.get(error.status, CallRefusedError)(error.message or error.status.name)
         case TimeoutError():
-            return CallTimeoutError(f"{name}: no answer within {timeout_s:g} s")
+            return CallTimeoutError(f"{name}: no response within {timeout_s:g} s")
         case OSError() | StreamTerminatedError() | ProtocolError() | ValueError():
             return RuntimeGoneError(f"{socket}: {error}".removeprefix(": "))
         case _:

@@ -86,10 +86,10 @@ async def find_runtimes(
                 version = await client.read_version()
         except (CriError, TimeoutError) as error:
             problems.append(f"{path}: {error}")
-            _log.warning("no runtime of CRI v1 at %s: %s", path, error)
+            _log.warning("no container runtime with CRI v1 responds at %s: %s", path, error)
             client.close()
             continue
-        _log.info("%s %s answers at %s", version.name, version.version, path)
+        _log.info("container runtime %s %s responds at %s", version.name, version.version, path)
         runtimes.append(Runtime(version.name, client))
     if not runtimes:
         tried = socket_file or ", ".join(SOCKETS)

@@ -236,7 +236,7 @@ class BatchedUpdates(Generic[V, R, C]):
             batch = [element for element in batch if self._is_exhausted(element)]
             for item in batch:
                 times = format_count(item.attempts, "time")
-                text = f"{self._ledger.kind} {view.key} was changed by others {times}; try again"
+                text = f"other clients changed {self._ledger.kind} {view.key} {times} before the write; try again"
                 item.error = ContendedError(text)
         except Exception as error:
             _set_errors(batch, error)

@@ -145,7 +145,12 @@ class Reflector:
                 await self._list_all()
             await self._watch_until_end()
         except SilentStreamError as error:
-            _log.debug("%s: %s; watching from %d", self._resource, error, self._ingest.position)
+            _log.debug(
+                "%s: %s; the watch continues from resourceVersion %d",
+                self._resource,
+                error,
+                self._ingest.position,
+            )
             self._has_progressed = True  # a quiet resource does not mean a failing server
         except (KubeError, _DistrustError) as error:
             return self._note_failure(error)
@@ -191,9 +196,10 @@ class Reflector:
             return
         self._stale_lists += 1
         if self._stale_lists < _STALE_LISTS:
-            raise _DistrustError(f"the list has version {version}, older than the known version {floor}")
+            raise _DistrustError(f"the list has resourceVersion {version}, lower than the known {floor}")
         _log.warning(
-            "%s: lists still have version %d, below %d: the cluster was probably restored from a backup",
+            "%s: lists still have resourceVersion %d, lower than the known %d: the cluster was"
+            " probably restored from a backup",
             self._resource,
             version,
             floor,
@@ -220,7 +226,7 @@ class Reflector:
                 async with asyncio.timeout(self._idle_timeout_s):
                     events = await stack.enter_async_context(watch)
             except TimeoutError as err:
-                raise RequestTimeoutError(f"no watch within {self._idle_timeout_s:g} s") from err
+                raise RequestTimeoutError(f"no watch was opened within {self._idle_timeout_s:g} s") from err
             if self._wanted_lists:  # a list was requested while the watch was being opened
                 self._has_progressed = True
                 return
@@ -278,10 +284,10 @@ class Reflector:
             wait_s = max(wait_s, error.retry_after_s)
         _log.log(
             self._level_of_failure(),
-            "%s: %s; %s in %.1f s (failure %d)",
+            "%s: %s; %s starts in %.1f s (failure %d)",
             self._resource,
             self.last_error,
-            "listing" if self._must_list else f"watching from {self._ingest.position}",
+            "a new list" if self._must_list else f"a watch from resourceVersion {self._ingest.position}",
             wait_s,
             self._failures,
         )

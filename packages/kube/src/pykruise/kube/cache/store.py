@@ -384,7 +384,7 @@ class Store(Generic[T]):
             return True
         # An event of a deleted uid is a repetition. Any other event came too late: the order was broken.
         if obj.uid not in self._deleted_uids:
-            self.distrust = f"{key} {version} came after {self.position}"
+            self.distrust = f"the watch delivered {key} with resourceVersion {version} after {self.position}"
         return False
 
     def _confirm_write(self, key: Key, version: int) -> bool:
@@ -407,7 +407,7 @@ class Store(Generic[T]):
         if self._is_filtered:
             self._set(key, None, ())
         else:
-            self.distrust = f"the watch did not deliver version {written} of {key}, which was written"
+            self.distrust = f"the watch did not deliver the write of {key} with resourceVersion {written}"
 
     # ── lists ────────────────────────────────────────────────────────────────
 

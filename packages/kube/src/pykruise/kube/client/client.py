@@ -305,7 +305,7 @@ class Client:
         try:
             return _decode_list(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as err:
-            raise MalformedAnswerError(f"GET {asked.path}: the answer is not a list: {err}") from err
+            raise MalformedAnswerError(f"GET {asked.path}: the response is not a list: {err}") from err
 
     def watch(
         self,
@@ -365,7 +365,7 @@ class Client:
         without a subresource, or a subresource without a name.
         """
         if bool(name) != bool(options.get("subresource")):
-            raise ValueError("create: name and subresource go together")
+            raise ValueError("create: give a name and a subresource, or neither of them")
         return await self._write("POST", resource, namespace, name, body, JSON_CONTENT, options)
 
     async def update(
@@ -565,7 +565,9 @@ async def _decode_events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerat
             event = _decode_event(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as err:
             # The connection broke within a line, or the response is not from an API server.
-            raise MalformedAnswerError(f"watch {path}: a line is not an event: {err}") from err
+            raise MalformedAnswerError(
+                f"watch {path}: a line of the response is not a watch event: {err}"
+            ) from err
         if event.type == "ERROR":
             raise _error_of(event)
         yield event

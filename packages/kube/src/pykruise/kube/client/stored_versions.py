@@ -497,7 +497,7 @@ def _parse(body: bytes, path: str) -> Document:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as err:
-        raise ConnectionLostError(f"{path}: the answer is not JSON: {err}") from err
+        raise ConnectionLostError(f"{path}: the response is not JSON: {err}") from err
     if not isinstance(value, dict):
-        raise ConnectionLostError(f"{path}: the answer is not a JSON object")
+        raise ConnectionLostError(f"{path}: the response is not a JSON object")
     return value

@@ -158,7 +158,7 @@ class RenewedCredentials:
                 err = ConfigurationError(f"credentials were not loaded within {self._timeout_s:g} s")
             if self._current is None:
                 raise err from None
-            _log.warning("credentials were not renewed, the old ones stay in use: %s", err)
+            _log.warning("the credentials could not be renewed, and the old credentials stay in use: %s", err)
             self._due = self._clock() + _RETRY_S
             return self._current
         self._current = material

@@ -221,7 +221,7 @@ class Controller(Generic[K]):
             row = self._conflicts_in_row[key] = self._conflicts_in_row.get(key, 0) + 1
             self._results["requeue"] += 1
             if row <= _QUICK_CONFLICTS:
-                _log.info("%s %s: %s; again in %g s", self.name, key, error, CONFLICT_RETRY_S)
+                _log.info("%s %s: %s; the next reconcile is in %g s", self.name, key, error, CONFLICT_RETRY_S)
                 self.queue.add_after(key, CONFLICT_RETRY_S)
                 return
         else:

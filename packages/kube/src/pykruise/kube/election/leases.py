@@ -121,7 +121,9 @@ class FencedTransport(WrappedTransport):
         if request.method != "GET":
             if not self._term.holds():
                 what = f"{request.method} {request.path}"
-                raise NotLeadingError(f"{what}: not sent, this manager does not hold the lease")
+                raise NotLeadingError(
+                    f"{what}: the request was not sent, because this manager does not hold the lease"
+                )
             left_s = self._term.write_time_s()
             asked_s = request.timeout_s
             timeout_s = left_s if asked_s is None else min(asked_s, left_s)
@@ -285,7 +287,9 @@ class LeaderElector:
             async with asyncio.timeout(self._renew_s / 2):
                 lease = decode(await self._client.get(LEASES, self._namespace, self._name))
         except (KubeError, TimeoutError) as error:  # then the Lease expires
-            _log.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or "no answer")
+            _log.warning(
+                "lease %s/%s cannot be read: %s", self._namespace, self._name, str(error) or "no response"
+            )
             return False
         if _spec_of(lease).get("holderIdentity") != from_:
             return False
@@ -315,7 +319,7 @@ class LeaderElector:
 
     async def _lead(self) -> None:
         """Renew until released. Raises LeaseLostError."""
-        _log.info("leading: %s holds lease %s/%s", self.identity, self._namespace, self._name)
+        _log.info("%s is the leader now and holds lease %s/%s", self.identity, self._namespace, self._name)
         self._leading.set()
         while True:
             await self._wait_for_retry()
@@ -333,7 +337,7 @@ class LeaderElector:
                 self._end_term()
                 raise LeaseLostError(
                     f"lease {self._namespace}/{self._name} could not be renewed for {self._renew_s:g} s:"
-                    f" {self._last_error or 'no answer'}"
+                    f" {self._last_error or 'no response'}"
                 )
 
     async def _wait_for_retry(self) -> None:
@@ -408,9 +412,15 @@ class LeaderElector:
             return False
         except (KubeError, TimeoutError, ValueError) as error:  # ValueError: the response is not a Lease
             self._errors += 1
-            before, self._last_error = self._last_error, str(error) or f"no answer within {timeout_s:g} s"
+            before, self._last_error = self._last_error, str(error) or f"no response within {timeout_s:g} s"
             level = logging.DEBUG if before == self._last_error else logging.WARNING
-            _log.log(level, "lease %s/%s: %s", self._namespace, self._name, self._last_error)
+            _log.log(
+                level,
+                "lease %s/%s cannot be taken or renewed: %s",
+                self._namespace,
+                self._name,
+                self._last_error,
+            )
             return False
         self._last_error = ""
         return taken

@@ -366,7 +366,7 @@ class Membership:
                 written = await serve(slot) if slot.elector.is_leading else None
                 await slot.elector.release(written)
         except* LeaseLostError as lost:
-            _log.error("slot %d: %s", slot.number, lost.exceptions[0])
+            _log.error("this member lost slot %d: %s", slot.number, lost.exceptions[0])
         finally:
             del self._held[slot.number], self._holding[slot.number]
             self._changed.set()
@@ -397,7 +397,7 @@ class Membership:
                 else:
                     running.cancel()
         except* LeaseLostError as lost:
-            _log.error("seat %d: %s", free, lost.exceptions[0])
+            _log.error("this member lost seat %d: %s", free, lost.exceptions[0])
         finally:
             self._seat = self._seat_elector = None
 
@@ -422,7 +422,7 @@ class Membership:
             try:
                 await self.leader.run()
             except LeaseLostError as lost:
-                _log.error("this member no longer leads: %s", lost)
+                _log.error("this member is no longer the leader: %s", lost)
             self._changed.set()
 
     def _said_on(self, lease: Document) -> dict[str, str]:
@@ -512,7 +512,7 @@ class Membership:
                     listed = await self._client.list(LEASES, self._namespace)
                 break
             except (KubeError, TimeoutError) as error:
-                _log.warning("the successor of this member is unknown: %s", str(error) or "no answer")
+                _log.warning("the successor of this member is unknown: %s", str(error) or "no response")
         else:
             return instead_of
         stored = {item.name: item for item in map(_project_lease, listed.items)}

@@ -162,7 +162,7 @@ class HttpClient:
         try:
             return await answer
         except TimeoutError as error:
-            raise RequestTimeoutError(f"{what}: no answer in time") from error
+            raise RequestTimeoutError(f"{what}: no response in time") from error
         except BROKEN as error:
             raise ConnectionLostError(f"{what}: the connection broke: {text_of(error)}") from error
         except TooLargeError as error:

@@ -108,7 +108,7 @@ class Stream(HttpConnection):
         self._is_over = True
         self._error = error
         if not self.status.done():
-            self.status.set_exception(error or ConnectionResetError("there was no answer"))
+            self.status.set_exception(error or ConnectionResetError("there was no response"))
             self.status.exception()  # the waiting caller gets the error; without a caller there is nothing to log
         self._wake_reader()
 
@@ -191,7 +191,7 @@ class Streams:
                 await stream.status
         except TimeoutError as error:
             stream.abort()
-            raise RequestTimeoutError(f"{what}: no answer in time") from error
+            raise RequestTimeoutError(f"{what}: no response in time") from error
         except BROKEN as error:
             raise ConnectionLostError(f"{what}: the connection broke: {text_of(error)}") from error
         except TooLargeError as error:

@@ -119,7 +119,7 @@ class HttpTransport:
                     if size > MOST_REFUSAL:
                         break  # it is an error in any case
         except TimeoutError as err:
-            raise RequestTimeoutError(f"{what}: no answer in time") from err
+            raise RequestTimeoutError(f"{what}: no response in time") from err
         except BROKEN as err:
             raise ConnectionLostError(f"{what}: the connection broke: {text_of(err)}") from err
         except TooLargeError as err:

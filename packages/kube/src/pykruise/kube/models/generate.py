@@ -59,7 +59,7 @@ def models_module(definitions: Iterable[Document], *, version: str = "") -> str:
     for definition in definitions:
         writer.add_kind(definition, version)
     if not writer.kinds:
-        raise GenerationError("there is no CustomResourceDefinition")
+        raise GenerationError("the input contains no CustomResourceDefinition")
     return writer.source()
 
 

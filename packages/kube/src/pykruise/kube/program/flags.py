@@ -96,7 +96,7 @@ def read_duration(text: str) -> float:
     """Parse a duration such as `15s` or `2m0s` into seconds. Raises ValueError, also for a negative one."""
     seconds = parse_duration(text)
     if seconds < 0:
-        raise ValueError(f"{text!r} is negative")
+        raise ValueError(f"{text!r} must not be negative")
     return seconds
 
 
@@ -104,7 +104,7 @@ def read_positive(text: str) -> float:
     """Parse a duration longer than 0 into seconds. Raises ValueError."""
     seconds = read_duration(text)
     if seconds <= 0:
-        raise ValueError(f"{text!r} is not longer than 0")
+        raise ValueError(f"{text!r} must be longer than 0")
     return seconds
 
 
@@ -187,7 +187,7 @@ def format_help_lines(flags: Sequence[Flag]) -> list[str]:
         "Flags:",
         *lines,
         "",
-        "Each may be written --name=value, --name value or with one dash; -v=5 is --v=5.",
+        "A flag may be written as --name=value or --name value, also with one dash: -v=5 means --v=5.",
     ]
 
 

@@ -71,9 +71,9 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
     def on_signal(number: signal.Signals) -> None:
         signals.append(number)
         if len(signals) > 1:
-            _log.error("%s again: ending immediately", number.name)
+            _log.error("second signal %s: this process ends immediately", number.name)
             os._exit(1)
-        _log.info("%s: finishing work in progress", number.name)
+        _log.info("signal %s: this process finishes the work in progress, then ends", number.name)
         stop()
 
     for number in (signal.SIGINT, signal.SIGTERM):

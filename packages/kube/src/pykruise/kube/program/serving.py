@@ -126,7 +126,7 @@ class PlainServer:
     def failed(self, code: int, request: WireRequest) -> Response:
         """Return the response to invalid data, to data beyond a limit, or to a failure."""
         return _plain_response(
-            "internal error\n" if code == 500 else "this request cannot be answered\n", code
+            "internal error\n" if code == 500 else "the server cannot process this request\n", code
         )
 
     def _find_responder(self, path: str) -> tuple[Responder | None, str]:

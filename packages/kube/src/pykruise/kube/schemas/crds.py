@@ -174,7 +174,7 @@ def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
     if isinstance(info, inspect.UnionType):
         options = [option for option in info.types if not isinstance(option, inspect.NoneType)]
         if len(options) != 1:
-            raise TypeError(f"a structural schema has no form for {info}; annotate it with int_or_string()")
+            raise TypeError(f"a structural schema cannot express {info}; annotate it with int_or_string()")
         return _schema_of(options[0])
     return _basic_schema(info), False
 
@@ -211,7 +211,7 @@ def _basic_schema(info: inspect.Type) -> Document:
             return _object_schema(info)
         case inspect.AnyType() | inspect.RawType():
             return {"x-kubernetes-preserve-unknown-fields": True}
-    raise TypeError(f"a structural schema has no form for {info}")
+    raise TypeError(f"a structural schema cannot express {info}")
 
 
 def _object_schema(info: inspect.StructType) -> Document:

@@ -133,7 +133,7 @@ def decode_review(body: bytes) -> Review:
         raise ReviewError(f"the body is not an AdmissionReview: {error}") from error
     if review.kind != "AdmissionReview" or review.api_version not in VERSIONS:
         raise ReviewError(
-            f"the body is {review.api_version or 'of no version'} {review.kind or 'of no kind'}; "
+            f"the body has apiVersion {review.api_version or '(none)'} and kind {review.kind or '(none)'}; "
             f"expected AdmissionReview of {' or '.join(VERSIONS)}"
         )
     asked = review.request
@@ -292,7 +292,7 @@ async def _answer_in_time(
         async with asyncio.timeout(max(timeout_s - ANSWER_MARGIN_S, timeout_s / 2)):
             return await reviewer(request)
     except TimeoutError:
-        _log.warning("%s: no answer within %.1f s", name, timeout_s)
+        _log.warning("%s: the review did not finish within %.1f s", name, timeout_s)
         text = f"the review did not finish within {timeout_s:.0f} s"
         return AdmissionAnswer(
             refusal=ErrorStatus(status="Failure", message=text, reason="Timeout", code=504)

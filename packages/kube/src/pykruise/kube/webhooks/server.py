@@ -49,12 +49,12 @@ MIB: Final = 1024 * 1024
 _HEALTH: Final = "/healthz"
 _JSON_HEADERS: Final[Mapping[str, str]] = {"content-type": "application/json"}
 _REFUSALS: Final[Mapping[int, str]] = {
-    400: "this is not HTTP/1.1",
+    400: "the request is not valid HTTP/1.1",
     408: "the request did not arrive in time",
     417: "the Expect header must be 100-continue",
     431: "the request's line and headers are too large",
-    500: "the request could not be answered",
-    501: "this coding or method is not supported",
+    500: "an internal error occurred",
+    501: "this transfer coding or this method is not supported",
     505: "only HTTP 1.0 and 1.1 are supported",
 }
 
@@ -185,10 +185,11 @@ class WebhookServer:
         if self._pair is not None and self._authority is not None and self._authority.has_changed():
             try:
                 self.load_certificate(*self._pair)
-                _log.info("the authorities of client certificates were reloaded")
+                _log.info("the CA certificates for clients were reloaded")
             except (OSError, ValueError) as error:
                 _log.error(
-                    "the authorities of client certificates could not be reloaded, the old ones stay in use: %s",
+                    "the CA certificates for clients could not be reloaded, and the old CA"
+                    " certificates stay in use: %s",
                     error,
                 )
         return self._tls

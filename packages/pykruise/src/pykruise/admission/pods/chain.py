@@ -202,7 +202,7 @@ def _is_judged(request: AdmissionRequest) -> bool:
 
 
 def _error_status(step: str, error: StepError) -> ErrorStatus:
-    _log.warning("pod admission: %s: %s", step, error)
+    _log.warning("pod admission: step %s failed: %s", step, error)
     if error.code == _TOO_MANY:
         return _too_many(error)
     return ErrorStatus(status="Failure", message=str(error), reason="InternalError", code=error.code)

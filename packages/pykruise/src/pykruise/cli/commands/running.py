@@ -60,12 +60,10 @@ def said_of(error: Exception) -> str:
     if isinstance(error, UnreachableError):
         cause = error.__cause__
         where = f"{error.origin}: {cause}" if error.origin and cause is not None else format_one_line(error)
-        hints = "is the kubeconfig the right one, and the cluster running?"
+        hints = "check that the kubeconfig is the right one, and that the cluster runs"
         return f"the cluster cannot be reached: {where}; {hints}"
     if isinstance(error, UnauthorizedError):
-        hints = (
-            "the cluster does not accept the kubeconfig's credentials: log in again, or choose a --context"
-        )
+        hints = "the cluster rejects the credentials of the kubeconfig: log in again, or choose a --context"
         return f"{format_one_line(error)}; {hints}"
     return format_one_line(error)
 

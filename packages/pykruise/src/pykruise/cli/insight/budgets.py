@@ -77,7 +77,7 @@ def list_budgets_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int
         )
         for name, wanted, left in result:
             yield (
-                f"PodDisruptionBudget {name} requires {wanted} available pods, and at times "
+                f"PodDisruptionBudget {name} requires {wanted} available pods, but at times only "
                 f"{format_count(left, 'remains', 'remain')}: the budget does not block controllers, but drains wait "
                 "during that time"
             )
@@ -93,7 +93,7 @@ def list_budgets_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int
         )
         for name, wanted, left in result:
             yield (
-                f"PodUnavailableBudget {name} requires {wanted} available pods, and at times "
+                f"PodUnavailableBudget {name} requires {wanted} available pods, but at times only "
                 f"{format_count(left, 'remains', 'remain')}: a webhook that checks this budget rejects "
                 f"disruptions that would leave fewer than {wanted}"
             )

@@ -139,7 +139,7 @@ def _explain_termination(
             code=Code.TERMINATING,
             words=f"it terminates, and its containers have up to {grace_s} s (its grace period) to stop",
             since=since,
-            remedy="wait for them; for later pods, shorten the preStop hook or lower terminationGracePeriodSeconds",
+            remedy="wait until they stop; for later pods, shorten preStop or lower terminationGracePeriodSeconds",
         )
     return WaitCause(code=Code.TERMINATING, words="it terminates", since=since)
 

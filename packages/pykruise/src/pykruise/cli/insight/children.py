@@ -187,7 +187,7 @@ async def _explain_deadline(client: Client, job: Key, late: Document, *, again: 
     if about:
         pod, message = about[-1]["involvedObject"]["name"], excerpt(str(about[-1].get("message") or ""))
         words = f"{words}; the last warning about its pod {pod}: {message}"
-    remedy = "correct what kept its pods from ending"
+    remedy = "correct what prevented its pods from completing"
     if again:
         remedy = f"{remedy}; to raise activeDeadlineSeconds, create {again} again"
     return Wait(code=Code.JOB_FAILED, words=words, remedy=remedy)
@@ -219,7 +219,7 @@ async def read_refused_creations(
 
 
 _REFUSED: Final = (
-    "correct what keeps its pods from being created: the object that the message names, or the pod template"
+    "correct what prevents the creation of its pods: the object that the message names, or the pod template"
 )
 
 

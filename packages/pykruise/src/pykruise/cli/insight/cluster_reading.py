@@ -231,7 +231,7 @@ def _problem_of(name: str, claim: Document | None, classes: Mapping[str, bool]) 
     if wanted == "" or any(classes.values()):
         return ClaimProblem(words="has no volume yet")
     return ClaimProblem(
-        words="names no storage class, and the cluster has no default one",
+        words="names no storage class, and the cluster has no default storage class",
         remedy="create a default storage class: the PVC gets its volume then",
     )
 

@@ -99,7 +99,7 @@ def _describe_state(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
         else f"all {counts.wanted}"
     )
     return (
-        f"{_pods_are(counts.updated)} of {counts.revision or 'its first revision'} (wanted: {goal}), "
+        f"{_pods_have(counts.updated, counts.revision)} (wanted: {goal}), "
         f"{counts.available} of {counts.wanted} available"
     )
 
@@ -153,7 +153,7 @@ def _finished_lines(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iter
     serving = [pod for pod in new if pod.is_serving]
     if not new:
         return
-    words = f"{_pods_are(len(new))} of {revision}, {len(serving)} of them serving"
+    words = f"{_pods_have(len(new), revision)}, and {format_count(len(serving), 'of them serves', 'of them serve')}"
     surplus = len(new) - counts.wanted
     if is_per_node(sight.kind) and surplus > 0:
         words += (
@@ -281,7 +281,7 @@ def find_unobserved_changes(document: Document) -> Iterator[Wait]:
     if observed != generation:
         yield Wait(
             code=Code.NO_MANAGER,
-            words=f"no manager has processed its latest change yet (generation {generation}, "
+            words=f"no manager has processed the latest change yet (generation {generation}, "
             f"observed {observed})",
             remedy="if this lasts, check that the manager runs and is the leader (pykruise doctor)",
         )
@@ -372,8 +372,9 @@ def _wait_of_skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
     return Wait(code=reason.code, words=words, pods=(name,), remedy=remedy_of(reason))
 
 
-def _pods_are(count: int) -> str:
-    return format_count(count, "pod is", "pods are")
+def _pods_have(count: int, revision: str) -> str:
+    named = f"revision {revision}" if revision else "the first revision"
+    return f"{format_count(count, 'pod has', 'pods have')} {named}"
 
 
 def _correction_in(sight: Sight) -> Correction:
@@ -401,7 +402,7 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
     if plan.requeue_after_s is not None:
         yield f"the next reconcile is in {format_age(plan.requeue_after_s)}"
     elif any(wait.code not in _KEPT for wait in waits):
-        yield "nothing happens until one of these changes"
+        yield "nothing happens until a cause of the wait ends"
 
 
 def _join_names(names: Sequence[str]) -> str:

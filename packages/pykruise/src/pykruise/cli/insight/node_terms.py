@@ -12,7 +12,7 @@ from typing import Any, Final
 from pykruise.kube.pod_rules.nodes import matches_term
 from pykruise.pods.view.nodes import NodeView
 
-LABEL_NODES: Final = "label nodes so that they match it, or add such nodes"
+LABEL_NODES: Final = "label nodes so that they match, or add matching nodes"
 """Remedy for a term that no node matches."""
 
 

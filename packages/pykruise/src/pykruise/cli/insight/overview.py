@@ -64,7 +64,7 @@ def _count_line(explanations: Sequence[Explanation]) -> str:
     objects = format_count(len(explanations), "object")
     if not count:
         return f"No action is needed for {objects}."
-    return f"Of {objects} {count} {'needs' if count == 1 else 'need'} action."
+    return f"{count} of {objects} {'needs' if count == 1 else 'need'} action."
 
 
 def _in_brief(explanation: Explanation) -> str:

@@ -160,12 +160,15 @@ def _phase_of(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait]
 def _describe_coverage(sight: PodSight) -> str:
     named = budget_name_of(sight.view)
     if sight.budget is not None:
-        return f"PodUnavailableBudget {named} covers it: {headline_of(sight.budget)}"
+        return f"PodUnavailableBudget {named} covers the pod: {headline_of(sight.budget)}"
     if named:
-        return f"it names PodUnavailableBudget {named}, which does not exist: no budget covers it"
+        return f"the pod names PodUnavailableBudget {named}, which does not exist: no budget covers the pod"
     if sight.meant_by:
-        return f"PodUnavailableBudget {sight.meant_by[0]} matches it, but is not assigned yet: no budget covers it"
-    return "no PodUnavailableBudget covers it"
+        name = sight.meant_by[0]
+        return (
+            f"PodUnavailableBudget {name} matches the pod, but is not assigned yet: no budget covers the pod"
+        )
+    return "no PodUnavailableBudget covers the pod"
 
 
 def _own_waits(sight: PodSight) -> Iterator[Wait]:
@@ -240,20 +243,20 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
         return _REFUSED
     if answer.spends:
         return f"would be allowed, and use up 1 of {budget.unavailable_allowed} allowed disruptions"
-    return f"costs nothing: {_explain_free_operation(sight, budget, operation)}"
+    return f"uses no allowed disruption, because {_explain_free_operation(sight, budget, operation)}"
 
 
 def _explain_free_operation(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
     settings, pod = sight.settings, sight.view
     if is_exempt(pod.annotations):
-        return "its annotation exempts it"
+        return "an annotation of the pod exempts it"
     if not is_counted_as_available(pod, now=sight.now, settings=settings.in_place):
-        return "it does not serve"
+        return "the pod does not serve"
     if budget.ignored is not None and budget.ignored.matches(pod.labels):
-        return "spec.ignoredPodSelector excludes it"
+        return "spec.ignoredPodSelector excludes the pod"
     if budget.desired_available == 0:
         return "the budget allows all its pods to be unavailable"
     if operation not in list_protected_operations(budget, is_resize_apart=settings.is_resize_apart):
         return "spec.protectOperations does not contain this operation"
     assert is_admitted_again(budget, pod, now=sight.now)
-    return "its disruption is allowed already"
+    return "the budget has already allowed a disruption of this pod"

@@ -70,10 +70,10 @@ def _find_exclusion(
         ports = _list_host_ports(pod) & _list_host_ports(other)
         if where.name == node.name and ports:
             port, _ = min(ports)
-            return other, f"both need host port {port}"
+            return other, f"both pods need host port {port}"
         for key in _list_separating_keys(pod, other):
             if node.labels.get(key) is not None and node.labels[key] == where.labels.get(key):
-                return other, f"required podAntiAffinity allows one of them per {key}"
+                return other, f"required podAntiAffinity allows only one of the two pods per {key}"
     return None
 
 

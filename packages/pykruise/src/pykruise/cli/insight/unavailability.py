@@ -275,7 +275,7 @@ async def forecast_budget(
     sight = await _sight_of(client, verdict.wanted, now=now, settings=settings)
     plan = plan_budget(sight.snapshot)
     fates = tuple(
-        PodFate(pod=chain.subject, do=f"assign to it: {step.because}")
+        PodFate(pod=chain.subject, do=f"assign to the budget: {step.because}")
         for stage in plan.stages
         for chain in stage.chains
         for step in chain.steps

@@ -119,7 +119,7 @@ async def _find_binding_of_class(
     if storage_class.get("provisioner") != _NO_PROVISIONER:
         return None if nodes is None else _find_binding_of_topologies(name, storage_class, nodes)
     return VolumeBinding(
-        words=f"PVC {name} has no volume: a person creates the volumes of storage class {wanted}, and no free one fits",
+        words=f"PVC {name} has no volume: a person must create volumes of storage class {wanted}, and none fits",
         remedy=f"create a PersistentVolume of storage class {wanted} for a node that can run the pod",
     )
 

@@ -12,7 +12,8 @@ from pykruise.kube.resources import Resource
 from pykruise.pods.workload.revisions import RevisionView
 
 _UNSEEN = (
-    " (no pod of this revision is left to show that it works; with spec.minReadySeconds, a rollout keeps the last pods"
+    " (no pod of this revision runs now, so nothing shows that the revision works; with"
+    " spec.minReadySeconds, a rollout keeps the last pods"
     " that serve)"
 )
 

@@ -226,7 +226,8 @@ async def _plan_move(session: Session, source: Resource, target: Resource) -> _M
     target_name = call.text("dst-name") or name
     if source.kind == "StatefulSet" and target_name != name:
         raise KubectlError(
-            f"--dst-name {target_name}: pods of a StatefulSet have its name, so the target's name must be {name} too"
+            f"--dst-name {target_name}: pods have the name of their StatefulSet, so the target must"
+            f" have the name {name}"
         )
     document = orjson.loads(await client.get(source, namespace, name))
     if document["metadata"].get("deletionTimestamp"):
@@ -277,14 +278,14 @@ def _plan_lines(move: _Move) -> Iterator[str]:
     yield f"  1. a dry run on the server creates {move.new}"
     yield f"  2. {move.old} is deleted; its pods{beside} stay"
     yield f"  3. {move.new} is created with updateStrategy OnDelete, so that no pod is replaced"
-    yield f"  4. it adopts {shown or 'nothing: there are no pods'}"
+    yield f"  4. the new object adopts {shown or 'nothing, because there are no pods'}"
     yield f"  5. when all pods have the new revision, {move.new} gets its updateStrategy: {_strategy_text(move.made)}"
     for path in move.made.lost:
         yield f"not carried over: {path}, which {move.target} does not have"
     for name in move.scalers:
         yield f"afterwards: let HorizontalPodAutoscaler/{name} scale {move.target.api_version} {move.target.kind}"
     yield f"before: stop the tool that applies {move.old} (GitOps, Helm), or the tool creates it again"
-    yield f"the way back: {move.way_back}"
+    yield f"to undo this: {move.way_back}"
 
 
 def _strategy_text(made: Counterpart) -> str:
@@ -322,7 +323,7 @@ async def _carry_out(session: Session, move: _Move) -> None:
             end = f"{move.old} is restored"
         else:
             end = f"kubectl create -f {kept} restores {move.old} if it does not exist"
-        why = str(error) or "it was interrupted"
+        why = str(error) or "the command was interrupted"
         raise KubectlError(f"migration failed: {why}; {end}") from error
     kept.unlink()
     session.say(f"{move.new} created")
@@ -334,7 +335,7 @@ async def _carry_out(session: Session, move: _Move) -> None:
         why = str(error) or "some pods are not adopted yet, or do not have the new revision yet"
         raise KubectlError(
             f"migration failed: {why}; {move.new} has updateStrategy OnDelete, so no pod is replaced;"
-            f" the way back: {move.way_back}"
+            f" to undo this: {move.way_back}"
         ) from error
     await _restore_strategy(session, move)
     pods_are = format_count(len(move.pods), "pod")
@@ -349,7 +350,7 @@ async def _wait_until_deleted(session: Session, info: Info) -> None:
             except NotFoundError:
                 return
             if result.document["metadata"]["uid"] != info.document["metadata"]["uid"]:
-                raise KubectlError(f"{info.short} was created again by another tool, which must stop first")
+                raise KubectlError(f"{info.short} was created again by another tool; stop that tool first")
             await asyncio.sleep(POLL_S)
 
 

@@ -262,7 +262,7 @@ def labels_of(text: str, flag: str) -> dict[str, str]:
     for part in filter(None, text.split(",")):
         name, sign, value = part.partition("=")
         if not sign:
-            raise KubectlError(f"--{flag}={text}: want KEY=VALUE")
+            raise KubectlError(f"--{flag}={text}: expected KEY=VALUE")
         labels[name] = value
     return labels
 
@@ -271,7 +271,7 @@ def pull_spec(call: Any) -> Document:
     """Common spec of ImagePullJob and ImageListPullJob."""
     selectors = [name for name in ("nodes", "node-selector", "pod-selector") if call.values.get(name)]
     if len(selectors) > 1:
-        raise KubectlError(f"--{selectors[0]} and --{selectors[1]} exclude each other")
+        raise KubectlError(f"--{selectors[0]} and --{selectors[1]} cannot be used together")
     spec: Document = {}
     if nodes := call.listed("nodes"):
         spec["selector"] = {"names": list(nodes)}

@@ -243,7 +243,7 @@ async def _move_replicas(session: Session, resource: Resource, deployment: Docum
     except (TimeoutError, KubeError) as error:
         why = "timed out" if isinstance(error, TimeoutError) else str(error)
         raise KubectlError(
-            f"migration failed: {why}; the way back: kubectl kruise scale deployment/{source}"
+            f"migration failed: {why}; to undo this: kubectl kruise scale deployment/{source}"
             f" --replicas={first_source} -n {namespace} && kubectl kruise scale"
             f" clonesets.apps.kruise.io/{target} --replicas={first_target} -n {namespace}"
         ) from error

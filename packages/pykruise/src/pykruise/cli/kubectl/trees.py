@@ -348,7 +348,7 @@ async def _find_by_name(session: Session, name: str) -> Info:
         )
     if len(infos) > 1:
         names = ", ".join(f"{info.resource}/{info.name}" for info in infos)
-        raise KubectlError(f'several workloads have the name "{name}", name one of them: {names}')
+        raise KubectlError(f'several workloads have the name "{name}"; give one of them: {names}')
     return infos[0]
 
 

@@ -99,7 +99,7 @@ def release(workloads: Sequence[tuple[SubsetWorkload, str]]) -> list[Stage]:
         _set_owners(
             workload,
             [ref for ref in workload.owners if ref.get("uid") != uid],
-            "the selector no longer matches it",
+            "the selector no longer matches the object",
         )
         for workload, uid in workloads
     ]

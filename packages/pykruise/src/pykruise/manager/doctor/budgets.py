@@ -52,7 +52,9 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
         total, desired = status.get("totalReplicas", 0), status.get("desiredAvailable", 0)
         if total == 0 and status.get("currentAvailable", 0) == 0:
             what = f"PodUnavailableBudget {_name(budget)} covers no pod"
-            yield make_warning("budgets", what, "correct its selector or targetRef, or delete it")
+            yield make_warning(
+                "budgets", what, "correct the selector or targetRef of the budget, or delete the budget"
+            )
         elif desired == 0:
             must = f"0 of {format_count(total, 'pod')} must serve"
             what = f"PodUnavailableBudget {_name(budget)} allows every disruption: {must}"
@@ -61,7 +63,7 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
             must = f"{desired} of {format_count(total, 'pod')} must serve"
             what = f"PodUnavailableBudget {_name(budget)} never allows a disruption: {must}"
             yield make_warning(
-                "budgets", what, "let at least one pod be unavailable, or drains wait for ever"
+                "budgets", what, "allow at least one unavailable pod; otherwise drains wait forever"
             )
 
 

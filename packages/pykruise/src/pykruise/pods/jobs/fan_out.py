@@ -319,7 +319,7 @@ def _seconds_until_deadline(policy: JobPolicy, run: JobRun, *, now: Instant) -> 
 
 def make_deadline_remedy(field: str) -> str:
     """Remedy for a job that exceeded its deadline. `field`: path of the deadline."""
-    return f"correct what kept its pods from ending, or raise {field}; then create the job again"
+    return f"correct what prevented its pods from completing, or raise {field}; then create the job again"
 
 
 HELD: Final = {

@@ -123,7 +123,7 @@ def _new_pods(sight: SidecarSight) -> Iterator[str]:
         return
     strategy = view.spec.injection_strategy
     if strategy is not None and strategy.paused:
-        yield "get no sidecars: injectionStrategy.paused"
+        yield "get no sidecars, because injectionStrategy.paused is true"
         return
     try:
         contents = choose_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)

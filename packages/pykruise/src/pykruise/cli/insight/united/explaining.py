@@ -299,7 +299,7 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
             command = (
                 f"kubectl kruise set partition {KIND.resource}/{name} {workload.subset}=0 -n {namespace}"
             )
-            return f"lower its partition to continue: {command}"
+            return f"lower the partition of the subset to continue: {command}"
         case Code.UNSCHEDULABLE if missing:
             return f"{LABEL_NODES}; or {_LOWER}"
         case Code.UNSCHEDULABLE if _term_of(united, workload.subset):
@@ -316,7 +316,7 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
             return wait.remedy
 
 
-_LOWER: Final = "lower its replicas in spec.topology.subsets"
+_LOWER: Final = "lower the replicas of the subset in spec.topology.subsets"
 
 
 def _waits_of_built_in(
