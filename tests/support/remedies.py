@@ -1091,7 +1091,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"read its log \(kubectl logs [^()]+\), and correct its cause; then delete the pod \(kubectl delete pod -n \S+"
-        r" (?P<names>[^()]+)\), so that its node runs another",
+        r" (?P<names>[^()]+)\), so that its node gets a new pod",
         (delete_pods,),
     ),
     (

@@ -208,7 +208,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a node lacks a label that pods need to return to it",
         "label the node, or change the keys of spec.requiredPersistentTopology",
     ),
-    Code.NO_TICK: Meaning("a schedule has no time within five years", "correct spec.schedule"),
+    Code.NO_TICK: Meaning("a schedule matches no time within five years", "correct spec.schedule"),
     Code.NO_WEBHOOK: Meaning("API servers do not call the webhooks", _INSTALL),
     Code.INJECTION_FAILS: Meaning(
         "new pods are rejected, because their sidecars cannot be injected", _CORRECT
@@ -408,7 +408,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.OTHER: Meaning("any other reason; the message explains it", moves_in_s=AS_ASKED),
     Code.CLAIMS: Meaning("PVCs differ from their templates"),
     Code.ORPHAN: Meaning(
-        "a pod matches the selector, but has no owner; it is never adopted",
+        "a pod matches the selector, but has no owner; a CloneSet never adopts pods",
         "delete it, or give it other labels",
     ),
     Code.OTHER_OWNERS: Meaning(

@@ -238,7 +238,7 @@ def test_max_unavailable_and_partition_bound_updates_in_place_too() -> None:
     plan = planned(in_place(6, max_unavailable="50%", partition=2))
     assert len(replaced(plan)) == 3
     assert set(left(plan).values()) == {
-        "the partition keeps this many pods in older revisions",
+        "the partition allows no more pods to be updated",
         "waits for its turn: maxUnavailable is used up",
     }
 
@@ -405,7 +405,7 @@ def test_a_preparing_pod_that_waits_for_max_unavailable_reports_that_it_is_out_o
     # then
     waiting = [why for why in left(plan).values() if "stays out of service" in why]
     assert waiting == [
-        "waits for its turn: maxUnavailable is used up; it was chosen earlier, and stays out of service in "
+        "waits for its turn: maxUnavailable is used up; the pod was chosen earlier, and stays out of service in "
         "PreparingUpdate"
     ]
 

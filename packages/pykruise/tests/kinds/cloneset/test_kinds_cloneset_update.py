@@ -55,7 +55,7 @@ def test_pods_are_updated_one_after_another_until_the_partition_is_reached() -> 
     builder.add("b")
     plan = planned(builder)
     assert not plan.stages
-    assert left(plan)["c"] == "the partition keeps this many pods in older revisions"
+    assert left(plan)["c"] == "the partition allows no more pods to be updated"
 
 
 @pytest.mark.parametrize(("partition", "back"), [(4, {"d"}), (5, {"d", "e"})])

@@ -265,7 +265,7 @@ def test_a_node_whose_pod_terminates_waits_for_its_end() -> None:
     plan = daemonset(1).deleted("n1").plan()
     assert created_on(plan) == []
     assert {node: why.message for node, why in plan.skipped_nodes.items()} == {
-        "n1": "its last pod still exists"
+        "n1": "its previous pod still exists"
     }
 
 

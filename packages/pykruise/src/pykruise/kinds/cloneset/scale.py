@@ -39,7 +39,7 @@ from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
 _LEAVES_CLAIMS: Final = Reason(
-    Code.DEPARTING, "terminates; a pod of the same name then takes over its claims"
+    Code.DEPARTING, "terminates; after that, a new pod of the same name uses its claims"
 )
 
 _OCCUPIES: Final = Reason(

@@ -91,7 +91,7 @@ def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> 
         if not held:
             return Reason(Code.DELETING, message)
         if allows_none(ws.limits):
-            return limit_is_zero(UPDATE_LIMIT, f"{message}, and no serving pod is deleted")
+            return limit_is_zero(UPDATE_LIMIT, f"{message}, but no serving pod can be deleted")
         remedy = "wait until more pods are available, or find out why they are not"
         return Reason(Code.MAX_UNAVAILABLE, f"{message}: maxUnavailable is used up", remedy)
     return None
@@ -104,7 +104,7 @@ def _reason_of_missing(
         limit = ws.limits.scale_max_unavailable
         if limit == 0:
             return limit_is_zero(
-                SCALE_LIMIT, f"{format_count(missing, 'pod is', 'pods are')} missing, and none is created"
+                SCALE_LIMIT, f"{format_count(missing, 'pod is', 'pods are')} missing, and no pod is created"
             )
         return Reason(
             Code.SCALE_UP_LIMITED,
@@ -129,7 +129,7 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
     if evicted and not old:
         count = format_count(len(evicted), "pod is", "pods are")
         foremost_wait = f"pod {evicted[0].name} {ws.evictions.explain_wait(evicted[0]).message}"
-        return Reason(Code.SPECIFIED, f"{count} waiting for their eviction; {foremost_wait}")
+        return Reason(Code.SPECIFIED, f"{count} waiting to be evicted; {foremost_wait}")
     count = f"{len(old)} of {format_count(len(ws.pods), 'pod is', 'pods are')} of an older template"
     held = find_strategy_wait(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:
@@ -142,7 +142,7 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
         )
     if old and all(pod.name in skipped for pod in old):
         if allows_none(ws.limits) and any(skipped[pod.name].code == Code.LIMIT_IS_ZERO for pod in old):
-            return limit_is_zero(UPDATE_LIMIT, f"{count}, and no serving pod is updated")
+            return limit_is_zero(UPDATE_LIMIT, f"{count}, but no serving pod can be updated")
         name = min(pod.name for pod in old)
         foremost = min(old, key=lambda pod: (rank_of(skipped[pod.name].code), pod.name))
         first = skipped[foremost.name]

@@ -387,7 +387,8 @@ def _explain_deadline(request: RequestView) -> Reason:
     if deadline_s > run_s:
         return Reason(Code.JOB_FAILED, words, _try_again(request, container))
     why = (
-        f"{words} ({deadline_s} s), because it must first run for {run_s} s (spec.strategy.minStartedSeconds)"
+        f"{words} ({deadline_s} s), because the new container must run for {run_s} s first "
+        "(spec.strategy.minStartedSeconds)"
     )
     return Reason(
         Code.JOB_FAILED, why, f"create the request again with spec.activeDeadlineSeconds above {run_s}"
@@ -406,7 +407,10 @@ def _try_again(request: RequestView, container: str) -> str:
     """Remedy of a request that ended before this container was recreated."""
     pod = request.spec.pod_name if request.spec is not None else ""
     log = read_log(request.namespace, pod, container)
-    return f"{log}, and correct what keeps it from starting or becoming ready; then create the request again"
+    return (
+        f"{log}, and correct what prevents the container from starting or becoming ready; then create the request "
+        "again"
+    )
 
 
 _AGENT: Final = "start the agent on that node, or bring the node back; then create the request again"

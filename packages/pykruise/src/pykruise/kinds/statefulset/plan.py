@@ -275,7 +275,9 @@ def _find_unreadable(snapshot: StatefulSetSnapshot) -> list[Problem]:
     if statefulset.spec is None:
         return [Problem(statefulset.problem)]
     if statefulset.selector is None or statefulset.selector.is_empty:
-        return [Problem("spec.selector: cannot be read, or would match every pod")]
+        return [
+            Problem("spec.selector: is not a valid label selector, or is empty and would match every pod")
+        ]
     return []
 
 

@@ -285,7 +285,9 @@ def find_gang_errors(
         yield make_invalid_error("spec.updateStrategy.rollingUpdate.partition", partition, problem)
     least = compute_min_count(value, replicas)
     if scale_limit is not None and replicas > 0 and resolve_amount(scale_limit, replicas) < least:
-        problem = f"must be at least the minCount of the group ({least}): fewer pods could not start"
+        problem = (
+            f"must be at least the minCount of the group ({least}): a group with fewer pods cannot start"
+        )
         yield make_invalid_error("spec.scaleStrategy.maxUnavailable", scale_limit, problem)
 
 
