@@ -178,7 +178,7 @@ def test_a_failed_pod_in_backoff_reports_when_it_is_replaced() -> None:
 
 def test_pods_that_share_an_obstacle_are_counted() -> None:
     builder = waits_for_image(waits_for_image(daemonset(), "n2"), "n4")
-    assert says(builder)[1].startswith("pod web-n2 (and 1 more) image nginx:1")
+    assert says(builder)[1].startswith("pod web-n2 (and 1 more): image nginx:1")
 
 
 # ── what the spec holds back ─────────────────────────────────────────────────

@@ -68,7 +68,7 @@ def test_a_limited_number_of_nodes_is_requested_per_plan_and_the_rest_right_afte
             1,
             [],
             Code.NOTHING_SELECTED,
-            "no node has a NodeImage yet; the job waits for one",
+            "no node has a NodeImage yet; the job waits until this changes",
         ),
         (1, ["new"], Code.IMAGE_PULLING, "1 node pulls the image"),
         (3, ["Pulling", "new", "new"], Code.IMAGE_PULLING, "3 nodes pull the image"),

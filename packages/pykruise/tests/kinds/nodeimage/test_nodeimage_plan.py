@@ -284,10 +284,13 @@ def test_unsorted_tags_are_sorted() -> None:
         (node_image("n1", entry(jobs=[job("gone"), job("here")])), "a job no longer requests nginx:1.9"),
         (
             node_image("n1", entry(ttl=0), statuses=[said()]),
-            "nginx:1.9 was pulled ttlSecondsAfterFinished ago",
+            "ttlSecondsAfterFinished has passed since nginx:1.9 was pulled",
         ),
         (node_image(spec={"images": {"nginx": {"tags": []}}}), "no job requests image nginx"),
-        (node_image("n1", entry(), secrets=[{"namespace": "shop", "name": "gone"}]), "a secret was removed"),
+        (
+            node_image("n1", entry(), secrets=[{"namespace": "shop", "name": "gone"}]),
+            "a pull secret was removed",
+        ),
         (node_image("n1", entry("b"), entry("a")), "its tags are sorted"),
         (node_image("n1", entry(), labels={"a": "b"}), "the labels of the node changed"),
     ],

@@ -122,7 +122,7 @@ def test_an_unevaluable_expression_is_refused(text: str) -> None:
         ("cpu +", "has the end where a number, a variable or '(' is expected"),
         ("*", "has '*' where a number, a variable or '(' is expected"),
         ("cpu cpu", "has the unexpected 'cpu'"),
-        ("  cpu & 1", "has '&', which means nothing here"),
+        ("  cpu & 1", "has '&', which is not allowed here"),
         ("cores", "has the unknown name 'cores'; known are cpu, max and min"),
         ("1e31", "has the number '1e31', which is too large or too small"),
         ("1e-31", "has the number '1e-31', which is too large or too small"),

@@ -117,7 +117,7 @@ def _reason_of_missing(
         pod = min(leaving, key=lambda pod: pod.name)
         return Reason(
             Code.TERMINATING,
-            f"pod {pod.name} {skipped[pod.name].message}",
+            f"pod {pod.name}: {skipped[pod.name].message}",
             "if that lasts, find out why the pod does not terminate",
         )
     return Reason(Code.CREATING, f"{format_count(missing, 'pod is', 'pods are')} missing and being created")
@@ -128,7 +128,7 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
     old, evicted = ws.old, ws.evictions.waiting
     if evicted and not old:
         count = format_count(len(evicted), "pod is", "pods are")
-        foremost_wait = f"pod {evicted[0].name} {ws.evictions.explain_wait(evicted[0]).message}"
+        foremost_wait = f"pod {evicted[0].name}: {ws.evictions.explain_wait(evicted[0]).message}"
         return Reason(Code.SPECIFIED, f"{count} waiting to be evicted; {foremost_wait}")
     count = f"{len(old)} of {format_count(len(ws.pods), 'pod is', 'pods are')} of an older template"
     held = find_strategy_wait(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
@@ -149,10 +149,10 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
         if first.code in _SAID_AS_THEY_ARE:
             return Reason(first.code, f"{count}; {first.message}", remedy_of(first))
         if first.code == Code.DISRUPTION_BUDGET:
-            return Reason(first.code, f"{count}; pod {foremost.name} {first.message}", remedy_of(first))
+            return Reason(first.code, f"{count}; pod {foremost.name}: {first.message}", remedy_of(first))
         return Reason(
             Code.UPDATE_HELD,
-            f"{count}; pod {name} {skipped[name].message}",
+            f"{count}; pod {name}: {skipped[name].message}",
             f"remove what blocks the update of pod {name}",
         )
     return Reason(Code.UPDATING, f"{count} and being updated")

@@ -16,7 +16,7 @@ def explain_empty_selection(job: PullJobView, *, is_over: bool) -> Reason:
     words = (
         f"the job ended, and no node was selected: {nothing}"
         if is_over
-        else f"{nothing}; the job waits for one"
+        else f"{nothing}; the job waits until this changes"
     )
     if not field:
         agents = "check that nodes are ready and that the manager runs (pykruise doctor)"

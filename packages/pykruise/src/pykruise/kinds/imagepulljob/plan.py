@@ -68,7 +68,7 @@ can see them, however fast the nodes are. When a job is deleted, they are releas
 _WARN_AGAIN_S: Final = 600.0
 
 _HOLDS: Final = {
-    TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node pulls"),
+    TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node pulls the image"),
     TargetHold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
     TargetHold.OVER: Reason(Code.JOB_OVER, "the job has ended"),
 }
@@ -246,7 +246,7 @@ def _reason_after_end(job: PullJobView, *, will_be_deleted: bool) -> Reason | No
     if not job.status.desired:
         return explain_empty_selection(job, is_over=True)
     if job.status.failed:
-        message = f"it has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}"
+        message = f"the job has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}"
         return Reason(Code.JOB_FAILED, message)
     return Reason(Code.JOB_OVER, "the job has ended") if will_be_deleted else None
 
@@ -275,7 +275,7 @@ def _reason_of_missing(snapshot: ImagePullJobSnapshot, node: str) -> Reason:
     if deadline_s and begun is not None and ended is not None and ended - begun >= deadline_s:
         return Reason(
             Code.IMAGE_PULL,
-            f"the image is not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
+            f"the image was not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
             remedy_of_limit("completionPolicy.activeDeadlineSeconds"),
         )
     return Reason(Code.IMAGE_PULL, f"node {node} could not pull the image", IMAGE_REMEDY)
@@ -322,7 +322,11 @@ def _patch_finalizers(job: PullJobView, *, held: bool) -> Chain:
         {"metadata": {"finalizers": [*others, FINALIZER] if held else others}},
         unchanged=True,
     )
-    because = "adds a finalizer" if held else "removes the finalizer: nothing is left to clean up"
+    because = (
+        "the finalizer delays the deletion of the job until its clean-up has ended"
+        if held
+        else "nothing is left to clean up, so the finalizer is removed"
+    )
     return Chain(subject=job.name, steps=(Step(action=action, because=because),))
 
 

@@ -81,7 +81,7 @@ KIND = Kind(
             NODE_IMAGES,
             "patch",
             subresource="status",
-            why="NodeImage: to report that an agent does not answer",
+            why="NodeImage: to report that an agent does not respond",
         ),
         make_right(NODES, *READ, why="NodeImage: to watch nodes"),
         make_right(IMAGE_PULL_JOBS, *READ, why="NodeImage: to read the images that jobs request"),

@@ -67,7 +67,9 @@ KIND = Kind(
     ),
     lends=(make_right(PODS, "create", subresource="exec"), make_right(PODS, "patch")),
     rights=(
-        make_right(POD_PROBE_MARKERS, *READ, "patch", why="PodProbeMarker: to watch and release markers"),
+        make_right(
+            POD_PROBE_MARKERS, *READ, "patch", why="PodProbeMarker: to watch markers and set their finalizers"
+        ),
         make_right(
             POD_PROBE_MARKERS,
             "patch",

@@ -78,7 +78,7 @@ def find_gang(ws: StatefulSetWorkingSet, differences: Differences) -> StatefulSe
     failure: Reason | None = None
     if reasons and spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
         name, why = next(iter(reasons.items()))
-        failure = Reason(Code.CANNOT_UPDATE, f"pod {name} {make_only_in_place_reason(why).message}")
+        failure = Reason(Code.CANNOT_UPDATE, f"pod {name}: {make_only_in_place_reason(why).message}")
     cause = failure or (_CLAIMS_GROW if Growth(ws).is_on else None)
     limits = ws.limits
     is_whole = limits.partition == 0 and limits.max_unavailable >= limits.replicas

@@ -320,7 +320,7 @@ def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) 
     if isinstance(result, NotInPlace):
         if ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
             why = make_only_in_place_reason(result.reason)
-            failure = Reason(Code.CANNOT_UPDATE, f"pod {pod.name} {why.message}")
+            failure = Reason(Code.CANNOT_UPDATE, f"pod {pod.name}: {why.message}")
             current.fail(pod, why, failure=failure, event="FailedUpdatePodInPlace")
             return False
         reasons = [

@@ -135,7 +135,7 @@ def find_first_obstacle(obstacles: dict[str, Reason]) -> Reason | None:
     """First obstacle on a job's nodes that needs a person, with the number of nodes that share it, or None."""
     return find_first_shared(
         [
-            (f"node {node}:", obstacle)
+            (f"node {node}", obstacle)
             for node, obstacle in obstacles.items()
             if obstacle.code in NEEDS_A_PERSON
         ]

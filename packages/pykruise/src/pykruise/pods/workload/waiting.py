@@ -46,7 +46,7 @@ def find_first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
     name, first = obstacles[0]
     others = sum(reason.code == first.code for _, reason in obstacles) - 1
     more = f" (and {others} more)" if others else ""
-    return Reason(first.code, f"{name}{more} {first.message}", first.remedy)
+    return Reason(first.code, f"{name}{more}: {first.message}", first.remedy)
 
 
 def find_strategy_wait(count: str, *, is_on_delete: bool, is_paused: bool) -> Reason | None:
