@@ -985,7 +985,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (resume_the_child,),
     ),
     # what only a person can judge
-    (r"create the job again with a higher \S+: pulling takes longer" + _BY_A_LIST, ()),
+    (r"create the job again with a higher \S+: the pull takes longer than this limit" + _BY_A_LIST, ()),
     (r"create secret \S+ in namespace \S+, then create the job again", ()),
     (
         r"remove the namespace from spec.targets of this distribution or of .*, or distribute the resource by another"
@@ -1154,12 +1154,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (choose_a_rare_schedule, allow_several_runs),
     ),
     # what only a person can judge
-    (r"correct what the probe finds, or correct the probe in spec.probes", ()),
+    (r"correct the problem that the probe reports, or correct the probe in spec.probes", ()),
     (r"read its log \(kubectl logs -n \S+ \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
     (r"read its log \(kubectl logs -n \S+ \S+ -c \S+\); then create the job again.*", ()),
     (
         r"(read its events \(kubectl describe pod -n \S+ \S+\)|if that lasts, read its log \(kubectl logs -n .+\)),"
-        r" and correct (the template of the pod's workload|SidecarSet \S+|what its readiness probe finds).*",
+        r" and correct (the template of the pod's workload|SidecarSet \S+"
+        r"|the problem that its readiness probe reports).*",
         (),
     ),
     (r"correct its cause, and create the job again" + _BY_A_LIST, ()),

@@ -35,10 +35,12 @@ before the next plan, and few enough to be planned (60 µs each at most) without
 """
 
 
-ON_DELETE: Final = Reason(Code.ON_DELETE, "OnDelete: it is updated when a person deletes it")
+ON_DELETE: Final = Reason(
+    Code.ON_DELETE, "the update strategy is OnDelete: the pod is updated when a person deletes it"
+)
 PAUSED: Final = Reason(Code.PAUSED, "updates are paused")
 MAX_UNAVAILABLE_USED_UP: Final = Reason(Code.BUDGET, "waits for its turn: maxUnavailable is used up")
-OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: others are being updated")
+OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: other pods are being updated")
 """Reason for pods of an older revision that are not changed, for every kind."""
 
 

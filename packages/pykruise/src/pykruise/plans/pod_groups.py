@@ -216,7 +216,7 @@ def keep_groups(
             document = build_pod_group(
                 owner, resource, name, workload=workload, min_count=min_count, priority_class=priority_class
             )
-            chains.append(_create(POD_GROUPS, document, f"{min_count} of its pods start together"))
+            chains.append(_create(POD_GROUPS, document, f"{min_count} pods of the group start together"))
         elif group.min_count not in (None, min_count):
             body = {"spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}}}
             action = patch_object(POD_GROUPS, group, body)
@@ -233,7 +233,7 @@ def keep_groups(
 
 def _adopt_group(group: GroupView, reference: Document) -> Chain:
     action = patch_object(POD_GROUPS, group, {"metadata": {"ownerReferences": [reference]}}, unchanged=True)
-    return _chain(group.name, Step(action=action, because="adopted: its pods are"))
+    return _chain(group.name, Step(action=action, because="the pods of the group are adopted"))
 
 
 def _keep_workload(

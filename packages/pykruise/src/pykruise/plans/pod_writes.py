@@ -161,7 +161,7 @@ def _update_steps(decision: UpdatePod) -> tuple[Step, ...]:
     failed = (
         f"failed to update pod {pod.name} in place to {revision}"
         if revision
-        else f"failed to continue the update in place of pod {pod.name}"
+        else f"failed to continue the in-place update of pod {pod.name}"
     )
     last = len(writes) - 1 if revision else None
     # After the first real write of its own chain, the resourceVersion is no longer the planned one.

@@ -286,10 +286,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NOT_READY: Meaning("the pod's containers run, but are not ready", "check its readiness probe"),
     Code.BROKEN_UPDATE: Meaning(
-        "an update in place cannot continue without help", "correct the annotation, or delete the pod"
+        "an in-place update cannot continue without help", "correct the annotation, or delete the pod"
     ),
     Code.BROKEN_UPDATE_STATE: Meaning(
-        "updates in place cannot continue automatically", "delete the pod, so that it is recreated"
+        "in-place updates cannot continue automatically", "delete the pod, so that it is recreated"
     ),
     Code.NOT_IN_PLACE: Meaning(
         "the changed fields cannot be updated in place, and recreation is not allowed",
@@ -311,7 +311,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.HOT_UPGRADE: Meaning("the pod is in a hot upgrade", moves_in_s=_A_NODE_S),
     Code.NO_SUBSET: Meaning("the pod belongs to no subset", moves_in_s=_A_MOMENT_S),
     Code.GRACE_PERIOD: Meaning(
-        "the pod is in the grace period before its update in place", moves_in_s=AS_ASKED
+        "the pod is in the grace period before its in-place update", moves_in_s=AS_ASKED
     ),
     Code.UPDATING_IN_PLACE: Meaning("the pod is being updated in place", moves_in_s=_A_NODE_S),
     Code.LIFECYCLE: Meaning("the pod is between two states of its lifecycle", moves_in_s=_A_MOMENT_S),
@@ -330,7 +330,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.CLAIM: Meaning(
         "a PVC must be deleted before its pod is created", "if that lasts, find out what blocks the deletion"
     ),
-    Code.CLAIM_CANNOT_FOLLOW: Meaning("a PVC cannot get the size of its template", "follow the message"),
+    Code.CLAIM_CANNOT_FOLLOW: Meaning(
+        "a PVC cannot get the size of its template", "do what the message says"
+    ),
     Code.CLAIMS_GROW: Meaning("PVCs do not have their requested size yet", moves_in_s=_A_NODE_S),
     Code.SCALE_UP_LIMITED: Meaning(
         "scaleStrategy.maxUnavailable is used up",
@@ -365,7 +367,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the pod is specified for deletion and waits for its successor", moves_in_s=AS_ASKED
     ),
     Code.POD_GROUP: Meaning(
-        "the pods of a group start together and are updated together, and not all of them may do so now",
+        "the pods of a group start together and are updated together, and the limits do not allow this now",
         "set maxUnavailable or maxSurge to 100%, and partition to 0; raise the parallelism of a BroadcastJob",
     ),
     Code.PARTITION: Meaning(

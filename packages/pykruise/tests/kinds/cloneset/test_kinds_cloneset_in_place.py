@@ -488,7 +488,7 @@ def test_a_pod_that_still_runs_the_old_image_reports_it_with_the_start_time() ->
     plan = planned(builder)
     assert not plan.stages
     assert left(plan)["a"] == (
-        "its update in place is under way: container main does not run nginx:1 yet (since 2026-01-31T11:59:50Z)"
+        "its in-place update is under way: container main does not run nginx:1 yet (since 2026-01-31T11:59:50Z)"
     )
 
 
@@ -539,7 +539,7 @@ def test_an_annotation_that_cannot_be_read_is_reported() -> None:
     result = condition(plan, FAILED_UPDATE)
     assert result is not None
     assert (result["status"], result["reason"]) == ("True", "BrokenUpdateState")
-    assert left(plan)["a"].startswith("its update in place cannot continue: ")
+    assert left(plan)["a"].startswith("its in-place update cannot continue: ")
     # and a new template starts over
     builder.old("a")
     assert states(planned(builder)) == {"a": "Updating"}

@@ -100,7 +100,7 @@ def test_a_job_reports_its_waiting_reason(
         (said("Waiting"), (Code.IMAGE_PULLING, "Waiting")),
         (said("Pulling", message="try 2"), (Code.IMAGE_PULLING, "image nginx:1.9 is not pulled yet: try 2")),
         (said("Succeeded"), None),
-        (said("Failed"), (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: it could not be pulled")),
+        (said("Failed"), (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: the agent reported no reason")),
         (
             said("Failed", message="no such image"),
             (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: no such image"),

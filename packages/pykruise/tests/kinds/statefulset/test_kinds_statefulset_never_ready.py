@@ -54,7 +54,7 @@ def test_the_first_pod_blocks_its_own_update_without_the_option() -> None:
     plan = stuck().plan()
     assert not deleted(plan)
     assert plan.waiting is not None
-    assert "OrderedReady updates no pod before it is available" in plan.waiting.message
+    assert "OrderedReady updates only pods that are available" in plan.waiting.message
     assert "replaced" not in plan.waiting.message
 
 

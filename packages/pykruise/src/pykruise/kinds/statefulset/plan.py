@@ -69,7 +69,7 @@ TAKEN_AGAIN_S: Final = 15.0
 not enqueue the set.
 """
 
-_NOT_ITS_OWN: Final = "its labels or its name are no longer those of a pod of the set"
+_NOT_ITS_OWN: Final = "its labels or its name no longer match the StatefulSet"
 
 
 def plan_statefulset(snapshot: StatefulSetSnapshot) -> Plan:

@@ -44,7 +44,7 @@ from pykruise.runtime.reasons import Reason
 
 _CLAIMS_GROW: Final = Reason(
     Code.CLAIM_CANNOT_FOLLOW,
-    "claims that follow their templates restart pods one by one",
+    "the expansion of claims restarts pods one by one",
     "set spec.volumeClaimUpdateStrategy.type to OnDelete",
 )
 
@@ -134,7 +134,5 @@ def find_option_conflicts(
             yield make_invalid_error("spec.updateStrategy.rollingUpdate.maxUnavailable", amount, problem)
     claims = spec.volume_claim_update_strategy
     if claims is not None and claims.type == ClaimUpdateType.ON_POD_ROLLING_UPDATE:
-        problem = (
-            f"must be {ClaimUpdateType.ON_DELETE} with {field}: claims that grow restart pods one by one"
-        )
+        problem = f"must be {ClaimUpdateType.ON_DELETE} with {field}: the expansion of claims restarts pods one by one"
         yield make_invalid_error("spec.volumeClaimUpdateStrategy.type", claims.type, problem)

@@ -306,7 +306,7 @@ def _restart_pod(current: _Pass, pod: PodView, at: Instant) -> None:
         current.times.append(at)
         current.act(pod, FILE_SYSTEM_GROWS)
     else:
-        current.delete(pod, "recreated: the file system of its claims grows only then")
+        current.delete(pod, "recreated, because the file system of its claims grows only when the pod starts")
 
 
 def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) -> bool:

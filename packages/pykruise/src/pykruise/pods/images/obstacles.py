@@ -70,7 +70,7 @@ def _explain_failure(
     missing: Sequence[Key],
 ) -> Reason:
     """Return the obstacle of a pull that failed: the limit that ended it, a missing secret, or the agent's message."""
-    said = status.message or "it could not be pulled"
+    said = status.message or "the agent reported no reason"
     if (ended := _limit_that_ended(entry, status)) is not None:
         limit, seconds = ended
         words = f"image {image.reference} was not pulled within {limit} ({seconds} s): {said}"
@@ -87,7 +87,7 @@ def _explain_failure(
 
 def remedy_of_limit(field: str) -> str:
     """Return the remedy for a pull that a limit of its job has ended."""
-    return f"create the job again with a higher {field}: pulling takes longer"
+    return f"create the job again with a higher {field}: the pull takes longer than this limit"
 
 
 def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | None:

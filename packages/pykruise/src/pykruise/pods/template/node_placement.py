@@ -190,7 +190,7 @@ def find_shortage(request: Request, node: NodeView) -> NodeObstacle | None:
     pod.
     """
     if _parse_amount(node.allocatable.get("pods")) < 1:
-        because = "the node has no capacity for pods (its allocatable pods)"
+        because = "the node's allocatable number of pods is 0"
         return NodeObstacle(because, "raise the number of pods that the kubelet allows")
     for name, amount in request.items():
         has = node.allocatable.get(name)
