@@ -201,14 +201,14 @@ def check_all(world: SmallWorld, *, most_states: int = 20_000, processes: int = 
 
 def _check_world(world: SmallWorld) -> None:
     if not hasattr(os, "fork"):
-        raise ValueError("the system cannot copy processes (os.fork), as exploring needs")
+        raise ValueError("exploration needs os.fork, which this system does not have")
     if world.simulation.start is not None or not world.simulation.work:
         raise ValueError("a small world needs an operator on pykruise.runtime: give Simulation(work=[…])")
     unknown = sorted({*world.before, *world.actions} - set(world.simulation.actions))
     if unknown:
         raise ValueError(f"the simulation has no action {unknown[0]!r}")
     if not world.actions:
-        raise ValueError("without an action nothing happens: give at least one")
+        raise ValueError("without an action nothing happens: give at least one action")
     wrong = sorted(set(world.faults) - set(EXPLORED_FAULTS))
     if wrong:
         raise ValueError(f"{wrong[0]!r} is not one of: {', '.join(EXPLORED_FAULTS)}")

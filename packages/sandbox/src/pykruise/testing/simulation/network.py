@@ -164,7 +164,7 @@ class Wire:
             async with asyncio.timeout(timeout_s):
                 return await asyncio.shield(sent)
         except TimeoutError as error:
-            raise RequestTimeoutError(f"no answer to {method} {path} within {timeout_s} s") from error
+            raise RequestTimeoutError(f"no response to {method} {path} within {timeout_s} s") from error
 
     def _send(self, work: Any) -> "asyncio.Task[Response]":
         task = asyncio.get_running_loop().create_task(work)
