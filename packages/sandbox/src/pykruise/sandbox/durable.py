@@ -185,7 +185,7 @@ class DurableStorage:
             raise DataDirError(f"{self.path}: is a database of another program; left unchanged")
         if version != _FORMAT:
             raise DataDirError(
-                f"{self.path}: has format {version}, but this version of pykruise reads format {_FORMAT}; left unchanged"
+                f"{self.path}: has format {version}, but this version reads format {_FORMAT}; left unchanged"
             )
 
     def _restore(self) -> MemoryStorage:
