@@ -142,7 +142,11 @@ KIND = Kind(
         make_right(PODS, *READ, why="AdvancedCronJob: to report why the pods of its Jobs wait"),
         *(
             make_right(
-                resource, *READ, "create", "delete", why="AdvancedCronJob: to create and delete its children"
+                resource,
+                *READ,
+                "create",
+                "delete",
+                why="AdvancedCronJob: to create and delete the jobs of its templates",
             )
             for resource in TEMPLATES.values()
         ),

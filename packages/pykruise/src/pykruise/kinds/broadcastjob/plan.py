@@ -488,7 +488,7 @@ def _explain_no_node(targets: BroadcastJobTargets) -> Reason:
     obstacle = summarize_obstacles(targets.idle.values())
     if obstacle is None:
         return _NO_NODE
-    return Reason(Code.NOTHING_SELECTED, f"no node fits; {obstacle.because}", obstacle.remedy)
+    return Reason(Code.NOTHING_SELECTED, f"no node is eligible; {obstacle.because}", obstacle.remedy)
 
 
 def _list_held_nodes(decision: FanOutDecision) -> dict[str, Reason]:

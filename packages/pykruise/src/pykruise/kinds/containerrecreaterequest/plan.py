@@ -131,8 +131,8 @@ def _reason_not_started(snapshot: ReadableContainerRecreateRequest, pod: PodView
         return Reason(Code.PARALLELISM, "another request for the pod is processed first")
     since = snapshot.now - max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
     if since < BEGINS_IN_S:
-        return Reason(Code.PODS_ACTIVE, f"the agent of node {pod.node_name} has not started yet")
-    what = f"the agent of node {pod.node_name} has not started"
+        return Reason(Code.PODS_ACTIVE, f"the agent of node {pod.node_name} has not begun the recreation yet")
+    what = f"the agent of node {pod.node_name} has not begun the recreation"
     return Reason(Code.NO_AGENT, what, f"start the agent on node {pod.node_name}, or bring the node back")
 
 
@@ -368,7 +368,7 @@ def _result_of(request: RequestView) -> Reason:
         case RequestEnding.POD_GONE:
             return Reason(Code.NO_TARGET, said, "create a request for an existing pod")
         case RequestEnding.NO_RESPONSE:
-            return Reason(Code.NO_AGENT, "the agent of the pod's node has not started", _AGENT)
+            return Reason(Code.NO_AGENT, "the agent of the pod's node has not begun the recreation", _AGENT)
         case RequestEnding.TOO_LATE:
             return _explain_deadline(request)
         case _:

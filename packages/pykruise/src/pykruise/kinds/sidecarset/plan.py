@@ -109,7 +109,7 @@ def _plan_hold(snapshot: ReadableSidecarSet, refusal: UpgradeRefusal, revision: 
     """Plan no writes until the rejected write is tried again. All tries share one event."""
     reason, status = refusal.reason, status_of(snapshot, revision)
     is_known = reason.code != Code.WRITE_FAILED and bool(reason.remedy)
-    then = reason.remedy if is_known else f"retried within {LAST_RETRY_S:g} s"
+    then = reason.remedy if is_known else f"the manager retries within {LAST_RETRY_S:g} s"
     note = Note(
         reason="FailedUpgradeSidecar",
         message=f"{refusal.about}: {reason.message}; {then}",
@@ -213,7 +213,7 @@ def _make_reset_stage(snapshot: ReadableSidecarSet, pods: Sequence[ManagedPod]) 
             done=Note(reason="ResetContainerSucceed", message=f"{what} is idle again", about=subject),
             failed=Note(
                 reason="ResetContainerFailed",
-                message=f"{what} cannot become idle",
+                message=f"failed to make {what} idle",
                 warning=True,
                 about=subject,
             ),

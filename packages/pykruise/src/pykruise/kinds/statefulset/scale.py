@@ -300,7 +300,7 @@ def _create_pod(
     creation = CreatePod(
         subject=slot.name,
         document=build_pod_document(ws, slot, revision, group=group),
-        because=f"missing; built from revision {revision.name}",
+        because=f"the pod is missing; the new pod has revision {revision.name}",
         created=f"created pod {slot.name}",
         failed=f"failed to create pod {slot.name}",
         before=steps,
