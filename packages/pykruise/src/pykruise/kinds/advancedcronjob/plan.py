@@ -254,7 +254,7 @@ class _Plan:
         if not self._history:
             return ()
         chains = tuple(
-            _delete_child(child, self._resource, "beyond the history limit") for child in self._history
+            _delete_child(child, self._resource, "it is beyond the history limit") for child in self._history
         )
         return (Stage(purpose=Purpose.TIDY_UP, chains=chains, is_optional=True),)
 

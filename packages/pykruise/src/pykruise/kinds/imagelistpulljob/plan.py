@@ -244,9 +244,9 @@ def _build_status(
             FailedImageStatus(
                 image_pull_job=own[target.name].name,
                 name=target.name,
-                message="it could not be pulled on all nodes: see status.failedNodes of the ImagePullJob"
+                message="the image could not be pulled on all nodes: see status.failedNodes of the ImagePullJob"
                 if own[target.name].status.failed > 0
-                else "its ImagePullJob ended, and no node was selected",
+                else "the ImagePullJob ended, and selected no node",
             )
             for target in targets
             if target.name in own

@@ -14,7 +14,7 @@ def explain_empty_selection(job: PullJobView, *, is_over: bool) -> Reason:
     """Reason of a job whose selector matches nothing. `is_over`: the job has ended."""
     field, objects, nothing = _describe_selector(job)
     words = (
-        f"the job ended, and no node was selected: {nothing}"
+        f"the job ended, and selected no node: {nothing}"
         if is_over
         else f"{nothing}; the job waits until this changes"
     )
