@@ -205,7 +205,7 @@ def decide_deletion(
         pod=pod,
         metadata=build_state_metadata(LifecycleState.PREPARING_DELETE, now=now),
         conditions=conditions,
-        because=f"{because}; the preDelete hook holds it",
+        because=f"{because}; the preDelete hook delays the deletion",
         # A condition with several writers is read, changed and written, so no other write may happen between.
         unchanged=bool(conditions) or not pod.is_serving,
     )

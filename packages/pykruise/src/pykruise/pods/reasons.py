@@ -245,7 +245,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NODE_LOST: Meaning("a pod's node does not respond", "bring the node back, or delete it"),
     Code.NOT_READ: Meaning("a pod could not be read; the manager retries", "read the API server's message"),
     Code.FINALIZER: Meaning(
-        "a finalizer holds a terminating pod, a PVC, or a copy of a ResourceDistribution",
+        "a finalizer delays the deletion of a pod, a PVC, or a copy of a ResourceDistribution",
         "the controller that set the finalizer must remove it",
     ),
     Code.IMAGE_PULL: Meaning("an image cannot be pulled", "correct the image or its pull secret"),
@@ -265,13 +265,16 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "scheduling gates hold the pod", "the controllers that set the gates must remove them"
     ),
     Code.RESIZE_INFEASIBLE: Meaning(
-        "the node can never provide the new resources of the pod", "lower them, or delete the pod"
+        "the node can never provide the new resources of the pod",
+        "lower the requested resources, or delete the pod",
     ),
     Code.RESIZE_DEFERRED: Meaning(
-        "the node cannot provide the new resources of the pod now", "lower them, or delete the pod"
+        "the node cannot provide the new resources of the pod now",
+        "lower the requested resources, or delete the pod",
     ),
     Code.RESIZE_PENDING: Meaning(
-        "the node has not provided the new resources of the pod", "lower them, or delete the pod"
+        "the node has not provided the new resources of the pod",
+        "lower the requested resources, or delete the pod",
     ),
     Code.READINESS_GATE: Meaning(
         "a readiness gate of the pod is not True", "the controller of the condition must set it"
@@ -298,8 +301,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.CANNOT_UPDATE: Meaning(
         "pods cannot be updated as the strategy requires", "read the message about the pod"
     ),
-    Code.PRE_DELETE_HOOK: Meaning("the preDelete hook holds the pod", _HOOK),
-    Code.IN_PLACE_UPDATE_HOOK: Meaning("the inPlaceUpdate hook holds the pod", _HOOK),
+    Code.PRE_DELETE_HOOK: Meaning("the preDelete hook delays the deletion of the pod", _HOOK),
+    Code.IN_PLACE_UPDATE_HOOK: Meaning("the inPlaceUpdate hook delays the in-place update of the pod", _HOOK),
     Code.PRE_NORMAL_HOOK: Meaning(
         "the preNormal hook is not on the pod yet", "the hook's owner must add it to the pod"
     ),
@@ -331,7 +334,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a PVC must be deleted before its pod is created", "if that lasts, find out what blocks the deletion"
     ),
     Code.CLAIM_CANNOT_FOLLOW: Meaning(
-        "a PVC cannot get the size of its template", "do what the message says"
+        "a PVC cannot get the size of its template", "correct what the message names"
     ),
     Code.CLAIMS_GROW: Meaning("PVCs do not have their requested size yet", moves_in_s=_A_NODE_S),
     Code.SCALE_UP_LIMITED: Meaning(
