@@ -194,7 +194,7 @@ def check_all(world: SmallWorld, *, most_states: int = 20_000, processes: int = 
         raise AssertionError(f"{result}\n{result.failure}")
     if not result.is_complete:
         raise AssertionError(
-            f"{result}: some cases were not tried; give fewer actions or faults, or more states"
+            f"{result}: some cases were not tried; give fewer actions or faults, or allow more states"
         )
     return result
 
@@ -327,7 +327,7 @@ class _World:
             return
         error = task.exception()
         how = f"{type(error).__name__}: {error}" if error is not None else "it returned"
-        self._violations.append(Violation("operator", f"the operator ended: {how}", self._now()))
+        self._violations.append(Violation("operator", f"the operator ended unexpectedly: {how}", self._now()))
 
     async def _crash(self) -> None:
         for life in tuple(self._lives):
