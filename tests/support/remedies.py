@@ -1080,7 +1080,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"correct the container and port of spec.probes, or give the port a name in the container",
         (correct_the_probes,),
     ),
-    (r"create it, or remove it from the spec", (create_the_namespace,)),
+    (r"create the namespace, or remove it from the spec", (create_the_namespace,)),
     (r"the controller that set the scheduling gates must remove them", (remove_the_gates,)),
     (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),

@@ -198,7 +198,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "rename or delete the other object, or exclude the namespace",
     ),
     Code.NO_NAMESPACE: Meaning(
-        "a namespace does not exist, or is being deleted", "create it, or remove it from the spec"
+        "a namespace does not exist, or is being deleted", "create the namespace, or remove it from the spec"
     ),
     Code.NOTHING_SELECTED: Meaning(
         "the selector matches no object, so the manager does nothing",
@@ -451,7 +451,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_AGENT: Meaning("the agent of a node does not respond", "check the agent's pod on that node"),
     Code.CHILD_ACTIVE: Meaning(
         "the previous run is still active, and concurrencyPolicy is Forbid",
-        "wait until it ends, or set concurrencyPolicy to Allow or Replace",
+        "wait until this run ends, or set concurrencyPolicy to Allow or Replace",
     ),
     Code.UNFIT_NODE: Meaning(
         "a node is not eligible for a job's pods and gets none", "make the node fit, or change spec.template"

@@ -432,7 +432,7 @@ def over(message: str = "", **spec: Any) -> dict[str, Any]:
             "the agent of the pod's node has not begun the recreation",
         ),
         (RequestEnding.TOO_LATE, "Recreating", Code.JOB_FAILED, "spec.activeDeadlineSeconds"),
-        ("", "Failed", Code.JOB_FAILED, "container main: it failed"),
+        ("", "Failed", Code.JOB_FAILED, "container main: the recreation failed"),
         ("", "Succeeded", Code.JOB_OVER, "the request has ended"),
     ],
 )

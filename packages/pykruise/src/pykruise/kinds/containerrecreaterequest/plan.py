@@ -357,7 +357,7 @@ def _result_of(request: RequestView) -> Reason:
     states = request.status.container_recreate_states or ()
     if failed := [state for state in states if state.phase == "Failed"]:
         words = "; ".join(
-            f"container {recreate_state.name}: {recreate_state.message or 'it failed'}"
+            f"container {recreate_state.name}: {recreate_state.message or 'the recreation failed'}"
             for recreate_state in failed
         )
         return Reason(Code.JOB_FAILED, words, _try_again(request, failed[0].name))

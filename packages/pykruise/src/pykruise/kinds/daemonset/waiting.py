@@ -171,7 +171,7 @@ def _reason_of_lost_node(node: str) -> Reason:
     return Reason(
         Code.NODE_LOST,
         f"does not serve, because its node {node} is not ready",
-        f"bring node {node} back, or delete it",
+        f"bring node {node} back, or delete the node",
     )
 
 

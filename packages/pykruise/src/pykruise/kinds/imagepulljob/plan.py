@@ -189,7 +189,7 @@ def _wait_for_namespace(snapshot: ReadableImagePullJob, status: Document) -> Pla
     """Plan that only waits: without the copies of its secrets the job requests nothing from nodes."""
     name = snapshot.settings.secrets_namespace
     message = (
-        f"pull secrets cannot be copied to namespace {name}: it does not exist, is being deleted, "
+        f"pull secrets cannot be copied to namespace {name}: the namespace does not exist, is being deleted, "
         "or does not belong to this manager"
     )
     return Plan(

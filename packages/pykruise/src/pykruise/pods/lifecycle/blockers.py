@@ -175,7 +175,7 @@ def find_ephemeral_blocker(pod: PodView, ephemeral: EphemeralView, image: str) -
         return Reason(
             Code.CONTAINER_FAILS,
             f"container {ephemeral.name} does not start ({ephemeral.reason})",
-            "create the missing object that it refers to; an ephemeral container cannot be changed",
+            "create the missing object that the container refers to; an ephemeral container cannot be changed",
             ephemeral.name,
         )
     return None

@@ -195,7 +195,7 @@ def find_shortage(request: Request, node: NodeView) -> NodeObstacle | None:
     for name, amount in request.items():
         has = node.allocatable.get(name)
         if amount > _parse_amount(has):
-            because = f"the node has too little {name} even when it is empty ({has or 0})"
+            because = f"the node has too little {name} even when it is empty (allocatable: {has or 0})"
             return NodeObstacle(because, f"request less {name} in spec.template, or add a larger node")
     return None
 

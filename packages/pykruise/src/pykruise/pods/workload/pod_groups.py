@@ -43,7 +43,8 @@ _EXCLUSIVE: Final = {
 TOGETHER: Final = "the pods of a group are updated together"
 
 UPDATED_LATER: Final = Reason(
-    Code.POD_GROUP, f"{TOGETHER}, and the partition or the limits of the strategy allow only some of them"
+    Code.POD_GROUP,
+    f"{TOGETHER}, but the partition or the limits of the strategy allow only some of them to be updated",
 )
 """Reason for pods that could be updated now, but not together with all pods of their group."""
 
