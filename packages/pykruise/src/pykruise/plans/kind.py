@@ -152,8 +152,13 @@ def list_workload_rights(resource: Resource) -> tuple[Right, ...]:
     other objects.
     """
     return (
-        make_right(resource, *READ, why=f"{resource.kind}: to watch them"),
-        make_right(resource, "patch", subresource="status", why=f"{resource.kind}: to report their status"),
+        make_right(resource, *READ, why=f"{resource.kind}: to watch its objects"),
+        make_right(
+            resource,
+            "patch",
+            subresource="status",
+            why=f"{resource.kind}: to report the status of its objects",
+        ),
         # Owner references with blockOwnerDeletion: the admission plugin OwnerReferencesPermissionEnforcement requires
         # it.
         make_right(resource, "update", subresource="finalizers", why=f"{resource.kind}: to own pods"),

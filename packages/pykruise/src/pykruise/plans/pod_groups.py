@@ -240,7 +240,7 @@ def _keep_workload(
     stored: GroupView | None, document: Document, *, min_count: int, priority_class: str
 ) -> Iterator[Chain]:
     if stored is None:
-        yield _create(WORKLOADS, document, "its owner is scheduled in groups")
+        yield _create(WORKLOADS, document, "the pods of its owner are scheduled in groups")
     elif stored.is_deleting:
         return
     elif stored.min_count is None or stored.priority_class != priority_class:

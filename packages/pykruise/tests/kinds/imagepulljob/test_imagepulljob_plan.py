@@ -92,10 +92,10 @@ def test_a_job_reports_its_waiting_reason(
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        (None, (Code.IMAGE_PULLING, f"requested at {at(0)}; its agent has not answered yet")),
+        (None, (Code.IMAGE_PULLING, f"the pull was requested at {at(0)}; the agent has not answered yet")),
         (
             said("Pulling", version=1),
-            (Code.IMAGE_PULLING, f"requested at {at(0)}; its agent has not answered yet"),
+            (Code.IMAGE_PULLING, f"the pull was requested at {at(0)}; the agent has not answered yet"),
         ),
         (said("Waiting"), (Code.IMAGE_PULLING, "Waiting")),
         (said("Pulling", message="try 2"), (Code.IMAGE_PULLING, "image nginx:1.9 is not pulled yet: try 2")),

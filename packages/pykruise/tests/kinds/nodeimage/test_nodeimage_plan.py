@@ -448,7 +448,7 @@ def test_an_unreadable_nodeimage_is_not_changed() -> None:
     assert [note.warning for note in plan.notes] == [True]
 
 
-ASKED = f"requested at {at(0)}; its agent has not answered yet"
+ASKED = f"the pull was requested at {at(0)}; the agent has not answered yet"
 
 
 @pytest.mark.parametrize(

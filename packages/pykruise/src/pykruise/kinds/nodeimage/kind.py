@@ -76,7 +76,7 @@ KIND = Kind(
         _STORED,
     ),
     rights=(
-        make_right(NODE_IMAGES, *READ, *WRITE, why="NodeImage: to create one for every node"),
+        make_right(NODE_IMAGES, *READ, *WRITE, why="NodeImage: to create a NodeImage for every node"),
         make_right(
             NODE_IMAGES,
             "patch",

@@ -95,7 +95,7 @@ def _make_marks(snapshot: BudgetSnapshot) -> Iterator[Chain]:
         because = (
             f"its PodUnavailableBudget {text} no longer exists"
             if text
-            else "no PodUnavailableBudget is assigned to it"
+            else "the pod is assigned to no PodUnavailableBudget yet"
         )
         yield make_pod_chain(pod, _make_mark(pod, name, because))
 

@@ -54,7 +54,10 @@ def obstacle_of(
         if late_at is not None and now >= late_at:
             words = f"the agent of node {node.name} has not answered since {entry.created_at}"
             return Reason(Code.NO_AGENT, words, _AGENT.format(node.name))
-        return Reason(Code.IMAGE_PULLING, f"requested at {entry.created_at}; its agent has not answered yet")
+        return Reason(
+            Code.IMAGE_PULLING,
+            f"the pull was requested at {entry.created_at}; the agent has not answered yet",
+        )
     if status.message:  # the agent tries again
         words = f"image {image.reference} is not pulled yet: {status.message}"
         return Reason(Code.IMAGE_PULLING, words, _WHILE_IT_TRIES)
