@@ -73,7 +73,7 @@ def test_a_limited_number_of_nodes_is_requested_per_plan_and_the_rest_right_afte
         (1, ["new"], Code.IMAGE_PULLING, "1 node pulls the image"),
         (3, ["Pulling", "new", "new"], Code.IMAGE_PULLING, "3 nodes pull the image"),
         (1, ["Pulling", "new"], Code.IMAGE_PULLING, "1 node pulls the image"),
-        (0, ["new"], Code.LIMIT_IS_ZERO, "no node pulls: spec.parallelism is 0"),
+        (0, ["new"], Code.LIMIT_IS_ZERO, "no node pulls the image: spec.parallelism is 0"),
         (1, ["Succeeded"], None, ""),
     ],
 )

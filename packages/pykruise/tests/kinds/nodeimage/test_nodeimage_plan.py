@@ -459,7 +459,7 @@ ASKED = f"the pull was requested at {at(0)}; the agent has not answered yet"
         ([said()], None),
         (
             [said("Failed")],
-            (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: it could not be pulled, for shop/job"),
+            (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: the agent reported no reason, for shop/job"),
         ),
         (
             [said("Failed", message="no such image")],

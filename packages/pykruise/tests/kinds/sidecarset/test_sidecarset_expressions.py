@@ -121,7 +121,7 @@ def test_an_unevaluable_expression_is_refused(text: str) -> None:
         ("(cpu", "has 'the end' where ')' is expected"),
         ("cpu +", "has the end where a number, a variable or '(' is expected"),
         ("*", "has '*' where a number, a variable or '(' is expected"),
-        ("cpu cpu", "has the unexpected 'cpu'"),
+        ("cpu cpu", "has an unexpected 'cpu'"),
         ("  cpu & 1", "has '&', which is not allowed here"),
         ("cores", "has the unknown name 'cores'; known are cpu, max and min"),
         ("1e31", "has the number '1e31', which is too large or too small"),

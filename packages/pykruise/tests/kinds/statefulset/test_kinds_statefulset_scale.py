@@ -225,7 +225,9 @@ def test_a_pod_that_returns_from_preparing_delete_becomes_ready_again() -> None:
     body = step.action.body  # type: ignore[union-attr]
     assert body["metadata"]["labels"][keys.STATE_LABEL] == "Normal"
     assert body["status"]["conditions"][0]["status"] == "True"
-    assert step.because == "nothing holds KruisePodReady back, and its deletion is no longer wanted"
+    assert (
+        step.because == "nothing keeps condition KruisePodReady False, and its deletion is no longer wanted"
+    )
 
 
 # ── Parallel ─────────────────────────────────────────────────────────────────
