@@ -113,7 +113,7 @@ def take_turn(pod: PodView, spec: UpdateSpec, target: TurnTarget) -> ChangePod |
         pod=pod,
         metadata=metadata,
         conditions=conditions,
-        because=f"is to be updated in place to {target.revision}; the inPlaceUpdate hook delays the update",
+        because=f"must be updated in place to {target.revision}; the inPlaceUpdate hook delays the update",
         # If a pod that does not serve became ready meanwhile, its update would need a place in the budget.
         unchanged=bool(conditions) or not pod.is_serving,
     )
