@@ -216,7 +216,7 @@ def keep_groups(
             document = build_pod_group(
                 owner, resource, name, workload=workload, min_count=min_count, priority_class=priority_class
             )
-            chains.append(_create(POD_GROUPS, document, f"{min_count} pods of the group start together"))
+            chains.append(_create(POD_GROUPS, document, f"{min_count} of the group's pods start together"))
         elif group.min_count not in (None, min_count):
             body = {"spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}}}
             action = patch_object(POD_GROUPS, group, body)

@@ -111,7 +111,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         FromFlag(
             "inplace-resize-timeout",
-            "Time until a pod is recreated whose resize cannot be carried out (InPlaceIfPossible).",
+            "Time after which a pod is recreated if its resize cannot be carried out (InPlaceIfPossible).",
         ),
     ] = RESIZE_PATIENCE_S
 
