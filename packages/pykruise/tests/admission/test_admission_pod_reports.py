@@ -61,7 +61,7 @@ def test_an_event_of_the_sidecarset_names_the_refused_pod_and_the_reason() -> No
                 "name": "log",
                 "uid": LOG.uid,
                 "reason": "FailedInjection",
-                "message": "a pod of namespace shop is rejected (web-1-): no room",
+                "message": "pod web-1- of namespace shop was rejected: no room",
                 "warning": True,
             },
         )

@@ -152,7 +152,7 @@ def test_a_pod_that_cannot_be_updated_blocks_no_other_pod() -> None:
     plan = planned(builder)
     # then
     assert replaced(plan) == {"b"}
-    assert "is unknown now" in left(plan)["a"]
+    assert "was created from is unknown" in left(plan)["a"]
     result = condition(plan, FAILED_UPDATE)
     assert result is not None
     assert result["message"].startswith("pod web-a: ")
@@ -186,7 +186,7 @@ def test_a_pod_of_a_forgotten_revision_is_recreated() -> None:
     builder = in_place(2, old=0).labelled({keys.REVISION_LABEL: "web-forgotten"}, "b")
     plan = planned(builder)
     assert deleted(plan) == {"b"}
-    assert "is unknown now" in steps_named(plan, "update pods")[0].because
+    assert "was created from is unknown" in steps_named(plan, "update pods")[0].because
 
 
 def test_a_pod_in_an_unknown_state_is_not_changed() -> None:

@@ -65,7 +65,7 @@ def test_a_raised_partition_takes_pods_back_only_with_the_gate(partition: int, b
     assert not planned(builder).stages
     plan = planned(builder.with_settings(partition_rollback=True))
     assert replaced(plan) == back
-    assert {step.because.split(",")[0] for step in steps_named(plan, "update pods")} == {
+    assert {step.because.split(";")[0] for step in steps_named(plan, "update pods")} == {
         f"recreated for revision {builder.old_revision}"
     }
 
