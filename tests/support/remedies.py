@@ -991,7 +991,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (resume_the_child,),
     ),
     # what only a person can judge
-    (r"create the job again with a higher \S+: pulling takes longer" + _BY_A_LIST, ()),
+    (r"create the job again with a higher \S+: the pull takes longer than this limit" + _BY_A_LIST, ()),
     (r"create secret \S+ in namespace \S+, then create the job again", ()),
     (
         r"remove the namespace from spec.targets of this distribution or of .*, or distribute the resource by another"
@@ -1086,7 +1086,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"correct the container and port of spec.probes, or give the port a name in the container",
         (correct_the_probes,),
     ),
-    (r"create it, or remove it from the spec", (create_the_namespace,)),
+    (r"create the namespace, or remove it from the spec", (create_the_namespace,)),
     (r"the controller that set the scheduling gates must remove them", (remove_the_gates,)),
     (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
@@ -1097,7 +1097,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"read its log \(kubectl logs [^()]+\), and correct its cause; then delete the pod \(kubectl delete pod -n \S+"
-        r" (?P<names>[^()]+)\), so that its node runs another",
+        r" (?P<names>[^()]+)\), so that its node gets a new pod",
         (delete_pods,),
     ),
     (
@@ -1160,12 +1160,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (choose_a_rare_schedule, allow_several_runs),
     ),
     # what only a person can judge
-    (r"correct what the probe finds, or correct the probe in spec.probes", ()),
+    (r"correct the problem that the probe reports, or correct the probe in spec.probes", ()),
     (r"read its log \(kubectl logs -n \S+ \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
     (r"read its log \(kubectl logs -n \S+ \S+ -c \S+\); then create the job again.*", ()),
     (
         r"(read its events \(kubectl describe pod -n \S+ \S+\)|if that lasts, read its log \(kubectl logs -n .+\)),"
-        r" and correct (the template of the pod's workload|SidecarSet \S+|what its readiness probe finds).*",
+        r" and correct (the template of the pod's workload|SidecarSet \S+"
+        r"|the problem that its readiness probe reports).*",
         (),
     ),
     (r"correct its cause, and create the job again" + _BY_A_LIST, ()),

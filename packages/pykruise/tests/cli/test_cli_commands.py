@@ -82,7 +82,7 @@ def test_a_port_in_use_is_reported_in_one_line() -> None:
     # then
     assert done.returncode == 1
     assert one_line(done.stderr) == (
-        f"error: port {port} on 127.0.0.1 is in use; choose another, or 0 for a free one"
+        f"error: port {port} on 127.0.0.1 is in use; choose another port, or 0 for a free port"
     )
 
 

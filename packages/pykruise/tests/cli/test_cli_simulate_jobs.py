@@ -78,7 +78,10 @@ def test_times_at_which_an_earlier_run_is_active_are_skipped_under_forbid(tmp_pa
         ("skip", 0.0),
     ]
     assert result[1].code == "JobAlreadyActive"
-    assert result[1].why == f"often-{UNIX + 3600} is active, and concurrencyPolicy is Forbid"
+    assert (
+        result[1].why
+        == f"the previous run often-{UNIX + 3600} is still active, and concurrencyPolicy is Forbid"
+    )
 
 
 def test_replaced_runs_name_what_took_their_place(tmp_path: Path) -> None:

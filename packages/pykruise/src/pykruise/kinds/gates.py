@@ -51,7 +51,9 @@ GATES: Mapping[str, Gate] = {
     "CloneSetEventHandlerOptimization": Gate(
         False, "alpha", "fewer pod events trigger a reconcile of CloneSets"
     ),
-    "PreparingUpdateAsUpdate": Gate(False, "alpha", "pods in PreparingUpdate count as updated when scaling"),
+    "PreparingUpdateAsUpdate": Gate(
+        False, "alpha", "when a CloneSet is scaled, its pods in PreparingUpdate count as updated"
+    ),
     "ImagePullJobGate": Gate(False, "alpha", "enables ImagePullJob and ImageListPullJob"),
     "DeletionProtectionForCRDCascadingGate": Gate(False, "alpha", "protects CRDs with objects from deletion"),
     "EnhancedLivenessProbe": Gate(False, "alpha", "moves liveness probes to an annotation of the pod"),
@@ -73,7 +75,7 @@ GATES: Mapping[str, Gate] = {
         by_server=True,
     ),
     "EnablePodProbeMarkerOnServerless": Gate(
-        False, "alpha", "probes pods on virtual nodes, by annotations of the pods"
+        False, "alpha", "probes pods on virtual nodes through annotations of the pods"
     ),
     "EnableSortSidecarContainerByName": Gate(False, "alpha", "sorts injected containers by name"),
     "InPlacePodVerticalScaling": Gate(False, "alpha", "budgets treat RESIZE as a separate operation"),
@@ -218,7 +220,7 @@ def parse(texts: Iterable[str] = (), *, environ: Mapping[str, str] | None = None
     known = list_all_gates() if texts else GATES  # without values, the kinds do not have to be loaded
     for name, value in _parse_items(texts, known):
         if name in ALIASES:
-            notes.append(f"gate {name} is spelled {ALIASES[name]}")
+            notes.append(f"gate {name} is another name of {ALIASES[name]}; write {ALIASES[name]}")
             name = ALIASES[name]
         if asked.setdefault(name, value) != value:
             raise GateError(f"gate {name} is set both on and off; set it once")

@@ -84,7 +84,7 @@ def find_hook_wait(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
     if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
         return update_wait(hook, pod)
     if pod.state == LifecycleState.UPDATED and hook is None:
-        return Reason(Code.UPDATING_IN_PLACE, "its last update in place is about to end")
+        return Reason(Code.UPDATING_IN_PLACE, "its previous in-place update is about to end")
     return None
 
 
@@ -111,7 +111,7 @@ def take_turn(pod: PodView, spec: UpdateSpec, target: TurnTarget) -> ChangePod |
         pod=pod,
         metadata=metadata,
         conditions=conditions,
-        because=f"to be updated in place to {target.revision}; the inPlaceUpdate hook holds it",
+        because=f"must be updated in place to {target.revision}; the inPlaceUpdate hook delays the update",
         # The update of a pod that does not serve uses no budget. The write fails if the pod has become ready meanwhile.
         unchanged=bool(conditions) or not pod.is_serving,
     )
@@ -158,7 +158,7 @@ def find_progress(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> I
             look_at = min(times, default=result.look_at)
             return InPlaceProgress(waits=waits, look_at=look_at, gives_up_at=ends)
         case Broken(problem=problem):
-            message = f"its update in place cannot continue: {problem}"
+            message = f"its in-place update cannot continue: {problem}"
             return InPlaceProgress(waits=Reason(Code.BROKEN_UPDATE, message), is_broken=True)
 
 
@@ -331,7 +331,7 @@ class Recall:
 
 
 def _waiting_reason(waiting: Waiting) -> Reason:
-    message = f"its update in place is under way: {waiting.because}"
+    message = f"its in-place update is under way: {waiting.because}"
     if waiting.since is not None:
         message += f" (since {format_time(waiting.since)})"
     return Reason(Code.UPDATING_IN_PLACE, message)

@@ -161,8 +161,13 @@ def list_workload_rights(resource: Resource) -> tuple[Right, ...]:
     status, and to set owner references to them.
     """
     return (
-        make_right(resource, *READ, why=f"{resource.kind}: to watch them"),
-        make_right(resource, "patch", subresource="status", why=f"{resource.kind}: to report their status"),
+        make_right(resource, *READ, why=f"{resource.kind}: to watch its objects"),
+        make_right(
+            resource,
+            "patch",
+            subresource="status",
+            why=f"{resource.kind}: to report the status of its objects",
+        ),
         # The admission plugin OwnerReferencesPermissionEnforcement requires this permission for owner references with
         # blockOwnerDeletion.
         make_right(resource, "update", subresource="finalizers", why=f"{resource.kind}: to own pods"),

@@ -116,9 +116,9 @@ def bring_into_service(
         metadata["labels"] = {**metadata.get("labels", {}), **labels}
     if not metadata and not conditions:
         return None
-    parts = [f"nothing holds {condition['type']} back" for condition in conditions]
+    parts = [f"nothing keeps condition {condition['type']} False" for condition in conditions]
     if state:
-        parts.append(because or f"it may change to {state}")
+        parts.append(because or f"its state can change to {state}")
     return ChangePod(
         pod=pod,
         metadata=metadata,

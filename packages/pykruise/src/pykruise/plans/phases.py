@@ -35,10 +35,12 @@ the second until the next plan, and planning them (at most 60 µs each) does not
 """
 
 
-ON_DELETE: Final = Reason(Code.ON_DELETE, "OnDelete: it is updated when a person deletes it")
+ON_DELETE: Final = Reason(
+    Code.ON_DELETE, "the update strategy is OnDelete: the pod is updated when a person deletes it"
+)
 PAUSED: Final = Reason(Code.PAUSED, "updates are paused")
 MAX_UNAVAILABLE_USED_UP: Final = Reason(Code.BUDGET, "waits for its turn: maxUnavailable is used up")
-OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: others are being updated")
+OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: other pods are being updated")
 """Reason why pods of an older revision are not changed, for every kind."""
 
 
@@ -203,7 +205,7 @@ def decide_deletion(
         pod=pod,
         metadata=build_state_metadata(LifecycleState.PREPARING_DELETE, now=now),
         conditions=conditions,
-        because=f"{because}; the preDelete hook holds it",
+        because=f"{because}; the preDelete hook delays the deletion",
         # Several programs write this condition. The write fails if the condition has changed since it was read.
         unchanged=bool(conditions) or not pod.is_serving,
     )

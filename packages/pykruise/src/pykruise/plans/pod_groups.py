@@ -217,7 +217,7 @@ def keep_groups(
             document = build_pod_group(
                 owner, resource, name, workload=workload, min_count=min_count, priority_class=priority_class
             )
-            chains.append(_create(POD_GROUPS, document, f"{min_count} of its pods start together"))
+            chains.append(_create(POD_GROUPS, document, f"{min_count} of the group's pods start together"))
         elif group.min_count not in (None, min_count):
             body = {"spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}}}
             action = patch_object(POD_GROUPS, group, body)
@@ -234,14 +234,14 @@ def keep_groups(
 
 def _adopt_group(group: GroupView, reference: Document) -> Chain:
     action = patch_object(POD_GROUPS, group, {"metadata": {"ownerReferences": [reference]}}, unchanged=True)
-    return _chain(group.name, Step(action=action, because="adopted: its pods are"))
+    return _chain(group.name, Step(action=action, because="the pods of the group are adopted"))
 
 
 def _keep_workload(
     stored: GroupView | None, document: Document, *, min_count: int, priority_class: str
 ) -> Iterator[Chain]:
     if stored is None:
-        yield _create(WORKLOADS, document, "its owner is scheduled in groups")
+        yield _create(WORKLOADS, document, "the pods of its owner are scheduled in groups")
     elif stored.is_deleting:
         return
     elif stored.min_count is None or stored.priority_class != priority_class:

@@ -163,7 +163,7 @@ def _update_steps(decision: UpdatePod) -> tuple[Step, ...]:
     failed = (
         f"failed to update pod {pod.name} in place to {revision}"
         if revision
-        else f"failed to continue the update in place of pod {pod.name}"
+        else f"failed to continue the in-place update of pod {pod.name}"
     )
     last = len(writes) - 1 if revision else None
     # The first write that is not a dry run changes the resourceVersion, so later writes must not contain it.

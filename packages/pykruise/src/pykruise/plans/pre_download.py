@@ -85,7 +85,7 @@ def plan_image_pulls(wanted: PreDownload, *, owned: Sequence[PullJobView]) -> tu
         for document in _build_jobs(wanted, images)
         if document["metadata"]["name"] not in present
     ]
-    because = "the jobs that pull its images ahead are created"
+    because = "the ImagePullJobs for its images were created"
     label = _label_chain(wanted.revision, keys.PRE_DOWNLOAD_CREATED_LABEL, because)
     # The label is written only if all jobs were created. Otherwise a missing job would never be created.
     return *_optional_stage(created), *_optional_stage(
@@ -96,7 +96,7 @@ def plan_image_pulls(wanted: PreDownload, *, owned: Sequence[PullJobView]) -> tu
 def explain_too_soon(*, replicas: int, partition: int, max_unavailable: int) -> str:
     """Return why images cannot be pulled in time for an in-place update; empty if they can."""
     if replicas < FEWEST_REPLICAS:
-        return f"{format_count(replicas, 'pod is', 'pods are')} updated before an image is pulled"
+        return f"{format_count(replicas, 'pod is', 'pods are')} updated faster than an image is pulled"
     return "all pods are updated at the same time" if partition == 0 and max_unavailable >= replicas else ""
 
 

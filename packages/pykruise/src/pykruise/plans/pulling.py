@@ -34,7 +34,9 @@ def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> PhaseRules:
         rules=(
             When(phase=Phase.FAILED, all=(_ENDED, Positive(failed)), details=in_part),
             When(
-                phase=Phase.FAILED, all=(_ENDED, Zero(desired)), details=f"the job has ended without {unit}"
+                phase=Phase.FAILED,
+                all=(_ENDED, Zero(desired)),
+                details=f"the job has ended, and it selected no {unit}",
             ),
             When(phase=Phase.COMPLETED, all=(_ENDED,)),
             When(phase=Phase.DEGRADED, all=(Positive(failed),), details=in_part),

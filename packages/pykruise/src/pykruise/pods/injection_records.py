@@ -77,7 +77,9 @@ def _parse_record(item: Any, name: str, key: str) -> InjectionRecord:
     if isinstance(item, str):
         return InjectionRecord(hash=item)
     if not isinstance(item, dict) or not isinstance(item.get("hash", ""), str):
-        raise RecordError(f"annotation {key}: the entry of {name} is neither a hash nor an object with one")
+        raise RecordError(
+            f"annotation {key}: the entry of {name} is neither a hash nor an object with a hash"
+        )
     sidecars = item.get("sidecarList")
     updated = item.get("updateTimestamp")
     revision = item.get("controllerRevision")

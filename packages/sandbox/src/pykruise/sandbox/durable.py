@@ -125,9 +125,9 @@ class DurableStorage:
                 self._db.execute("ROLLBACK")
             text = f"{self.path}: {_explain(err)}"
             if not self._is_full:
-                _log.error("%s; nothing can be written until there is room", text)
+                _log.error("%s; the cluster rejects all writes until this is corrected", text)
             self._is_full = True
-            raise make_internal_error(f"the write was not kept: {text}") from err
+            raise make_internal_error(f"the object was not stored: {text}") from err
         self._is_full = False
         self._memory.commit(change)
 
@@ -185,7 +185,7 @@ class DurableStorage:
             raise DataDirError(f"{self.path}: is a database of another program; left unchanged")
         if version != _FORMAT:
             raise DataDirError(
-                f"{self.path}: has format {version}, this version reads {_FORMAT}; left unchanged"
+                f"{self.path}: has format {version}, but this version reads format {_FORMAT}; left unchanged"
             )
 
     def _restore(self) -> MemoryStorage:

@@ -266,8 +266,8 @@ _REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
     417: ("BadRequest", "the Expect header must be 100-continue"),
     429: ("TooManyRequests", "too many concurrent requests"),
     431: ("BadRequest", "the request's line and headers are too large"),
-    500: ("InternalError", "the request could not be answered"),
-    501: ("BadRequest", "this coding or method is not supported"),
+    500: ("InternalError", "the server could not respond to the request"),
+    501: ("BadRequest", "this transfer coding or method is not supported"),
     505: ("BadRequest", "only HTTP 1.0 and 1.1 are supported"),
 }
 
@@ -300,9 +300,11 @@ def _check_loopback(host: str) -> None:
 
 def _explain(err: OSError, host: str, port: int) -> OSError:
     if err.errno == errno.EADDRINUSE:
-        return OSError(err.errno, f"port {port} on {host} is in use; choose another, or 0 for a free one")
+        return OSError(
+            err.errno, f"port {port} on {host} is in use; choose another port, or 0 for a free port"
+        )
     if err.errno == errno.EACCES:
-        return OSError(err.errno, f"port {port} on {host} may not be used; choose one above 1023")
+        return OSError(err.errno, f"no permission to use port {port} on {host}; choose a port above 1023")
     return err
 
 

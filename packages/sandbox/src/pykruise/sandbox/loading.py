@@ -48,12 +48,12 @@ _FIRST: Final = (
 """Kinds that other kinds need, in the order of creation. All other kinds follow, owners before dependents."""
 
 _LEFT_OUT: Final = {
-    "Event": "events of another cluster",
-    "Lease": "held by programs that do not run in the sandbox",
-    "Endpoints": "the sandbox generates them from services",
-    "EndpointSlice": "the sandbox generates them from services",
-    "ComponentStatus": "cannot be created",
-    "APIService": "no program serves it in the sandbox",
+    "Event": "it is an event of another cluster",
+    "Lease": "the program that renews it does not run in the sandbox",
+    "Endpoints": "the sandbox generates it from its Service",
+    "EndpointSlice": "the sandbox generates it from its Service",
+    "ComponentStatus": "it cannot be created",
+    "APIService": "the sandbox has no aggregated API servers",
 }
 _SERVER_FIELDS: Final = (
     "uid",
@@ -228,7 +228,7 @@ def _name_of(doc: Document) -> str:
 
 def _reason_to_leave_out(doc: Document) -> str | None:
     if doc["metadata"].get("deletionTimestamp"):
-        return "was being deleted"
+        return "it was being deleted"
     return _LEFT_OUT.get(doc["kind"])
 
 

@@ -89,7 +89,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_any():
         size += len(chunk)
         if size > _LARGEST:
-            raise CallFailedError("the answer is too large")
+            raise CallFailedError("the response is too large")
         chunks.append(chunk)
     return b"".join(chunks)
 

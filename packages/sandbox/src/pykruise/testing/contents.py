@@ -58,7 +58,9 @@ def list_documents_with_sources(manifests: Iterable[Manifest]) -> list[tuple[str
             if doc is None:
                 continue
             if not isinstance(doc, dict) or not doc.get("kind"):
-                raise ValueError(f"a manifest must be a Kubernetes object, this is {doc!r:.80}")
+                raise ValueError(
+                    f"a manifest must be a Kubernetes object with a kind, but this is {doc!r:.80}"
+                )
             items = doc["items"] if str(doc["kind"]).endswith("List") else [doc]
             documents += [(source, item) for item in items]
     return documents
@@ -81,7 +83,7 @@ async def find_resource(client: Client, name: str) -> Resource:
         if wanted in names and group in ("", resource.group):
             return resource
         known.append(resource.plural)
-    raise LookupError(f"the cluster serves nothing that is called {name!r}{format_hint(wanted, known)}")
+    raise LookupError(f"the cluster serves no resource {name!r}{format_hint(wanted, known)}")
 
 
 async def put_all(client: Client, documents: Iterable[tuple[str, Document]]) -> list[Document]:

@@ -176,7 +176,7 @@ class Sandbox:
         __tracebackhide__ = True
         kind, slash, name = target.partition("/")
         if not slash or not name:
-            raise ValueError(f"{target!r}: write kind and name, such as deployments/web")
+            raise ValueError(f"{target!r}: must be a kind and a name, such as deployments/web")
 
         def document() -> Document | None:
             try:

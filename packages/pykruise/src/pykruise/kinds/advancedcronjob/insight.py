@@ -19,11 +19,11 @@ from pykruise.pods.reasons import Code
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """Summarize the active children and the last due time."""
+    """Summarize the active children and the last scheduled time."""
     active = status.get("active") or []
     kind, last = status.get("type") or "job", status.get("lastScheduleTime")
     names = f": {', '.join(item.get('name', '') for item in active[:3])}" if active else ""
-    return f"{format_count(len(active), f'active {kind}')}{names}; {f'last due {last}' if last else 'has not run yet'}"
+    return f"{format_count(len(active), f'active {kind}')}{names}; {f'last run {last}' if last else 'has not run yet'}"
 
 
 def list_ticks(snapshot: AdvancedCronJobSnapshot, until: Instant) -> Iterator[Instant]:

@@ -99,7 +99,7 @@ KIND = Kind(
     conversion=Conversion(ADVANCED_CRON_JOBS, "v1alpha1"),
     derived=(
         DerivedName(
-            what="the name of a child (also a label of its pods)",
+            what="the name of a Job or BroadcastJob that it creates (also a label of the pods)",
             longest=LONGEST_LABEL,
             of=lambda doc, _: (
                 ()
@@ -116,7 +116,7 @@ KIND = Kind(
             make_right(
                 SUBJECT_ACCESS_REVIEWS,
                 "create",
-                why="AdvancedCronJob: to check whether its user may create image pull jobs",
+                why="AdvancedCronJob: to check whether its user has permission to create ImageListPullJobs",
             ),
         ),
     ),
@@ -142,7 +142,11 @@ KIND = Kind(
         make_right(PODS, *READ, why="AdvancedCronJob: to report why the pods of its Jobs wait"),
         *(
             make_right(
-                resource, *READ, "create", "delete", why="AdvancedCronJob: to create and delete its children"
+                resource,
+                *READ,
+                "create",
+                "delete",
+                why="AdvancedCronJob: to create and delete the jobs of its templates",
             )
             for resource in TEMPLATES.values()
         ),

@@ -60,7 +60,7 @@ active jobs is not limited.
 
 _NAME_TOO_LONG: Final = Reason(
     Code.NAME_TOO_LONG,
-    "no child can be created: the names of children contain the time, and would be too long",
+    "no run can start: the name of the created object contains the scheduled time, and would be too long",
     "create the AdvancedCronJob again with a name of at most 52 characters",
 )
 _UNNAMEABLE: Final = Note(
@@ -77,13 +77,13 @@ def plan_cronjob(snapshot: AdvancedCronJobSnapshot) -> Plan:
     if cron.is_deleting:
         return Plan()
     if not is_readable(snapshot) or cron.made is None:
-        unset = "spec.template: none of the templates is set"
+        unset = "spec.template: exactly one of jobTemplate, broadcastJobTemplate, imageListPullJobTemplate must be set"
         return make_refused_plan(snapshot.refused or [cron.problem or unset])
     spec = snapshot.cron.spec
     history = _select_history(snapshot)
     kept = _Plan(snapshot, cron.made, history)
     if spec.paused:
-        return kept.plan_wait(Reason(Code.PAUSED, "it is paused", "set spec.paused to false"))
+        return kept.plan_wait(Reason(Code.PAUSED, "the schedule is paused", "set spec.paused to false"))
     try:
         schedule = schedule_of(snapshot)
     except ScheduleError as error:
@@ -127,13 +127,16 @@ def _serve(snapshot: ReadableAdvancedCronJob, kept: "_Plan", value: DueTimes) ->
     cron = snapshot.cron
     if value.late is not None:
         seconds = cron.spec.starting_deadline_seconds
-        message = f"missed {format_time(value.late)}: later than startingDeadlineSeconds ({seconds} s)"
+        message = (
+            f"the run of {format_time(value.late)} was missed: it could not start within startingDeadlineSeconds "
+            f"({seconds} s)"
+        )
         return kept.plan_wait(None, note=_note_once("MissSchedule", message, value.late, warning=True))
     if value.missed is None:
         return kept.plan_wait(None)
     active = _select_active(snapshot.children)
     if cron.spec.concurrency_policy == "Forbid" and active:
-        message = f"{active[0].name} is active, and concurrencyPolicy is Forbid"
+        message = f"the previous run {active[0].name} is still active, and concurrencyPolicy is Forbid"
         note = _note_once("JobAlreadyActive", message, value.missed)
         return kept.plan_wait(Reason(Code.CHILD_ACTIVE, message), note=note)
     name = format_child_name(cron.name, value.missed)
@@ -142,7 +145,7 @@ def _serve(snapshot: ReadableAdvancedCronJob, kept: "_Plan", value: DueTimes) ->
         return kept.plan_skip(value.missed, _note_once("FailedCreate", message, value.missed, warning=True))
     notes = []
     if value.skips_many:
-        message = f"more than {MANY} runs were missed; the latest one starts now"
+        message = f"more than {MANY} runs were missed; only the latest one starts now"
         notes.append(_note_once("TooManyMissedTimes", message, value.missed, warning=True))
     replaced = active if cron.spec.concurrency_policy == "Replace" else []
     return kept.plan_creation(value.missed, replaced, notes)
@@ -184,7 +187,10 @@ class _Plan:
     def plan_skip(self, tick: Instant, note: Note) -> Plan:
         """Return a plan that creates nothing, but records the tick as served."""
         return Plan(
-            stages=(*self._delete_history(), *self._record_tick(tick, "its name is taken")),
+            stages=(
+                *self._delete_history(),
+                *self._record_tick(tick, "another object has the name of this run"),
+            ),
             requeue_after_s=self._until_next(),
             notes=(note,),
         )
@@ -222,7 +228,7 @@ class _Plan:
                 *self._delete_history(),
                 *([Stage(purpose=Purpose.REPLACE_JOBS, chains=deletions)] if deletions else []),
                 Stage(purpose=Purpose.CREATE_JOBS, chains=(Chain(subject=name, steps=(create,)),)),
-                *self._record_tick(tick, "records the run"),
+                *self._record_tick(tick, "the run was created"),
             ),
             requeue_after_s=self._until_next(),
             notes=tuple(notes),
@@ -248,7 +254,7 @@ class _Plan:
         if not self._history:
             return ()
         chains = tuple(
-            _delete_child(child, self._resource, "beyond the history limit") for child in self._history
+            _delete_child(child, self._resource, "it is beyond the history limit") for child in self._history
         )
         return (Stage(purpose=Purpose.TIDY_UP, chains=chains, is_optional=True),)
 
@@ -273,7 +279,7 @@ class _Plan:
         if self.next is not None:
             return Reason(Code.NEXT_TICK, f"the next run is due at {format_time(self.next)}")
         return Reason(
-            Code.NO_TICK, f"schedule {self._snapshot.cron.spec.schedule} has no time within five years"
+            Code.NO_TICK, f"schedule {self._snapshot.cron.spec.schedule} matches no time within five years"
         )
 
 

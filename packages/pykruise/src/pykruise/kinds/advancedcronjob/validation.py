@@ -45,7 +45,7 @@ _IMAGE: Final = re.compile(
     r"(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*(?::[\w][\w.-]{0,127})?(?:@[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,})?",
     re.ASCII,
 )
-_DISTANT: Final = "no time within five years"
+_DISTANT: Final = "matches no time within five years"
 _ANY_TIME: Final = parse_time("2023-01-01T00:00:00Z")
 """Instant at which the search for a time of the schedule starts. The following five years contain a leap year, so a
 schedule without a time in these years never has a time.
@@ -144,7 +144,9 @@ def _pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         yield make_invalid_error(f"{path}.activeDeadlineSeconds", deadline, why)
     if (ttl := completion.get("ttlSecondsAfterFinished")) is not None:
         yield make_invalid_error(
-            f"{path}.ttlSecondsAfterFinished", ttl, "cannot be set: history limits determine what is kept"
+            f"{path}.ttlSecondsAfterFinished",
+            ttl,
+            "cannot be set: the history limits of the AdvancedCronJob determine which jobs are kept",
         )
 
 
@@ -169,15 +171,15 @@ def _label_errors(selector: Mapping[str, Any] | None, path: str) -> Iterator[Cau
 def _image_errors(images: list[str] | None) -> Iterator[Cause]:
     path = f"{_PULL_PATH}.images"
     if not images:
-        yield make_invalid_error(path, [], "there must be an image")
+        yield make_invalid_error(path, [], "must contain at least one image")
         return
     if len(images) > _MOST_IMAGES:
-        yield make_invalid_error(path, len(images), f"there can be at most {_MOST_IMAGES} images")
+        yield make_invalid_error(path, len(images), f"must not contain more than {_MOST_IMAGES} images")
     elif len(set(images)) != len(images):
         yield make_invalid_error(path, images, "each image can only be named once")
     for image in images:
         if not _IMAGE.fullmatch(image):
-            yield make_invalid_error(path, image, "is not an image reference")
+            yield make_invalid_error(path, image, "is not a valid image reference")
 
 
 def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
@@ -208,12 +210,15 @@ def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[s
     if policy.get("type") == "Never" and any(
         policy.get(field) is not None for field in ("ttlSecondsAfterFinished", "activeDeadlineSeconds")
     ):
-        yield "spec.template.broadcastJobTemplate: completionPolicy.type Never with a deadline or a ttl is rejected"
+        yield (
+            "spec.template.broadcastJobTemplate.spec.completionPolicy: with type Never, activeDeadlineSeconds and "
+            "ttlSecondsAfterFinished must not be set; no BroadcastJob can be created"
+        )
     if _never_comes(spec.schedule):
         yield f"spec.schedule: {_DISTANT}"
     seconds = spec.starting_deadline_seconds
     if seconds is not None and seconds < 10:
-        yield "spec.startingDeadlineSeconds: less than 10 s: a busy manager may miss runs"
+        yield "spec.startingDeadlineSeconds: a busy manager may miss runs if this deadline is less than 10 s"
 
 
 def _never_comes(schedule: str) -> bool:

@@ -95,7 +95,7 @@ _STORED: Final = StoredSpec(
     errors=find_stored_errors,
     options=OPTIONS,
     kept={
-        "spec.completionPolicy.activeDeadlineSeconds": "a deadline that has passed: the job fails in its first sync",
+        "spec.completionPolicy.activeDeadlineSeconds": "a deadline that has passed: the job fails immediately",
         "spec.completionPolicy.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it has ended",
         "spec.failurePolicy.restartLimit": "no restart is allowed",
     },

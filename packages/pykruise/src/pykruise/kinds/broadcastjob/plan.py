@@ -71,7 +71,9 @@ _ON_FAILURE: Final = {"": OnFailure.FAIL, "FailFast": OnFailure.FAIL, "Pause": O
 NAMED: Final = 5
 """Maximum number of failed pods that a remedy names."""
 _DEADLINE: Final = "spec.completionPolicy.activeDeadlineSeconds"
-_NO_NODE: Final = Reason(Code.NOTHING_SELECTED, "there is no node; the job waits for one", "add a node")
+_NO_NODE: Final = Reason(
+    Code.NOTHING_SELECTED, "the cluster has no node; the job waits for a node", "add a node"
+)
 
 
 def plan_broadcastjob(snapshot: BroadcastJobSnapshot) -> Plan:
@@ -286,7 +288,7 @@ def _describe_stopped(snapshot: ReadableBroadcastJob, targets: BroadcastJobTarge
 
 _GOES_ON: Final = Note(reason="Continue", message="the job continues")
 _END_NOTES: Final = {
-    Finish.COMPLETE: Note(reason="JobComplete", message="the pod has run on every node"),
+    Finish.COMPLETE: Note(reason="JobComplete", message="the pods of the job have ended on all nodes"),
     Finish.FAILED_TARGET: Note(reason="failed pod is found", message="failed pod is found", warning=True),
     Finish.DEADLINE: Note(
         reason="DeadlineExceeded", message="the job was active longer than its deadline", warning=True
@@ -340,9 +342,7 @@ def _plan_paused(
 def _reason_of_pause(job: BroadcastJobView, failed: Sequence[PodView]) -> Reason:
     """Return why the job is paused: pods failed. The job pauses again as long as one of these pods exists."""
     pods = format_count(len(failed), "failed pod")
-    words = (
-        f"{pods} paused the job (failurePolicy.type Pause); it pauses again as long as a failed pod exists"
-    )
+    words = f"{pods} paused the job (failurePolicy.type Pause); the job pauses again as long as a failed pod exists"
     return Reason(Code.POD_FAILED, words, _continue_without(job, failed))
 
 
@@ -416,7 +416,7 @@ def _document_if_changed(job: BroadcastJobView, status: BroadcastJobStatus) -> D
 def _list_notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPolicy) -> Iterator[Note]:
     if decision.exceeds_parallelism:
         active = format_count(decision.counts.active, "pod is", "pods are")
-        message = f"{active} active, and parallelism is {policy.parallelism}"
+        message = f"{active} active, but parallelism allows only {policy.parallelism}"
         yield Note(
             reason="TooManyActivePods",
             message=message,
@@ -425,7 +425,7 @@ def _list_notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: 
             same_as="TooManyActivePods",
         )
     for node, pod in targets.duplicates:
-        message = f"node {node} has another pod of the job: {pod.name} is deleted"
+        message = f"node {node} has more than one pod of the job: pod {pod.name} is deleted"
         yield Note(
             reason="DuplicatePodCreatedOnSameNode", message=message, warning=True, again_after_s=LOOK_AGAIN_S
         )
@@ -475,9 +475,12 @@ def _find_failing_pods(targets: BroadcastJobTargets) -> list[tuple[PodView, Reas
 def _explain_failing(pod: PodView) -> Reason:
     failure = explain_failure(pod)
     times = format_count(restarts_of(pod), "time")
-    message = f"{failure.message}; its containers restarted {times}, beyond restartLimit: it has failed"
+    message = (
+        f"{failure.message}; the pod has failed, because its containers restarted {times}, more often than restartLimit"
+        " allows"
+    )
     delete = (
-        f"delete the pod (kubectl delete pod -n {pod.namespace} {pod.name}), so that its node runs another"
+        f"delete the pod (kubectl delete pod -n {pod.namespace} {pod.name}), so that its node gets a new pod"
     )
     return Reason(Code.POD_FAILED, message, f"{failure.remedy}; then {delete}")
 
@@ -495,7 +498,7 @@ def _explain_no_node(targets: BroadcastJobTargets) -> Reason:
     obstacle = summarize_obstacles(targets.idle.values())
     if obstacle is None:
         return _NO_NODE
-    return Reason(Code.NOTHING_SELECTED, f"no node fits; {obstacle.because}", obstacle.remedy)
+    return Reason(Code.NOTHING_SELECTED, f"no node is eligible; {obstacle.because}", obstacle.remedy)
 
 
 def _list_held_nodes(decision: FanOutDecision) -> dict[str, Reason]:

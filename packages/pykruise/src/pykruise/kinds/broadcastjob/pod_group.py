@@ -82,7 +82,7 @@ def find_gang(
     hold: Reason | None = None
     if parallelism is not None and parallelism < least:
         running = format_count(parallelism, "pod")
-        message = f"spec.parallelism allows {running} at the same time, and the group starts with {least}"
+        message = f"spec.parallelism allows {running} at the same time, but the group needs {least} to start"
         hold = Reason(Code.POD_GROUP, message, f"set spec.parallelism to at least {least}")
     group = choose_group(
         [pod for pod in snapshot.pods if pod.is_active],
@@ -103,7 +103,7 @@ def find_option_conflicts(metadata: Mapping[str, Any], spec: BroadcastJobSpec) -
         return
     yield from find_template_errors(spec.template)
     if spec.parallelism is not None and _is_less(spec.parallelism, value):
-        problem = f"must be at least {GANG_MIN_COUNT.field} ({value}): fewer pods could not start"
+        problem = f"must be at least {GANG_MIN_COUNT.field} ({value}): a group with fewer pods cannot start"
         yield make_invalid_error("spec.parallelism", spec.parallelism, problem)
 
 

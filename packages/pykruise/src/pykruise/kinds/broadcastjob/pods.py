@@ -30,7 +30,7 @@ def plan_creations(
         name = document["metadata"]["name"]
         step = Step(
             action=Create(resource=PODS, key=Key(snapshot.job.namespace, name), body=document),
-            because=f"node {node} has not run its pod",
+            because=f"node {node} has not run a pod of the job yet",
             done=Note(reason="SuccessfulCreate", message=f"created pod {name} for node {node}"),
             failed=Note(reason="FailedCreate", message="failed to create a pod", warning=True),
         )

@@ -55,7 +55,7 @@ class BroadcastJobSettings(DefaultingSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about BroadcastJobs."""
 
     assign_by_scheduler: Annotated[
-        bool, FromFlag("assign-bcj-pods-by-scheduler", "Pods of BroadcastJobs are placed by the scheduler.")
+        bool, FromFlag("assign-bcj-pods-by-scheduler", "The scheduler places the pods of BroadcastJobs.")
     ] = True
     """Whether the scheduler places the pods. Otherwise the controller sets `spec.nodeName` when it creates a pod."""
     pod_groups: Annotated[bool, OnGate("PodGroups")] = False

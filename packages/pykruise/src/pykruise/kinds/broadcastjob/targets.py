@@ -107,7 +107,7 @@ class _Gathering:
         else:
             self._add_target(node.name, pod, is_wanted=True)
         for other in others:
-            self._add_surplus(other, f"node {node.name} has the pod {pod.name}")
+            self._add_surplus(other, f"node {node.name} already has pod {pod.name}")
             if other.is_active:
                 self.duplicates.append((node.name, other))
 
@@ -118,7 +118,7 @@ class _Gathering:
         for pod in pods:
             if pod.phase == "Failed":
                 continue
-            self._add_surplus(pod, f"its node {node} no longer exists" if node else "it belongs to no node")
+            self._add_surplus(pod, f"its node {node} no longer exists" if node else "it names no node")
             if pod.node_name:
                 self.left.append(_name_of(pod))
 

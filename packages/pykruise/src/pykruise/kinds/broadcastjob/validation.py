@@ -81,7 +81,9 @@ def find_template_rule_errors(template: Mapping[str, Any] | None, path: str) -> 
     for name in OWNED_LABELS:
         if labels.get(name):
             yield make_invalid_error(
-                f"{path}.metadata.labels", dict(labels), f"the label {name} is set by the controller"
+                f"{path}.metadata.labels",
+                dict(labels),
+                f"must not contain the label {name}: the controller sets it",
             )
     yield from find_template_errors(template, path)
 
@@ -108,10 +110,10 @@ def warnings_of(spec: BroadcastJobSpec) -> Iterator[str]:
     """
     completion = spec.completion_policy.type if spec.completion_policy else ""
     if completion and completion not in COMPLETION_TYPES:
-        yield f"spec.completionPolicy.type: {completion!r} is not known and acts as Always"
+        yield f"spec.completionPolicy.type: the unknown type {completion!r} is treated as Always"
     failure = spec.failure_policy.type if spec.failure_policy else ""
     if failure and failure not in FAILURE_TYPES:
-        yield f"spec.failurePolicy.type: {failure!r} is not known and acts as Continue"
+        yield f"spec.failurePolicy.type: the unknown type {failure!r} is treated as Continue"
 
 
 def find_stored_errors(spec: BroadcastJobSpec) -> list[Cause]:

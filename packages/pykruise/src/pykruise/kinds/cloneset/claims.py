@@ -252,10 +252,10 @@ def _finish_deletions(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
     active = _active_uids(snapshot)
     for claim in sorted(snapshot.claims, key=lambda claim: claim.name):
         if _is_departing(claim, active):
-            step = _delete_step(claim, because="its pod was deleted, and it must be deleted too")
+            step = _delete_step(claim, because="its pod was deleted, so the claim must be deleted too")
             yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)))
         elif claim.leaves_with and not claim.is_deleting:
-            step = _mark_step(claim, None, because="its pod is not deleted after all")
+            step = _mark_step(claim, None, because="its pod stays, so the claim stays too")
             pod = active[claim.leaves_with]
             yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)), staying_pod=pod)
 
@@ -275,7 +275,7 @@ def _clean_up_unused(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
         if pod is not None:
             step = _hand_over_step(snapshot.cloneset, claim, pod)
         else:
-            step = _delete_step(claim, because="its pod is deleted, and claims are not reused")
+            step = _delete_step(claim, because="its pod was deleted, and no new pod may use the claim")
         yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)))
 
 
@@ -301,7 +301,11 @@ def _mark_step(claim: ClaimView, pod_uid: str | None, *, because: str) -> Step:
     return Step(
         action=patch_object(PERSISTENT_VOLUME_CLAIMS, claim, patch),
         because=because,
-        failed=Note(reason="FailedUpdate", message=f"failed to mark claim {claim.name}", warning=True),
+        failed=Note(
+            reason="FailedUpdate",
+            message=f"failed to update annotation {keys.LEAVES_WITH_ANNOTATION} of claim {claim.name}",
+            warning=True,
+        ),
     )
 
 

@@ -42,7 +42,11 @@ def delete_within_budget(
             result.skipped[pod.name] = NONE_MAY_GO if allows_none(ws.limits) else used_up
             continue
         result.ready_budget -= pod.is_serving
-        because = f"{why}, within maxUnavailable" if pod.is_serving else f"{why}, and not serving"
+        because = (
+            f"{why}; maxUnavailable allows the deletion"
+            if pod.is_serving
+            else f"{why}; the pod does not serve"
+        )
         decision = decide_deletion(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
         match decision:
             case Reason():

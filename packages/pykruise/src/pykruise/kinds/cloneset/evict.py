@@ -31,7 +31,7 @@ def plan_evictions(ws: CloneSetWorkingSet, *, except_for: Collection[str]) -> Pl
         ws,
         evictions.stale,
         ready_budget=0,
-        why="the evicted pod's successor has another revision than is wanted now",
+        why="the evicted pod's successor does not have the revision that is wanted now",
     )
     released = delete_within_budget(
         ws,

@@ -161,7 +161,7 @@ KIND = Kind(
                 "inPlaceUpdateStrategy",
                 "imagePreDownloadParallelism",
             ),
-            stops="no image is pulled ahead",
+            stops="no image is pulled before the update",
         ),
     ),
     derived=(

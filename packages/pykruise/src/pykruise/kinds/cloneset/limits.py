@@ -113,7 +113,7 @@ def allows_none(limits: CloneSetLimits) -> bool:
     return limits.replicas > 0 and limits.max_unavailable == limits.max_surge == 0
 
 
-NONE_MAY_GO: Final = limit_is_zero(UPDATE_LIMIT, "it serves, and no serving pod may be taken out of service")
+NONE_MAY_GO: Final = limit_is_zero(UPDATE_LIMIT, "it serves, and no serving pod can be taken out of service")
 """Reason why a serving pod is left unchanged if `allows_none()` is true for the limits."""
 
 

@@ -72,7 +72,9 @@ from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-_NEVER_ADOPTED: Final = Reason(Code.ORPHAN, "matches spec.selector, but has no owner; it is never adopted")
+_NEVER_ADOPTED: Final = Reason(
+    Code.ORPHAN, "matches spec.selector, but has no owner; a CloneSet never adopts pods"
+)
 
 UPDATE_STAGES: Final = frozenset({Purpose.REFRESH_PODS, Purpose.SPEND_BUDGETS, Purpose.UPDATE_PODS})
 """Stages whose failure sets the condition FailedUpdate. The failure of any other stage sets FailedScale."""

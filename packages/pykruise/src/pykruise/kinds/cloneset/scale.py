@@ -21,6 +21,7 @@ from pykruise.kinds.cloneset.successor_placement import choose_predecessors, pla
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.phases import MOST_AT_ONCE, ChangePod, CreatePod, DecidedStage, PlanPhase, skip
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import add_ready_gates
@@ -39,7 +40,7 @@ from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
 _LEAVES_CLAIMS: Final = Reason(
-    Code.DEPARTING, "terminates; a pod of the same name then takes over its claims"
+    Code.DEPARTING, "terminates; after that, a new pod of the same name uses its claims"
 )
 
 _OCCUPIES: Final = Reason(
@@ -130,7 +131,8 @@ def _create_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
         (ws.current, missing[:create_old]),
         (ws.update, missing[create_old:]),
     ):
-        because = f"{numbers.create} missing; built from revision {revision.name}"
+        missing_pods = format_count(numbers.create, "pod is", "pods are")
+        because = f"{missing_pods} missing; the new pod has revision {revision.name}"
         for new_pod, document in zip(chosen, build_pod_documents(ws, revision, chosen), strict=True):
             predecessor = next(predecessors, None)
             decisions.append(_decide_creation(ws, new_pod, document, because, predecessor=predecessor))
@@ -148,7 +150,7 @@ def _create_successor(ws: CloneSetWorkingSet, pod: PodView, new_pod: NewPod) -> 
     (document,) = build_pod_documents(ws, revision, [new_pod])
     metadata = document["metadata"]
     annotations = {**metadata["annotations"], keys.SUCCESSOR_OF_ANNOTATION: pod.uid}
-    because = f"successor of {pod.name}, which must be evicted; built from revision {revision.name}"
+    because = f"pod {pod.name} must be evicted; its successor has revision {revision.name}"
     document = {**document, "metadata": {**metadata, "annotations": annotations}}
     return _decide_creation(ws, new_pod, document, because, predecessor=pod)
 

@@ -63,7 +63,10 @@ class CloneSetSettings(GateSettings, frozen=True, kw_only=True):
     """Whether pods in PreparingUpdate count as updated while scaling."""
     exclude_preparing_delete: Annotated[
         bool,
-        FromFlag("cloneset-scaling-exclude-preparing-delete", "Pods in PreparingDelete do not count."),
+        FromFlag(
+            "cloneset-scaling-exclude-preparing-delete",
+            "When a CloneSet is scaled, pods in PreparingDelete do not count as its pods.",
+        ),
     ] = False
     """Whether pods in PreparingDelete do not count as pods of their CloneSet, whatever its spec says."""
     recreate_on_claim_change: Annotated[bool, OnGate("RecreatePodWhenChangeVCTInCloneSetGate")] = False

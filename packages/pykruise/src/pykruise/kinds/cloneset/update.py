@@ -41,7 +41,7 @@ from pykruise.pods.workload.pod_groups import BEFORE_OTHERS, explain_hold
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.reasons import Reason
 
-KEPT_BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many pods in older revisions")
+KEPT_BY_PARTITION: Final = Reason(Code.PARTITION, "the partition allows no more pods to be updated")
 
 _UPDATABLE: Final = frozenset({"", *LifecycleState} - {LifecycleState.PREPARING_DELETE})
 
@@ -214,7 +214,7 @@ def _skip_pods(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
     still out of service.
     """
     preparing = LifecycleState.PREPARING_UPDATE.value
-    message = f"{reason.message}; it was chosen earlier, and stays out of service in {preparing}"
+    message = f"{reason.message}; the pod was chosen earlier, and stays out of service in {preparing}"
     aside = Reason(reason.code, message)
     return {pod.name: aside if pod.state == preparing else reason for pod in pods}
 

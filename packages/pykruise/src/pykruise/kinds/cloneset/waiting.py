@@ -93,7 +93,7 @@ def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> 
         if not held:
             return Reason(Code.DELETING, message)
         if allows_none(ws.limits):
-            return limit_is_zero(UPDATE_LIMIT, f"{message}, and no serving pod is deleted")
+            return limit_is_zero(UPDATE_LIMIT, f"{message}, but no serving pod can be deleted")
         remedy = "wait until more pods are available, or find out why they are not"
         return Reason(Code.MAX_UNAVAILABLE, f"{message}: maxUnavailable is used up", remedy)
     return None
@@ -106,7 +106,7 @@ def _reason_of_missing(
         limit = ws.limits.scale_max_unavailable
         if limit == 0:
             return limit_is_zero(
-                SCALE_LIMIT, f"{format_count(missing, 'pod is', 'pods are')} missing, and none is created"
+                SCALE_LIMIT, f"{format_count(missing, 'pod is', 'pods are')} missing, and no pod is created"
             )
         return Reason(
             Code.SCALE_UP_LIMITED,
@@ -119,7 +119,7 @@ def _reason_of_missing(
         pod = min(leaving, key=lambda pod: pod.name)
         return Reason(
             Code.TERMINATING,
-            f"pod {pod.name} {skipped[pod.name].message}",
+            f"pod {pod.name}: {skipped[pod.name].message}",
             "if that lasts, find out why the pod does not terminate",
         )
     return Reason(Code.CREATING, f"{format_count(missing, 'pod is', 'pods are')} missing and being created")
@@ -132,8 +132,8 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
     old, evicted = ws.old, ws.evictions.waiting
     if evicted and not old:
         count = format_count(len(evicted), "pod is", "pods are")
-        foremost_wait = f"pod {evicted[0].name} {ws.evictions.explain_wait(evicted[0]).message}"
-        return Reason(Code.SPECIFIED, f"{count} waiting for their eviction; {foremost_wait}")
+        foremost_wait = f"pod {evicted[0].name}: {ws.evictions.explain_wait(evicted[0]).message}"
+        return Reason(Code.SPECIFIED, f"{count} waiting to be evicted; {foremost_wait}")
     count = f"{len(old)} of {format_count(len(ws.pods), 'pod is', 'pods are')} of an older template"
     held = find_strategy_wait(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:
@@ -146,17 +146,17 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
         )
     if old and all(pod.name in skipped for pod in old):
         if allows_none(ws.limits) and any(skipped[pod.name].code == Code.LIMIT_IS_ZERO for pod in old):
-            return limit_is_zero(UPDATE_LIMIT, f"{count}, and no serving pod is updated")
+            return limit_is_zero(UPDATE_LIMIT, f"{count}, but no serving pod can be updated")
         name = min(pod.name for pod in old)
         foremost = min(old, key=lambda pod: (rank_of(skipped[pod.name].code), pod.name))
         first = skipped[foremost.name]
         if first.code in _SAID_AS_THEY_ARE:
             return Reason(first.code, f"{count}; {first.message}", remedy_of(first))
         if first.code == Code.DISRUPTION_BUDGET:
-            return Reason(first.code, f"{count}; pod {foremost.name} {first.message}", remedy_of(first))
+            return Reason(first.code, f"{count}; pod {foremost.name}: {first.message}", remedy_of(first))
         return Reason(
             Code.UPDATE_HELD,
-            f"{count}; pod {name} {skipped[name].message}",
+            f"{count}; pod {name}: {skipped[name].message}",
             f"remove what blocks the update of pod {name}",
         )
     return Reason(Code.UPDATING, f"{count} and being updated")

@@ -131,8 +131,8 @@ def _reason_not_started(snapshot: ReadableContainerRecreateRequest, pod: PodView
         return Reason(Code.PARALLELISM, "another request for the pod is processed first")
     since = snapshot.now - max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
     if since < BEGINS_IN_S:
-        return Reason(Code.PODS_ACTIVE, f"the agent of node {pod.node_name} has not started yet")
-    what = f"the agent of node {pod.node_name} has not started"
+        return Reason(Code.PODS_ACTIVE, f"the agent of node {pod.node_name} has not begun the recreation yet")
+    what = f"the agent of node {pod.node_name} has not begun the recreation"
     return Reason(Code.NO_AGENT, what, f"start the agent on node {pod.node_name}, or bring the node back")
 
 
@@ -361,7 +361,7 @@ def _result_of(request: RequestView) -> Reason:
     states = request.status.container_recreate_states or ()
     if failed := [state for state in states if state.phase == "Failed"]:
         words = "; ".join(
-            f"container {recreate_state.name}: {recreate_state.message or 'it failed'}"
+            f"container {recreate_state.name}: {recreate_state.message or 'the recreation failed'}"
             for recreate_state in failed
         )
         return Reason(Code.JOB_FAILED, words, _try_again(request, failed[0].name))
@@ -372,7 +372,7 @@ def _result_of(request: RequestView) -> Reason:
         case RequestEnding.POD_GONE:
             return Reason(Code.NO_TARGET, said, "create a request for an existing pod")
         case RequestEnding.NO_RESPONSE:
-            return Reason(Code.NO_AGENT, "the agent of the pod's node has not started", _AGENT)
+            return Reason(Code.NO_AGENT, "the agent of the pod's node has not begun the recreation", _AGENT)
         case RequestEnding.TOO_LATE:
             return _explain_deadline(request)
         case _:
@@ -391,7 +391,8 @@ def _explain_deadline(request: RequestView) -> Reason:
     if deadline_s > run_s:
         return Reason(Code.JOB_FAILED, words, _try_again(request, container))
     why = (
-        f"{words} ({deadline_s} s), because it must first run for {run_s} s (spec.strategy.minStartedSeconds)"
+        f"{words} ({deadline_s} s), because the new container must run for {run_s} s first "
+        "(spec.strategy.minStartedSeconds)"
     )
     return Reason(
         Code.JOB_FAILED, why, f"create the request again with spec.activeDeadlineSeconds above {run_s}"
@@ -410,7 +411,10 @@ def _try_again(request: RequestView, container: str) -> str:
     """Return the remedy for a request that ended before this container was recreated."""
     pod = request.spec.pod_name if request.spec is not None else ""
     log = read_log(request.namespace, pod, container)
-    return f"{log}, and correct what keeps it from starting or becoming ready; then create the request again"
+    return (
+        f"{log}, and correct what prevents the container from starting or becoming ready; then create the request "
+        "again"
+    )
 
 
 _AGENT: Final = "start the agent on that node, or bring the node back; then create the request again"

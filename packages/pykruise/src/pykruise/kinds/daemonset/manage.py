@@ -21,9 +21,9 @@ from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
 AFTER_OTHERS: Final = Reason(Code.TURN, "gets its pod after other nodes (burstReplicas)")
-LAST_POD_GOES: Final = Reason(Code.DEPARTING, "its last pod still exists")
+LAST_POD_GOES: Final = Reason(Code.DEPARTING, "its previous pod still exists")
 BY_PARTITIONED_SCALING: Final = Reason(
-    Code.PARTITIONED_SCALING, "the partition keeps this many nodes without a pod (partitionedScaling)"
+    Code.PARTITIONED_SCALING, "the partition allows no more nodes to get a pod (partitionedScaling)"
 )
 
 
@@ -123,7 +123,7 @@ def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: M
     value.notes.append(
         Note(
             reason="FailedDaemonPod" if has_failed else "SucceededDaemonPod",
-            message=f"pod {pod.name} on node {node} has {verb}, it is deleted and replaced",
+            message=f"pod {pod.name} on node {node} has {verb}; it is deleted and replaced",
             warning=has_failed,
         )
     )

@@ -151,7 +151,7 @@ def _unreadable(snapshot: DaemonSetSnapshot) -> list[Problem]:
     if daemonset.spec is None:
         return [Problem(daemonset.problem)]
     if daemonset.selector is None:
-        return [Problem("spec.selector: cannot be read")]
+        return [Problem("spec.selector: is not a valid label selector")]
     if daemonset.selector.is_empty:
         problem = "spec.selector: is empty and would match every pod. A non-empty selector is required"
         return [Problem(problem, Code.SELECTING_ALL)]
@@ -168,7 +168,7 @@ def _problems(snapshot: ReadableDaemonSet) -> list[Problem]:
 
 def _refused(snapshot: DaemonSetSnapshot, problems: Sequence[Problem]) -> DaemonSetStatus:
     message = "; ".join(problem.message for problem in problems)
-    waiting = Reason(problems[0].code, f"nothing is done: {message}", CORRECT)
+    waiting = Reason(problems[0].code, f"the manager changes nothing: {message}", CORRECT)
     return set_reason(snapshot.daemonset.status, waiting, now=snapshot.now)
 
 

@@ -52,7 +52,7 @@ class DaemonSetSettings(GateSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about DaemonSets. The defaults are OpenKruise's."""
 
     assign_pods_by_scheduler: Annotated[
-        bool, FromFlag("assign-pods-by-scheduler", "Pods of DaemonSets are placed by the scheduler.")
+        bool, FromFlag("assign-pods-by-scheduler", "The scheduler places the pods of DaemonSets.")
     ] = True
     """Whether the scheduler binds the pods. Otherwise the controller sets `spec.nodeName` when it creates a pod."""
     prune_ineligible_nodes: Annotated[bool, OnGate("DaemonSetPruneIneligibleNodes")] = False

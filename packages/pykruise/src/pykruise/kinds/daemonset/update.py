@@ -47,8 +47,8 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.reasons import Reason
 
-BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many nodes on older revisions")
-BY_SELECTOR: Final = Reason(Code.NODE_SELECTOR, "its node is not one that rollingUpdate.selector selects")
+BY_PARTITION: Final = Reason(Code.PARTITION, "the partition allows no more nodes to be updated")
+BY_SELECTOR: Final = Reason(Code.NODE_SELECTOR, "rollingUpdate.selector does not select its node")
 """Reason why a pod is not updated: the node selector of the spec does not match the labels of its node."""
 
 MOST_NAMED: Final = 5
@@ -230,7 +230,7 @@ def _recreate(ws: DaemonSetWorkingSet, pods: Iterable[PodView], reasons: Mapping
 def _explain_recreation(ws: DaemonSetWorkingSet, pod: PodView) -> str:
     """Return why the pod must be recreated for every change; empty if this depends on the change."""
     if keys.IN_PLACE_READY not in pod.readiness_gates:
-        return "it lacks the readiness gate for updates in place"
+        return "it lacks the readiness gate for in-place updates"
     return explain_infeasible(ws.settings.in_place) if ws.has_given_up(pod) else ""
 
 
@@ -299,6 +299,6 @@ def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
     replaced = [*at_once, *turns[:room]]
     skipped |= skip(replaced, NEW_POD_FIRST)
     skipped |= skip(turns[room:], MAX_SURGE_USED_UP)
-    why = f"gets a pod of revision {ws.revisions.current.name} beside the old one"
+    why = f"gets a pod of revision {ws.revisions.current.name} before the old pod is deleted"
     phase = plan_coming_and_going(ws, nodes=[pod.target_node for pod in replaced], why=why, going=going)
     return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})

@@ -177,7 +177,7 @@ def _reason_of_lost_node(node: str) -> Reason:
     return Reason(
         Code.NODE_LOST,
         f"does not serve, because its node {node} is not ready",
-        f"bring node {node} back, or delete it",
+        f"bring node {node} back, or delete the node",
     )
 
 
@@ -226,7 +226,7 @@ def _reason_of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason
             f"lower {_BLOCK}.partition to continue",
         )
     if missing:
-        return Reason(Code.CREATING, f"{count} and get one")
+        return Reason(Code.CREATING, f"{count} yet, and pods are being created")
     going = len(ws.strays) + sum(len(state.pods) - (state.place is not Place.LEAVE) for state in ws.nodes)
     if going and not (ws.limits.allows_surge and ws.old_pods):
         return Reason(Code.DELETING, f"{format_count(going, 'pod is', 'pods are')} to be deleted")

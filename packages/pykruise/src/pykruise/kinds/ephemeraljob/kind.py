@@ -115,7 +115,11 @@ KIND = Kind(
     lends=(make_right(PODS, "patch", subresource="ephemeralcontainers"),),
     rights=(
         make_right(
-            EPHEMERAL_JOBS, *READ, "patch", "delete", why="EphemeralJob: to watch, release and delete jobs"
+            EPHEMERAL_JOBS,
+            *READ,
+            "patch",
+            "delete",
+            why="EphemeralJob: to watch jobs, remove their finalizers, and delete them",
         ),
         make_right(
             EPHEMERAL_JOBS, "patch", subresource="status", why="EphemeralJob: to report the progress of jobs"

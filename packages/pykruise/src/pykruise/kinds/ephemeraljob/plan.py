@@ -66,7 +66,7 @@ _NO_PODS: Final = Reason(
 )
 _ALL_TAKEN: Final = Reason(
     Code.NOTHING_SELECTED,
-    "every pod that spec.selector matches has an ephemeral container of that name from another job",
+    "every pod that spec.selector matches already has an ephemeral container with the same name from another job",
     "create the job again with another container name: an ephemeral container stays until its pod is replaced",
 )
 
@@ -275,7 +275,7 @@ def _find_waiting(
     snapshot: ReadableEphemeralJob, decision: FanOutDecision, obstacles: Sequence[tuple[PodView, Reason]]
 ) -> Reason | None:
     if not snapshot.job.containers:
-        remedy = "name a container in spec.template.ephemeralContainers"
+        remedy = "add a container to spec.template.ephemeralContainers"
         return Reason(Code.INVALID_SPEC, "spec.template.ephemeralContainers is empty", remedy)
     nothing_fits = _ALL_TAKEN if snapshot.pods else _NO_PODS
     return find_wait_reason(
@@ -289,7 +289,7 @@ def _inject_containers(job: EphemeralJobView, pod: PodView) -> Chain:
         {"spec": {"ephemeralContainers": [_marked(container, job.uid) for container in job.containers]}},
         subresource="ephemeralcontainers",
     )
-    failed = Note(reason="CreateFailed", message=f"no containers can be added to {pod.name}", warning=True)
+    failed = Note(reason="CreateFailed", message=f"failed to add containers to pod {pod.name}", warning=True)
     return Chain(subject=pod.name, steps=(Step(action=patch, because="the job selects it", failed=failed),))
 
 

@@ -46,7 +46,7 @@ read_spec: Final = make_spec_reader(EphemeralJobSpec, raw={"ephemeralContainers"
 def _derive_selector(spec: EphemeralJobSpec, _: Document) -> dict[str, Any]:
     selector = selector_of(spec.selector)
     if selector is None:
-        return {"spec": None, "problem": "spec.selector: it cannot be read"}
+        return {"spec": None, "problem": "spec.selector: it is not a valid label selector"}
     return {"selector": selector}
 
 

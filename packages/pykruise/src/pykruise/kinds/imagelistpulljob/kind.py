@@ -67,7 +67,7 @@ KIND = Kind(
     versions=make_two_versions(ImageListPullJob, columns=_COLUMNS),
     conversion=Conversion(IMAGE_LIST_PULL_JOBS, "v1alpha1"),
     gates=("KruiseDaemon", "ImagePullJobGate"),
-    amounts=(Amount(path=("spec", "parallelism"), stops="no node pulls"),),
+    amounts=(Amount(path=("spec", "parallelism"), stops="no image is pulled"),),
     reviews=Reviews(
         mutating=lambda *_: mutate_imagelistpulljob,
         validating=lambda *_: validate_imagelistpulljob,

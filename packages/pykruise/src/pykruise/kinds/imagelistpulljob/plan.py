@@ -154,7 +154,10 @@ def _label_job(job: ListJobView) -> Iterator[Chain]:
         action = patch_object(
             IMAGE_LIST_PULL_JOBS, job, {"metadata": {"labels": {keys.REVISION_LABEL: job.template_hash}}}
         )
-        yield Chain(subject=job.name, steps=(Step(action=action, because="the label names its template"),))
+        yield Chain(
+            subject=job.name,
+            steps=(Step(action=action, because="the label must have the hash of its template"),),
+        )
 
 
 def _create_jobs(snapshot: ReadableImageListPullJob, images: Sequence[str]) -> Iterator[Chain]:
@@ -241,9 +244,9 @@ def _build_status(
             FailedImageStatus(
                 image_pull_job=own[target.name].name,
                 name=target.name,
-                message="it could not be pulled on all nodes: see status.failedNodes of the ImagePullJob"
+                message="the image could not be pulled on all nodes: see status.failedNodes of the ImagePullJob"
                 if own[target.name].status.failed > 0
-                else "its ImagePullJob ended, and no node was selected",
+                else "the ImagePullJob ended, and selected no node",
             )
             for target in targets
             if target.name in own
@@ -261,7 +264,7 @@ def _reason_to_wait(decision: FanOutDecision, spec: ImageListPullJobSpec) -> Rea
     if left == 0:
         return None
     if _allows_none(spec):
-        return limit_is_zero("spec.parallelism", "no node pulls")
+        return limit_is_zero("spec.parallelism", "no image is pulled")
     images = format_count(left, "image is", "images are")
     return Reason(Code.IMAGE_PULLING, f"{images} not on all nodes yet")
 

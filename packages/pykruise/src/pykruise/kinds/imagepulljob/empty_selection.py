@@ -14,9 +14,9 @@ def explain_empty_selection(job: PullJobView, *, is_over: bool) -> Reason:
     """Return why the job's selector selects no node. `is_over`: whether the job has ended."""
     field, objects, nothing = _describe_selector(job)
     words = (
-        f"the job ended, and no node was selected: {nothing}"
+        f"the job ended, and selected no node: {nothing}"
         if is_over
-        else f"{nothing}; the job waits for one"
+        else f"{nothing}; the job waits until this changes"
     )
     if not field:
         agents = "check that nodes are ready and that the manager runs (pykruise doctor)"

@@ -73,7 +73,7 @@ def build_secrets_patch(node: NodeImageView, image: ImageName, secrets: Sequence
     """Return the patch that adds secrets to an existing request."""
     before = node.images[image.name]
     after = msgspec.structs.replace(before, pull_secrets=_merge_secrets(before, secrets))
-    return _patch_image(node, image, before, after, "a secret was added")
+    return _patch_image(node, image, before, after, "a pull secret was added")
 
 
 def _patch_image(

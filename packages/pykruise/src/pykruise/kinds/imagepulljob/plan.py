@@ -68,7 +68,7 @@ second can see them even if nodes pull fast. When a job is deleted, its copies a
 _WARN_AGAIN_S: Final = 600.0
 
 _HOLDS: Final = {
-    TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node pulls"),
+    TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node pulls the image"),
     TargetHold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
     TargetHold.OVER: Reason(Code.JOB_OVER, "the job has ended"),
 }
@@ -189,7 +189,7 @@ def _wait_for_namespace(snapshot: ReadableImagePullJob, status: Document) -> Pla
     """Return a plan that only waits: before its secrets are copied, the job does not request pulls from nodes."""
     name = snapshot.settings.secrets_namespace
     message = (
-        f"pull secrets cannot be copied to namespace {name}: it does not exist, is being deleted, "
+        f"pull secrets cannot be copied to namespace {name}: the namespace does not exist, is being deleted, "
         "or does not belong to this manager"
     )
     return Plan(
@@ -246,7 +246,7 @@ def _reason_after_end(job: PullJobView, *, will_be_deleted: bool) -> Reason | No
     if not job.status.desired:
         return explain_empty_selection(job, is_over=True)
     if job.status.failed:
-        message = f"it has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}"
+        message = f"the job has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}"
         return Reason(Code.JOB_FAILED, message)
     return Reason(Code.JOB_OVER, "the job has ended") if will_be_deleted else None
 
@@ -277,7 +277,7 @@ def _reason_of_missing(snapshot: ImagePullJobSnapshot, node: str) -> Reason:
     if deadline_s and begun is not None and ended is not None and ended - begun >= deadline_s:
         return Reason(
             Code.IMAGE_PULL,
-            f"the image is not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
+            f"the image was not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
             remedy_of_limit("completionPolicy.activeDeadlineSeconds"),
         )
     return Reason(Code.IMAGE_PULL, f"node {node} could not pull the image", IMAGE_REMEDY)
@@ -324,7 +324,11 @@ def _patch_finalizers(job: PullJobView, *, held: bool) -> Chain:
         {"metadata": {"finalizers": [*others, FINALIZER] if held else others}},
         unchanged=True,
     )
-    because = "adds a finalizer" if held else "removes the finalizer: nothing is left to clean up"
+    because = (
+        "the finalizer delays the deletion of the job until its clean-up has ended"
+        if held
+        else "nothing is left to clean up, so the finalizer is removed"
+    )
     return Chain(subject=job.name, steps=(Step(action=action, because=because),))
 
 

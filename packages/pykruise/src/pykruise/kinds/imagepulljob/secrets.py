@@ -196,7 +196,7 @@ def _update_copy(source: Source, copy: CopyView, job: PullJobView) -> Iterator[C
         yield Chain(subject=copy.name, steps=(_replace_content(copy, source, source.document, listed),))
     elif listed:
         body: Document = {"metadata": {"annotations": {REFERENCES: listed}}}
-        yield Chain(subject=copy.name, steps=(_patch_copy(copy, body, f"job {job.key} needs it, too"),))
+        yield Chain(subject=copy.name, steps=(_patch_copy(copy, body, f"job {job.key} also needs the copy"),))
 
 
 def _replace_content(copy: CopyView, source: Source, document: Document, listed: str) -> Step:

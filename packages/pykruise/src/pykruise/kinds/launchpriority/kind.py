@@ -83,7 +83,7 @@ KIND = Kind(
         make_right(
             CONFIG_MAPS,
             *("get", "create", "patch", "delete"),
-            why="containers that start sequentially: to watch what they wait for",
+            why="containers that start sequentially: to manage the ConfigMap that they wait for",
         ),
     ),
     pods=STEPS,

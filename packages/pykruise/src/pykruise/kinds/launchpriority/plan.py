@@ -144,5 +144,5 @@ def _mark_completed(pod: PodView) -> Step:
         action=pod_patch(
             pod, {"metadata": {"annotations": {COMPLETED_ANNOTATION: "true"}}}, patch_type=PatchType.MERGE
         ),
-        because="the last barrier is open",
+        because="all containers are allowed to start",
     )

@@ -52,7 +52,7 @@ def list_kept_images(snapshot: NodeImageSnapshot) -> Kept:
         if tags == image.tags and secrets == named:
             images[name] = image
             continue
-        reasons.append("a secret was removed" if secrets != named else "its tags are sorted")
+        reasons.append("a pull secret was removed" if secrets != named else "its tags are sorted")
         images[name] = msgspec.structs.replace(image, tags=tags, pull_secrets=secrets or None)
     return Kept(images=images, look_again=look_again, because=reasons[0] if reasons else "")
 
@@ -70,7 +70,7 @@ def _keep_entry(
     left = _time_left(image, entry, snapshot)
     if left is not None and not any(_is_running(ref, snapshot) for ref in owners):
         if left <= 0:
-            reasons.append(f"{image.reference} was pulled ttlSecondsAfterFinished ago")
+            reasons.append(f"ttlSecondsAfterFinished has passed since {image.reference} was pulled")
             return None
         look_again.append(left)
     if len(owners) < len(entry.owner_references or ()):

@@ -76,12 +76,12 @@ KIND = Kind(
         _STORED,
     ),
     rights=(
-        make_right(NODE_IMAGES, *READ, *WRITE, why="NodeImage: to create one for every node"),
+        make_right(NODE_IMAGES, *READ, *WRITE, why="NodeImage: to create a NodeImage for every node"),
         make_right(
             NODE_IMAGES,
             "patch",
             subresource="status",
-            why="NodeImage: to report that an agent does not answer",
+            why="NodeImage: to report that an agent does not respond",
         ),
         make_right(NODES, *READ, why="NodeImage: to watch nodes"),
         make_right(IMAGE_PULL_JOBS, *READ, why="NodeImage: to read the images that jobs request"),

@@ -134,7 +134,7 @@ def _plan_status(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
             because = (
                 "its agent does not answer"
                 if result.silent
-                else "it has results that are no longer requested"
+                else "it has results of images that are no longer requested"
             )
             chain = Chain(subject=view.name, steps=(Step(action=patch, because=because),))
             stages.append(Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,)))

@@ -35,7 +35,8 @@ class NodeImageSettings(msgspec.Struct, frozen=True, kw_only=True):
     creation_delay_s: Annotated[
         float,
         FromFlag(
-            "nodeimage-creation-delay", "Time from a node's readiness to the creation of its NodeImage."
+            "nodeimage-creation-delay",
+            "Time between the moment when a node becomes ready and the creation of its NodeImage.",
         ),
     ] = 30.0
     looks_at_secrets: Annotated[bool, OnGate("ImagePullJobGate")] = False

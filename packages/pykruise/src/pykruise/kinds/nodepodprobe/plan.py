@@ -155,7 +155,7 @@ def _node_lost(probed: Sequence[Probed], node: NodeView) -> dict[str, Reason]:
     """Return the same reason for every pod, because the node does not report: the results of its probes are old."""
     reason = Reason(
         Code.NODE_LOST,
-        f"node {node.name} does not answer, so the results of its probes are old",
+        f"node {node.name} does not answer, so the results of its probes are outdated",
         f"bring {node.name} back, or delete the node: its pods are then replaced",
     )
     return {pod.name: reason for pod, _, _ in probed}
@@ -205,15 +205,15 @@ def _pod_chain(snapshot: NodePodProbeSnapshot, shown: _Shown) -> Chain:
 
 def _pod_step(pod: PodView, body: Document, patch_type: PatchType, subresource: str) -> Step:
     action = pod_patch(pod, body, patch_type=patch_type, subresource=subresource)
-    return Step(action=action, because="a probe has another outcome")
+    return Step(action=action, because="the result of a probe has changed")
 
 
 def _describe_conflict(conflict: MarkConflict) -> Reason:
     loser, winner = conflict.loser, conflict.winner
     return Reason(
         Code.CONFLICT,
-        f"condition {loser.probe.pod_condition_type} shows a probe of PodProbeMarker {winner.marker},"
-        f" and not that of {loser.marker}",
+        f"condition {loser.probe.pod_condition_type} shows the result of a probe of PodProbeMarker"
+        f" {winner.marker}, not of PodProbeMarker {loser.marker}",
         f"give the probe of PodProbeMarker {loser.marker} or {winner.marker} another podConditionType",
     )
 

@@ -55,7 +55,12 @@ async def _validate(
         others = await reader.list_states(request.namespace) if reader is not None else ()
     except (WhiteListError, KubeError) as error:
         return _make_refusal(
-            name, [_make_internal_error(f"the objects that it refers to cannot be read: {error}")]
+            name,
+            [
+                _make_internal_error(
+                    f"the objects that the PersistentPodState refers to cannot be read: {error}"
+                )
+            ],
         )
     errors = errors_of(spec, name=name, others=others, is_supported=is_supported, old=old)
     return _make_refusal(name, errors) if errors else ALLOWED

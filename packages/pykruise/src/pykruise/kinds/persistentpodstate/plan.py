@@ -41,11 +41,11 @@ NODE_AGAIN_S: Final = 5.0
 WEIGHT: Final = 100
 WARN_AGAIN_S: Final = 600.0
 WHEN_DELETED: Final = "WhenDeleted"
-_NOT_YET: Final = Reason(Code.STARTING, "it is recorded once it is ready")
+_NOT_YET: Final = Reason(Code.STARTING, "the pod is recorded when it is ready")
 _TOO_MANY: Final = Reason(
     Code.OTHER,
-    "the status has no room for its record beside those of the other pods",
-    "take annotations with long values out of spec.persistentPodAnnotations",
+    "the status is full, so this pod is not recorded",
+    "remove annotations with long values from spec.persistentPodAnnotations",
 )
 
 
@@ -107,7 +107,7 @@ def _plan_records(snapshot: ReadablePersistentPodState, workload: RecordedWorklo
         active = {pod.name for pod in snapshot.pods}
         records, odd = keep_records(records, workload, start=snapshot.start, active=active)
         for name in odd:
-            skipped.setdefault(name, Reason(Code.OTHER, "its name has no ordinal; the record stays"))
+            skipped.setdefault(name, Reason(Code.OTHER, "its name has no ordinal, so its record stays"))
     records, left_out = fit_records(records, state.records)
     for name in left_out:
         skipped[name] = _TOO_MANY

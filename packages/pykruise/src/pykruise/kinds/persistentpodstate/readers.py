@@ -30,7 +30,7 @@ from pykruise.pods.workload.allowed_workloads import CONFIGURATION, STATEFUL_KIN
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 RIGHTS: tuple[Right, ...] = (
-    make_right(PERSISTENT_POD_STATES, *READ, why="PersistentPodState: to watch them"),
+    make_right(PERSISTENT_POD_STATES, *READ, why="PersistentPodState: to watch its objects"),
     make_right(
         CONFIG_MAPS,
         *READ,

@@ -128,7 +128,7 @@ def _release(snapshot: PodProbeMarkerSnapshot) -> Plan:
 
 def _patch_finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -> Stage:
     action = patch_object(POD_PROBE_MARKERS, marker, {"metadata": {"finalizers": wanted}}, unchanged=True)
-    because = "its probes are removed before it is deleted"
+    because = "the probes are removed before the marker is deleted"
     chain = Chain(subject=marker.name, steps=(Step(action=action, because=because),))
     return Stage(purpose=purpose, chains=(chain,))
 
@@ -190,8 +190,8 @@ def _list_conflicts(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]
     return {
         names[uid]: Reason(
             Code.CONFLICT,
-            f"condition {conflict.condition_type} shows a probe of PodProbeMarker {conflict.winner}, and not probe"
-            f" {conflict.probe}",
+            f"condition {conflict.condition_type} shows the result of a probe of PodProbeMarker"
+            f" {conflict.winner}, not of probe {conflict.probe}",
             f"set another podConditionType in spec.probes, here or in PodProbeMarker {conflict.winner}",
         )
         for name, view in snapshot.node_probes.items()
@@ -225,7 +225,7 @@ def _mark_pods(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
         )
         if body is not None:
             action = pod_patch(pod, body, patch_type=PatchType.MERGE)
-            because = "a condition of the pod, on a virtual node, reports it"
+            because = "a pod condition, set on a virtual node, reports the result of the probe"
             yield Chain(subject=pod.name, steps=(Step(action=action, because=because),))
 
 

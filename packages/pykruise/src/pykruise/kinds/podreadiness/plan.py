@@ -52,6 +52,6 @@ def plan_readiness(snapshot: PodReadinessSnapshot) -> Plan:
     ]
     step = Step(
         action=pod_patch(pod, {"status": {"conditions": conditions}}, subresource="status"),
-        because="nothing holds the pod back",
+        because="nothing keeps the pod out of service",
     )
     return Plan(stages=(Stage(purpose=Purpose.SET_READINESS, chains=(make_pod_chain(pod, step),)),))

@@ -92,7 +92,11 @@ def _make_marks(snapshot: BudgetSnapshot) -> Iterator[Chain]:
         text = budget_name_of(pod)
         if text == name or text in snapshot.others:
             continue
-        because = f"its PodUnavailableBudget {text} no longer exists" if text else "it names no budget"
+        because = (
+            f"its PodUnavailableBudget {text} no longer exists"
+            if text
+            else "the pod is assigned to no PodUnavailableBudget yet"
+        )
         yield make_pod_chain(pod, _make_mark(pod, name, because))
 
 

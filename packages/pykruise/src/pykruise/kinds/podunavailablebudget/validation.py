@@ -126,7 +126,9 @@ def _ignored_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
     yield from check_selector(selector, "spec.ignoredPodSelector")
     if not (selector.get("matchLabels") or selector.get("matchExpressions")):
         yield make_invalid_error(
-            "spec.ignoredPodSelector", selector, "an empty selector would protect no pod"
+            "spec.ignoredPodSelector",
+            selector,
+            "an empty selector would match every pod, so the budget would protect no pod",
         )
 
 

@@ -66,5 +66,5 @@ async def _try_creation(resource: Document, trial: Trial) -> Cause | None:
     except ForbiddenError as error:
         return make_forbidden_error(RESOURCE, str(error))
     except KubeError as error:
-        return make_internal_error(RESOURCE, f"the dry run of its creation failed: {error}")
+        return make_internal_error(RESOURCE, f"the dry run of the creation of the resource failed: {error}")
     return None

@@ -80,12 +80,12 @@ KIND = Kind(
         _STORED,
     ),
     rights=(
-        make_right(RESOURCE_DISTRIBUTIONS, *READ, why="ResourceDistribution: to watch them"),
+        make_right(RESOURCE_DISTRIBUTIONS, *READ, why="ResourceDistribution: to watch its objects"),
         make_right(
             RESOURCE_DISTRIBUTIONS,
             "patch",
             subresource="status",
-            why="ResourceDistribution: to report their status",
+            why="ResourceDistribution: to report the status of its objects",
         ),
         # The admission plugin OwnerReferencesPermissionEnforcement requires this permission for owner references with
         # blockOwnerDeletion.

@@ -279,7 +279,7 @@ def _write(namespace: str, view: ReadableDistributionView, copy: CopyView | None
             uid=copy.uid,
             resource_version=str(copy.resource_version),
         ),
-        because="the copy has changed",
+        because="the copy differs from spec.resource",
         failed=Note(
             reason="UpdateResourceFailed", message=f"failed to update the copy in {namespace}", warning=True
         ),

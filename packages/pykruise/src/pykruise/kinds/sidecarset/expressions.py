@@ -80,7 +80,7 @@ class _Parser:
     def parse_result(self) -> _Value:
         value = self._parse_expression()
         if self._next.kind != "end":
-            raise ResourceExpressionError(f"has the unexpected {self._next.text!r}")
+            raise ResourceExpressionError(f"has an unexpected {self._next.text!r}")
         return value
 
     @property
@@ -171,7 +171,7 @@ def _tokenize(text: str) -> list[_Token]:
     while True:
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ResourceExpressionError(f"has {text[position:].strip()[:1]!r}, which means nothing here")
+            raise ResourceExpressionError(f"has {text[position:].strip()[:1]!r}, which is not allowed here")
         position = match.end()
         if match["number"] is not None:
             tokens.append(_parse_number(match["number"], match["suffix"]))

@@ -123,7 +123,7 @@ def _make_steps(snapshot: ReadableSidecarSet, choice: UpdateChoice) -> Iterator[
                 uid=revision.uid,
                 resource_version=str(revision.resource_version),
             ),
-            because=f"revision {revision.name} is the one of the spec",
+            because=f"the spec equals revision {revision.name}",
         )
 
 
@@ -139,7 +139,8 @@ def truncate_history(snapshot: ReadableSidecarSet, present: StoredRevision) -> t
     if (choice := spec.revision_choice) is not None:
         wanted = find_revision(choice, snapshot.revisions, sidecarset=snapshot.sidecarset.name)
         in_use |= {wanted.name} if wanted is not None else set()
-    because = f"more than {format_count(max(limit, 1), 'revision is', 'revisions are')} kept, and no pod uses this one"
+    revisions = format_count(max(limit, 1), "revision is", "revisions are")
+    because = f"more than {revisions} kept, and no pod uses this revision"
     old = to_remove(snapshot.revisions, in_use=in_use, limit=limit)
     chains = (delete_revision(revision, because) for revision in old)
     return stage_of(Purpose.TRUNCATE_REVISIONS, chains, is_optional=True)

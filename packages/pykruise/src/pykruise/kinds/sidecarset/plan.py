@@ -52,17 +52,18 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject, compu
 from pykruise.runtime.reasons import Reason
 
 NOT_UPDATE: Final = Reason(
-    Code.NOT_UPDATE, "updateStrategy.type is NotUpdate: pods keep what they were injected with"
+    Code.NOT_UPDATE,
+    "updateStrategy.type is NotUpdate: pods keep the sidecars that were injected when they were created",
 )
 PAUSED: Final = Reason(
     Code.PAUSED,
-    "updateStrategy.paused: upgrades are stopped",
-    "resume: set spec.updateStrategy.paused to false",
+    "updateStrategy.paused is true: no pod is upgraded",
+    "set spec.updateStrategy.paused to false",
 )
 HOT_UPGRADES_FIRST: Final = Reason(Code.HOT_UPGRADE, "waits until hot upgrades of other pods have ended")
 RESTARTING: Final = Reason(
     Code.UPDATING_IN_PLACE,
-    "waits until the containers whose variables read its new annotations have restarted",
+    "waits for the restart of the containers whose environment variables read its new annotations",
 )
 BROKEN_ANNOTATION: Final = "correct the annotation, or recreate the pod"
 
@@ -109,7 +110,7 @@ def _plan_hold(snapshot: ReadableSidecarSet, refusal: UpgradeRefusal, revision: 
     """Plan no writes to pods until the rejected write is retried. All retries use the same event."""
     reason, status = refusal.reason, status_of(snapshot, revision)
     is_known = reason.code != Code.WRITE_FAILED and bool(reason.remedy)
-    then = reason.remedy if is_known else f"retried within {LAST_RETRY_S:g} s"
+    then = reason.remedy if is_known else f"the manager retries within {LAST_RETRY_S:g} s"
     note = Note(
         reason="FailedUpgradeSidecar",
         message=f"{refusal.about}: {reason.message}; {then}",
@@ -156,7 +157,7 @@ def _find_waiting_reason(pods: Sequence[ManagedPod], skipped: Mapping[str, Reaso
     count = f"{len(old)} of {format_count(len(pods), 'pod has', 'pods have')} older sidecars"
     if stuck:
         pod, reason = min(stuck, key=lambda pair: (rank_of(pair[1].code), pair[0].label))
-        return Reason(reason.code, f"{count}; pod {pod.label} {reason.message}", reason.remedy)
+        return Reason(reason.code, f"{count}; pod {pod.label}: {reason.message}", reason.remedy)
     if len(held) < len(old):
         return Reason(Code.UPDATING, f"{count} and are being upgraded")
     restarting = sum(pod.is_updated and not pod.is_consistent for pod in pods)
@@ -213,7 +214,7 @@ def _make_reset_stage(snapshot: ReadableSidecarSet, pods: Sequence[ManagedPod]) 
             done=Note(reason="ResetContainerSucceed", message=f"{what} is idle again", about=subject),
             failed=Note(
                 reason="ResetContainerFailed",
-                message=f"{what} cannot become idle",
+                message=f"failed to make {what} idle",
                 warning=True,
                 about=subject,
             ),
@@ -265,10 +266,11 @@ def _make_request_steps(
     subject = Subject(resource=PODS, key=make_pod_key(pod.pod), uid=pod.pod.uid)
     yield Step(
         action=build_request(pod.pod, sorted(restarts), sidecarset=snapshot.sidecarset.name),
-        because=f"variables of {names} read a changed annotation, so these containers restart in place",
+        because=f"containers {names} restart in place: their environment variables read a changed annotation",
         done=Note(
             reason="RestartForMetadata",
-            message=f"variables of {names} read an annotation that SidecarSet {snapshot.sidecarset.name} changed",
+            message=f"containers {names} restart in place: their environment variables read an annotation that "
+            f"SidecarSet {snapshot.sidecarset.name} changed",
             about=subject,
         ),
     )

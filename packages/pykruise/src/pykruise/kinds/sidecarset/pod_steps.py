@@ -122,7 +122,7 @@ def make_refusal_report(
     events: list[StepEvent] = []
     if sidecarset is not None:
         pod_name = metadata.get("name") or metadata.get("generateName") or ""
-        message = f"a pod of namespace {namespace} is rejected ({pod_name}): {error}"
+        message = f"pod {pod_name} of namespace {namespace} was rejected: {error}"
         events.append(_make_refusal_event(SIDECAR_SETS, "", sidecarset.name, sidecarset.uid, message))
     owner = controller_of(pod)
     if owner is not None:

@@ -176,7 +176,7 @@ def _hot_errors(
         return
     if stored is not None and _is_hot(stored) and not stored["upgradeStrategy"].get("hotUpgradeEmptyImage"):
         return
-    detail = "a sidecar that is upgraded hot needs an image for the container that is idle"
+    detail = "a sidecar with a hot upgrade needs an image for its idle container"
     yield make_required_error(f"{field}.upgradeStrategy.hotUpgradeEmptyImage", detail)
 
 
@@ -194,7 +194,8 @@ def _pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Caus
     yield from (make_duplicate_error(field, twin) for twin in (first, second) if twin in names)
     if not is_dns1123_label(name):
         yield from (
-            make_invalid_error(field, name, f"as {first}: {text}") for text in is_dns1123_label(first)
+            make_invalid_error(field, name, f"a hot upgrade would name the container {first}: {text}")
+            for text in is_dns1123_label(first)
         )
 
 

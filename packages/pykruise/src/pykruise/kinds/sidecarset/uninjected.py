@@ -42,7 +42,11 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
             Code.CANARY, f"it has the sidecars of canary {canary}, which replaces this SidecarSet", ""
         )
     if view.name in listed:
-        return Reason(Code.NOT_INJECTED, "it lists this SidecarSet, but lacks containers of it", _RECREATE)
+        return Reason(
+            Code.NOT_INJECTED,
+            "its annotations list this SidecarSet, but containers of the SidecarSet are missing",
+            _RECREATE,
+        )
     namespace, never = selected.pod.namespace, tuple(list_unreviewed_namespaces(snapshot))
     label, value = _NOT_REVIEWED_LABEL
     if namespace in never or selected.namespace_labels.get(label) == value:
@@ -51,7 +55,9 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
             if namespace in never
             else f"remove the label {label}={value} from the namespace"
         )
-        return Reason(Code.NOT_INJECTED, "API servers do not send reviews of pods in its namespace", remedy)
+        return Reason(
+            Code.NOT_INJECTED, "API servers send no admission reviews of pods in its namespace", remedy
+        )
     created_at = selected.pod.created_at
     if created_at is not None and created_at < view.created_at:
         words = "it is older than this SidecarSet, and sidecars are injected when a pod is created"

@@ -147,7 +147,7 @@ def _shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Ca
         for container in spec.init_containers or ():
             if is_native(container):
                 name = container.get("name")
-                detail = f"init container {name} keeps running and cannot be upgraded; use {NOT_UPDATE}"
+                detail = f"init container {name} (restartPolicy Always) cannot be upgraded; use {NOT_UPDATE}"
                 yield make_required_error(STRATEGY, detail)
     if given.get("selector") is None:
         yield make_required_error("spec.selector", "no selector defined for SidecarSet")

@@ -118,7 +118,7 @@ class Growth:
             if not template.has_shape_of(claim):
                 return (
                     f"claim {claim.name} has another storage class or other access modes than its template; "
-                    "delete it (and its pod) so that it is created again"
+                    "delete the claim and its pod, so that the claim is created again"
                 )
             if claim.storage_class:
                 storage_class = self._ws.snapshot.storage_classes.get(claim.storage_class)

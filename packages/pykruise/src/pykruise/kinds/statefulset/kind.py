@@ -146,7 +146,7 @@ _STORED: Final = StoredSpec(
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.volumeClaimTemplates": TEMPLATE_IS_JUDGED_LATER,
         "spec.ordinals.start": "the first ordinal is 0",
-        "spec.reserveOrdinals": "the other entries have an effect, and an event names the malformed ones",
+        "spec.reserveOrdinals": "the valid entries have an effect, and an event names the malformed entries",
     },
 )
 

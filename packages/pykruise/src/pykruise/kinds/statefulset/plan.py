@@ -69,7 +69,7 @@ TAKEN_AGAIN_S: Final = 15.0
 not enqueue the set.
 """
 
-_NOT_ITS_OWN: Final = "its labels or its name are no longer those of a pod of the set"
+_NOT_ITS_OWN: Final = "its labels or its name no longer match the StatefulSet"
 
 
 def plan_statefulset(snapshot: StatefulSetSnapshot) -> Plan:
@@ -280,7 +280,9 @@ def _find_unreadable(snapshot: StatefulSetSnapshot) -> list[Problem]:
     if statefulset.spec is None:
         return [Problem(statefulset.problem)]
     if statefulset.selector is None or statefulset.selector.is_empty:
-        return [Problem("spec.selector: cannot be read, or would match every pod")]
+        return [
+            Problem("spec.selector: is not a valid label selector, or is empty and would match every pod")
+        ]
     return []
 
 

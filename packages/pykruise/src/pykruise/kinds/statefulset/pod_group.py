@@ -46,7 +46,7 @@ from pykruise.runtime.reasons import Reason
 
 _CLAIMS_GROW: Final = Reason(
     Code.CLAIM_CANNOT_FOLLOW,
-    "claims that follow their templates restart pods one by one",
+    "the expansion of claims restarts pods one by one",
     "set spec.volumeClaimUpdateStrategy.type to OnDelete",
 )
 
@@ -86,7 +86,7 @@ def find_gang(ws: StatefulSetWorkingSet, differences: Differences) -> StatefulSe
     failure: Reason | None = None
     if reasons and spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
         name, why = next(iter(reasons.items()))
-        failure = Reason(Code.CANNOT_UPDATE, f"pod {name} {make_only_in_place_reason(why).message}")
+        failure = Reason(Code.CANNOT_UPDATE, f"pod {name}: {make_only_in_place_reason(why).message}")
     cause = failure or (_CLAIMS_GROW if Growth(ws).is_on else None)
     limits = ws.limits
     is_whole = limits.partition == 0 and limits.max_unavailable >= limits.replicas
@@ -148,7 +148,5 @@ def find_option_conflicts(
             yield make_invalid_error("spec.updateStrategy.rollingUpdate.maxUnavailable", amount, problem)
     claims = spec.volume_claim_update_strategy
     if claims is not None and claims.type == ClaimUpdateType.ON_POD_ROLLING_UPDATE:
-        problem = (
-            f"must be {ClaimUpdateType.ON_DELETE} with {field}: claims that grow restart pods one by one"
-        )
+        problem = f"must be {ClaimUpdateType.ON_DELETE} with {field}: the expansion of claims restarts pods one by one"
         yield make_invalid_error("spec.volumeClaimUpdateStrategy.type", claims.type, problem)

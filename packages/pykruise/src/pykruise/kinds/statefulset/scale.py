@@ -168,7 +168,7 @@ def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str
     pod, *others = ws.surplus
     decision: DeletePod | ChangePod | Reason
     if pod.is_deleting:
-        decision = Reason(Code.DEPARTING, "terminates; the next one is deleted afterwards")
+        decision = Reason(Code.DEPARTING, "terminates; the next surplus pod is deleted afterwards")
     else:
         decision = _explain_waiting_surplus(ws, pod) or _decide_surplus(ws, pod)
     decisions = [
@@ -176,7 +176,7 @@ def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str
         *(chain for other in others for chain in _surplus_writes(ws, other, None)),
     ]
     skipped = {pod.name: decision} if isinstance(decision, Reason) else {}
-    later = Reason(Code.TURN, f"surplus; is deleted after pod {pod.name}")
+    later = Reason(Code.TURN, f"is surplus, and is deleted after pod {pod.name}")
     skipped |= {pod.name: later for pod in others}
     return DecidedStage(purpose=Purpose.DELETE_SURPLUS_PODS, decisions=decisions), skipped
 
@@ -188,11 +188,11 @@ def _explain_waiting_surplus(ws: StatefulSetWorkingSet, pod: PodView) -> Reason 
     if pod.phase in FINISHED or pod.state == LifecycleState.PREPARING_DELETE or ws.is_available(pod):
         return None
     if not ws.first_unhealthy:
-        message = f"surplus, but not ready for {ws.limits.min_ready_seconds} s yet"
+        message = f"is surplus, but has not been ready for {ws.limits.min_ready_seconds} s yet"
         return Reason(Code.MIN_READY_SECONDS, message)
     if pod.name == ws.first_unhealthy:
         return None
-    message = f"surplus, but not available, and pod {ws.first_unhealthy} is not healthy either"
+    message = f"is surplus, but not available, and pod {ws.first_unhealthy} is not healthy either"
     return Reason(Code.TURN, message, "find out why that pod is not healthy")
 
 
@@ -303,7 +303,7 @@ def _create_pod(
     creation = CreatePod(
         subject=slot.name,
         document=build_pod_document(ws, slot, revision, group=group),
-        because=f"missing; built from revision {revision.name}",
+        because=f"the pod is missing; the new pod has revision {revision.name}",
         created=f"created pod {slot.name}",
         failed=f"failed to create pod {slot.name}",
         before=steps,
@@ -313,7 +313,7 @@ def _create_pod(
 
 
 def _name_taken(name: str, owner: str) -> Reason:
-    of = f"belongs to {owner}" if owner else "has no owner, and not the labels of spec.selector"
+    of = f"belongs to {owner}" if owner else "has no owner, and its labels do not match spec.selector"
     return Reason(
         Code.NAME_TAKEN,
         f"pod {name} exists already: it {of}",
@@ -378,4 +378,6 @@ def _explain_unavailability(
         return Reason(Code.MIN_READY_SECONDS, message)
     if older := explain_older_pod(ws, slot, never_ready):
         return older
-    return Reason(Code.NOT_READY, "is not ready; the others wait for it", "find out why the pod is not ready")
+    return Reason(
+        Code.NOT_READY, "is not ready; the other pods wait for it", "find out why the pod is not ready"
+    )

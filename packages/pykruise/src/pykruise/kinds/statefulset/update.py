@@ -307,7 +307,7 @@ def _restart_pod(current: _Pass, pod: PodView, at: Instant) -> None:
         current.times.append(at)
         current.act(pod, FILE_SYSTEM_GROWS)
     else:
-        current.delete(pod, "recreated: the file system of its claims grows only then")
+        current.delete(pod, "recreated, because the file system of its claims grows only when the pod starts")
 
 
 def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) -> bool:
@@ -321,7 +321,7 @@ def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) 
     if isinstance(result, NotInPlace):
         if ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
             why = make_only_in_place_reason(result.reason)
-            failure = Reason(Code.CANNOT_UPDATE, f"pod {pod.name} {why.message}")
+            failure = Reason(Code.CANNOT_UPDATE, f"pod {pod.name}: {why.message}")
             current.fail(pod, why, failure=failure, event="FailedUpdatePodInPlace")
             return False
         reasons = [

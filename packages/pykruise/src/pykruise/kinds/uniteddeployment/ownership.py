@@ -52,10 +52,13 @@ def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
         elif not workload.subset:
             notes.append(_note_missing_subset(workload))
         elif workload.template != united.template:
-            unwanted.append((workload, "the template creates another kind"))
+            unwanted.append((workload, "spec.template creates workloads of another kind"))
         elif workload.subset in workloads:
             unwanted.append(
-                (workload, f"subset {workload.subset} has {workloads[workload.subset].name}, which is older")
+                (
+                    workload,
+                    f"subset {workload.subset} already has {workloads[workload.subset].name}, which is older",
+                )
             )
         else:
             workloads[workload.subset] = workload

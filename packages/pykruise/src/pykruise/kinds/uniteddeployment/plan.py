@@ -269,15 +269,15 @@ def _reason_of_unplaced(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, 
     missing = (ws.spec.replicas or 0) - sum(allocated.values())
     if missing <= 0 or ws.spec.mode is Mode.RESERVE:
         return None
-    pods = format_count(missing, "pod belongs", "pods belong")
+    pods = format_count(missing, "pod fits", "pods fit")
     closed = [name for name, entry in sorted(ws.entries.items()) if passed_over_of(entry) is not None]
     if not closed:
-        message = f"{pods} to no subset: each subset has reached its maxReplicas"
+        message = f"{pods} into no subset: each subset has reached its maxReplicas"
         return Reason(Code.NO_SUBSET, message, "raise maxReplicas in spec.topology.subsets")
     names = ", ".join(closed)
     return Reason(
         Code.UNSCHEDULABLE,
-        f"{pods} to no subset: pods of {names} found no node",
+        f"{pods} into no subset: pods of subset {names} found no node",
         f"make room on the nodes of subset {closed[0]}, whose node selector cannot be changed",
     )
 
@@ -304,7 +304,7 @@ def _find_waiting(
     if reserved:
         message = (
             f"{format_count(reserved, 'pod finds no node and is', 'pods find no node and are')} kept in reserve;"
-            " other subsets replace them"
+            " pods of other subsets replace them"
         )
         return Reason(Code.IN_RESERVE, message)
     if status.current_revision != status.updated_revision:

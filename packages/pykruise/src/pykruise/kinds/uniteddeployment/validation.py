@@ -130,9 +130,9 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
         detail = "pods can only be kept in reserve with a CloneSet or a Deployment template"
         yield make_invalid_error("spec.topology.scheduleStrategy", _to_json(spec.schedule_strategy), detail)
     if not templates:
-        yield make_required_error("spec.template", f"one of {', '.join(TEMPLATES)} must be given")
+        yield make_required_error("spec.template", f"one of {', '.join(TEMPLATES)} must be set")
     elif len(templates) > 1:
-        yield make_invalid_error("spec.template", [*templates], "only one of the templates may be given")
+        yield make_invalid_error("spec.template", [*templates], "only one of the templates can be set")
     selector = _parse_selector(spec)
     for name, template in templates.items():
         path = f"spec.template.{name}"
@@ -146,7 +146,9 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
         yield from _match_errors(selector, template, f"{path}.metadata.labels")
         if inner.get("replicas") is not None:
             yield make_invalid_error(
-                f"{path}.spec.replicas", inner["replicas"], "is divided among the subsets"
+                f"{path}.spec.replicas",
+                inner["replicas"],
+                "must not be set: spec.replicas of the UnitedDeployment is divided among the subsets",
             )
         yield from _strategy_of_template(name, inner, f"{path}.spec")
         pod = inner.get("template") or {}
@@ -179,7 +181,7 @@ def _strategy_of_template(name: str, spec: Mapping[str, Any], path: str) -> Iter
     kind = strategy.get("type") or "RollingUpdate"
     block = strategy.get("rollingUpdate") or {}
     if kind == "RollingUpdate" and block.get("partition") is not None:
-        detail = "is set by spec.updateStrategy.manualUpdate.partitions"
+        detail = "must not be set: spec.updateStrategy.manualUpdate.partitions sets this partition"
         yield make_invalid_error(f"{path}.updateStrategy.rollingUpdate.partition", block["partition"], detail)
     if name != STATEFUL_SET:
         return
@@ -267,9 +269,11 @@ def _replicas_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> I
         return
     total = sum(resolve_amount(item, of=spec.replicas) for item in given)
     if total > spec.replicas:
-        yield _of_subsets(spec, f"replicas are {total} together, and spec.replicas is {spec.replicas}")
+        yield _of_subsets(
+            spec, f"the replicas of the subsets are {total} together, but spec.replicas is {spec.replicas}"
+        )
     if len(given) == len(subsets) and total != spec.replicas:
-        detail = f"all subsets have replicas, {total} together, and spec.replicas is {spec.replicas}"
+        detail = f"the replicas of all subsets are {total} together, but spec.replicas is {spec.replicas}"
         yield _of_subsets(spec, detail)
 
 
@@ -284,7 +288,9 @@ def _subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
         if not subset.name:
             yield make_required_error(f"{path}.name")
         elif subset.name in seen:
-            yield make_invalid_error(f"{path}.name", subset.name, "each name may occur once")
+            yield make_invalid_error(
+                f"{path}.name", subset.name, "two subsets have this name; each subset needs its own name"
+            )
         seen.add(subset.name)
         yield from (
             make_invalid_error(f"{path}.name", subset.name, problem)
@@ -296,7 +302,7 @@ def _subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
         if subset.tolerations:
             yield from find_toleration_errors(_to_json(subset.tolerations), f"{path}.tolerations")
         if is_adaptive and subset.replicas is not None:
-            detail = "subsets of the Adaptive strategy have minReplicas and maxReplicas"
+            detail = "must not be set with the Adaptive strategy; set minReplicas and maxReplicas instead"
             yield make_forbidden_error(f"{path}.replicas", detail)
 
 
@@ -310,7 +316,7 @@ def _strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     partitions = (strategy.manual_update.partitions or {}) if strategy.manual_update is not None else {}
     for name in sorted(set(partitions) - names):
         field = "spec.updateStrategy.manualUpdate.partitions"
-        yield make_invalid_error(field, name, "is the name of no subset")
+        yield make_invalid_error(field, name, "is not the name of a subset")
 
 
 # ── updates ──────────────────────────────────────────────────────────────
@@ -334,7 +340,7 @@ def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterat
             ("tolerations", subset.tolerations or None, was.tolerations or None),
         ):
             if new != stayed:
-                detail = "may not be changed; remove the subset and add one with another name"
+                detail = "cannot be changed; remove the subset, and add a subset with another name"
                 yield make_forbidden_error(f"{SUBSETS}[{index}].{field}", detail)
 
 

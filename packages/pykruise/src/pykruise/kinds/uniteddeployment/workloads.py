@@ -212,7 +212,7 @@ def _find_wait(conditions: tuple[_Condition, ...], name: str) -> Reason | None:
     return None
 
 
-_SEE: Final = "wait until its workload is repaired"
+_SEE: Final = "correct the cause that the workload reports"
 
 
 def _find_controller(owners: tuple[Document, ...]) -> ControllerView | None:

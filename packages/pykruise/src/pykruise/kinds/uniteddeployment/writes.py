@@ -80,10 +80,10 @@ def update(workload: SubsetWorkload, body: Document, wanted: WantedWorkload) -> 
 def _describe_change(workload: SubsetWorkload, wanted: WantedWorkload) -> str:
     result = []
     if workload.replicas != wanted.replicas:
-        result.append(f"subset {wanted.subset.name} gets {wanted.replicas} of the replicas")
+        result.append(f"subset {wanted.subset.name} must have {wanted.replicas} of the replicas")
     if workload.revision != wanted.revision:
-        result.append("the template differs")
-    return ", and ".join(result) or f"subset {wanted.subset.name} differs"
+        result.append("the template has changed")
+    return ", and ".join(result) or f"the fields of subset {wanted.subset.name} have changed"
 
 
 def plan_deletion(workload: SubsetWorkload, because: str) -> Chain:
@@ -104,7 +104,8 @@ def mark(pod: PodView, value: str) -> Chain:
     """Set the label that records whether a pod is reserved."""
     action = pod_patch(pod, {"metadata": {"labels": {RESERVED_LABEL: value}}})
     return make_pod_chain(
-        pod, Step(action=action, because="it is in reserve" if value == "true" else "it works")
+        pod,
+        Step(action=action, because="it is in reserve" if value == "true" else "it is no longer in reserve"),
     )
 
 

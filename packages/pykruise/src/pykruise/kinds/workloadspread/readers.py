@@ -45,7 +45,7 @@ from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 WHITE_LIST_KEY: Final = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 
 RIGHTS: tuple[Right, ...] = (
-    make_right(WORKLOAD_SPREADS, *READ, why="WorkloadSpread: to watch them"),
+    make_right(WORKLOAD_SPREADS, *READ, why="WorkloadSpread: to watch its objects"),
     make_right(
         WORKLOAD_SPREADS, "patch", subresource="status", why="WorkloadSpread: to record the slots of pods"
     ),

@@ -298,7 +298,7 @@ def _compute_condition(
     if until > snapshot.now:
         tally.due.append(until)
         return before
-    tally.tell("RecoverSchedulable", f"subset {name} is used again", warning=False)
+    tally.tell("RecoverSchedulable", f"subset {name} gets new pods again", warning=False)
     return _build_condition(before, "True", SUFFICIENT, snapshot.now)
 
 

@@ -75,7 +75,9 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 GOES_FIRST: Final = "no action is needed: it is deleted first at the next scale-down"
-PLACED_ANEW: Final = f"{GOES_FIRST}; or delete such pods {ONE_AT_A_TIME}, so that they are placed"
+PLACED_ANEW: Final = (
+    f"{GOES_FIRST}; or delete such pods {ONE_AT_A_TIME}, so that new pods are assigned to subsets"
+)
 
 
 IS_SURPLUS: Final = Reason(
@@ -164,7 +166,7 @@ def _choose_subset(pod: PodView, snapshot: SpreadSnapshot, free: Mapping[str, in
         return Reason(Code.NO_SUBSET, "it is on no node yet; its node will determine the subset")
     document = snapshot.documents.get(pod.uid)
     if document is None:
-        return Reason(Code.NO_SUBSET, "it is checked soon")
+        return Reason(Code.NO_SUBSET, "the manager has not read the pod yet")
     node = snapshot.nodes.get(pod.node_name)
     if node is None:
         return Reason(Code.NO_SUBSET, f"its node {pod.node_name} is unknown")

@@ -54,7 +54,10 @@ def obstacle_of(
         if late_at is not None and now >= late_at:
             words = f"the agent of node {node.name} has not answered since {entry.created_at}"
             return Reason(Code.NO_AGENT, words, _AGENT.format(node.name))
-        return Reason(Code.IMAGE_PULLING, f"requested at {entry.created_at}; its agent has not answered yet")
+        return Reason(
+            Code.IMAGE_PULLING,
+            f"the pull was requested at {entry.created_at}; the agent has not answered yet",
+        )
     if status.message:  # the agent tries again
         words = f"image {image.reference} is not pulled yet: {status.message}"
         return Reason(Code.IMAGE_PULLING, words, _WHILE_IT_TRIES)
@@ -70,7 +73,7 @@ def _explain_failure(
     missing: Sequence[Key],
 ) -> Reason:
     """Return the obstacle of a pull that failed: the limit that ended it, a missing secret, or the agent's message."""
-    said = status.message or "it could not be pulled"
+    said = status.message or "the agent reported no reason"
     if (ended := _limit_that_ended(entry, status)) is not None:
         limit, seconds = ended
         words = f"image {image.reference} was not pulled within {limit} ({seconds} s): {said}"
@@ -87,7 +90,7 @@ def _explain_failure(
 
 def remedy_of_limit(field: str) -> str:
     """Return the remedy for a pull that a limit of its job has ended."""
-    return f"create the job again with a higher {field}: pulling takes longer"
+    return f"create the job again with a higher {field}: the pull takes longer than this limit"
 
 
 def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | None:
@@ -137,7 +140,7 @@ def find_first_obstacle(obstacles: dict[str, Reason]) -> Reason | None:
     """First obstacle on a job's nodes that needs a person, with the number of nodes that share it, or None."""
     return find_first_shared(
         [
-            (f"node {node}:", obstacle)
+            (f"node {node}", obstacle)
             for node, obstacle in obstacles.items()
             if obstacle.code in NEEDS_A_PERSON
         ]

@@ -76,7 +76,7 @@ def find_difference(
     ignored.
     """
     if old is None or target is None:
-        return NotInPlace("the revision that the pod was built from is unknown now")
+        return NotInPlace("the revision that the pod was created from is unknown")
     if settings.compare_claims and not ignore_claims and _has_other_claims(old, target):
         return NotInPlace("the volumeClaimTemplates changed too")
     try:

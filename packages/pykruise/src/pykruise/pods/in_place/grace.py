@@ -73,7 +73,7 @@ def _parse_patch(data: bytes | None) -> Document | None:
         return None
     patch: Any = orjson.loads(data)
     if not isinstance(patch, dict) or not isinstance(patch.get("metadata") or {}, dict):
-        raise ValueError("metaDataPatch is not a patch of metadata")
+        raise ValueError("metaDataPatch is not a JSON object with an object `metadata`")
     return patch
 
 

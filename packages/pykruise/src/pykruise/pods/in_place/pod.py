@@ -111,7 +111,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         FromFlag(
             "inplace-resize-timeout",
-            "After a resize that cannot be carried out, until the pod is recreated (InPlaceIfPossible).",
+            "Time after which a pod is recreated if its resize cannot be carried out (InPlaceIfPossible).",
         ),
     ] = RESIZE_PATIENCE_S
 

@@ -304,7 +304,7 @@ def _end_grace(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) ->
     if spec is None:
         return _drop_grace(pod, "the grace annotation is empty")
     if state is None:
-        return Broken(problem="the pod is in a grace period, but has no state of an update in place")
+        return Broken(problem="the pod is in a grace period, but has no state of an in-place update")
     if shorten_hash(pod.labels.get(keys.REVISION_LABEL, "")) != shorten_hash(spec.revision):
         return _drop_grace(pod, f"its grace period was for {spec.revision}, which is no longer its revision")
     look_at = compute_grace_end(state.started_at, seconds=spec.grace_seconds, now=now)

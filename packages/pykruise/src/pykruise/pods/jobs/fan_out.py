@@ -326,8 +326,8 @@ HELD: Final = {
     TargetHold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
     TargetHold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
     TargetHold.ZERO: limit_is_zero("spec.parallelism", "nothing is started"),
-    TargetHold.ENDING: Reason(Code.DEPARTING, "its last pod still exists"),
-    TargetHold.OVER: Reason(Code.JOB_OVER, "the job is over"),
+    TargetHold.ENDING: Reason(Code.DEPARTING, "its previous pod still exists"),
+    TargetHold.OVER: Reason(Code.JOB_OVER, "the job has ended"),
 }
 """Reasons of targets that are not started."""
 

@@ -175,7 +175,7 @@ def find_ephemeral_blocker(pod: PodView, ephemeral: EphemeralView, image: str) -
         return Reason(
             Code.CONTAINER_FAILS,
             f"container {ephemeral.name} does not start ({ephemeral.reason})",
-            "create the missing object that it refers to; an ephemeral container cannot be changed",
+            "create the missing object that the container refers to; an ephemeral container cannot be changed",
             ephemeral.name,
         )
     return None
@@ -339,7 +339,7 @@ def resize_blocker(pod: PodView, correction: Correction = IN_TEMPLATE) -> Reason
 
 def _find_lifecycle_obstacle(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
     if pod.is_in_grace:
-        return Reason(Code.GRACE_PERIOD, "is in the grace period before its update in place")
+        return Reason(Code.GRACE_PERIOD, "is in the grace period before its in-place update")
     match pod.state, explain_waiting(pod, lifecycle):
         case LifecycleState.PREPARING_NORMAL, Reason(code=Code.PRE_NORMAL_HOOK, message=message):
             return Reason(Code.PRE_NORMAL_HOOK, message, "add the hook of spec.lifecycle to the pod")
@@ -401,7 +401,7 @@ def _find_readiness_obstacle(
     return Reason(
         Code.NOT_READY,
         f"{what}{since}",
-        f"if that lasts, {log}, and correct what its readiness probe finds",
+        f"if that lasts, {log}, and correct the problem that its readiness probe reports",
         container,
     )
 

@@ -157,7 +157,7 @@ def _list_holders(hook: LifecycleHook | None, pod: PodView) -> str:
     return f": {', '.join(result)}" if result else ""
 
 
-UPDATE_UNDER_WAY: Final = Reason(Code.UPDATING_IN_PLACE, "its update in place is under way")
+UPDATE_UNDER_WAY: Final = Reason(Code.UPDATING_IN_PLACE, "its in-place update is under way")
 
 
 def explain_waiting(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:

@@ -73,7 +73,7 @@ def _explain_open_gate(
                 Code.READINESS_GATE,
                 f"probe {state.name} fails: {state.message or 'the probe has no message'}; it sets the condition"
                 f" {gate}, which is a readiness gate of the pod, so the pod is not ready",
-                "correct what the probe finds, or correct the probe in spec.probes",
+                "correct the problem that the probe reports, or correct the probe in spec.probes",
             )
     return None
 

@@ -53,7 +53,7 @@ def find_single_pod_errors(metadata: Any, path: str) -> Iterator[Cause]:
         entries = metadata.get(field) if isinstance(metadata, Mapping) else None
         for key in sorted(keys.intersection(entries if isinstance(entries, Mapping) else ())):
             yield make_forbidden_error(
-                f"{path}.{field}", f"{key} applies to a single pod, and a template to all pods"
+                f"{path}.{field}", f"{key} is for a single pod, and cannot be set in a template"
             )
 
 

@@ -194,12 +194,12 @@ def find_shortage(request: Request, node: NodeView) -> NodeObstacle | None:
     resources accepts no pod.
     """
     if _parse_amount(node.allocatable.get("pods")) < 1:
-        because = "the node has no capacity for pods (its allocatable pods)"
+        because = "the node's allocatable number of pods is 0"
         return NodeObstacle(because, "raise the number of pods that the kubelet allows")
     for name, amount in request.items():
         has = node.allocatable.get(name)
         if amount > _parse_amount(has):
-            because = f"the node has too little {name} even when it is empty ({has or 0})"
+            because = f"the node has too little {name} even when it is empty (allocatable: {has or 0})"
             return NodeObstacle(because, f"request less {name} in spec.template, or add a larger node")
     return None
 

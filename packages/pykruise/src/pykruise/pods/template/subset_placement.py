@@ -44,7 +44,7 @@ def apply_patch(pod: Mapping[str, Any], patch: Any) -> Document:
         raise PlacementError(f"failed to merge patch: {error}") from error
     result: Document = fill_zero_values(merged, POD_TEMPLATE)
     if problem := explain_unreadable(result, POD_TEMPLATE):
-        raise PlacementError(f"patch gives no pod{problem}")
+        raise PlacementError(f"the result of the patch is not a valid pod{problem}")
     spec = result.get("spec") or {}
     before = (pod.get("spec") or {}).get("priorityClassName") or ""
     # The priority was computed from the previous class. The API server rejects a pod whose priority and class
@@ -67,7 +67,7 @@ def add_required(
     if count > MOST_EXPRESSIONS:
         raise PlacementError(
             f"{field} would add {format_count(count, 'expression')} to the pod's {format_count(len(terms), 'term')}; "
-            f"at most {MOST_EXPRESSIONS} fit an object"
+            f"at most {MOST_EXPRESSIONS} are allowed"
         )
     return [_merge_terms(term, wanted) for term in terms]
 

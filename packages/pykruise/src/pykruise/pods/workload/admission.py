@@ -141,7 +141,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
             return ALLOWED
         resource = request.resource
         if resource.group != self.resource.group or resource.version not in self.versions:
-            problem = f"{resource.api_version} {resource.kind} is not reviewed here"
+            problem = f"this webhook does not review {resource.api_version} {resource.kind}"
             return AdmissionAnswer(refusal=build_bad_request(problem))
         if request.object is None:
             return AdmissionAnswer(refusal=build_bad_request("the request has no object"))
@@ -169,7 +169,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         return {**doc, "spec": empty_parts(doc["spec"], parts, self.parts)} if parts else doc
 
     def _make_unavailable_status(self, error: KubeError) -> ErrorStatus:
-        text = f"the objects to compare the {self.resource.kind} with cannot be read: {error}"
+        text = f"the objects that the {self.resource.kind} is compared with cannot be read: {error}"
         return ErrorStatus(status="Failure", message=text, reason="InternalError", code=500)
 
     def _warn_of_unknown_fields(self, request: AdmissionRequest, doc: Document) -> list[str]:

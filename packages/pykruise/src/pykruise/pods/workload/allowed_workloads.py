@@ -59,7 +59,7 @@ def read_white_list(text: str | None) -> WhiteList:
     try:
         document = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise WhiteListError(f"no JSON: {error}") from error
+        raise WhiteListError(f"not valid JSON: {error}") from error
     workloads = _read_list(document, "workloads", "")
     return WhiteList(
         workloads=tuple(_read_entry(workload, f"workloads[{i}]") for i, workload in enumerate(workloads))
@@ -92,11 +92,11 @@ def _read_text(entry: Any, name: str, path: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise WhiteListError(f"{path}.{name}: must be a text")
+        raise WhiteListError(f"{path}.{name}: must be a string")
     return value
 
 
 def _find_member(entry: Any, name: str, path: str) -> Any:
     if not isinstance(entry, dict):
-        raise WhiteListError(f"{path or 'it'}: must be an object")
+        raise WhiteListError(f"{path or 'the white list'}: must be an object")
     return next((value for key, value in entry.items() if key.lower() == name.lower()), None)

@@ -55,13 +55,14 @@ def warnings_of_amounts(doc: Mapping[str, Any], amounts: Sequence[Amount]) -> It
             if number is None:
                 continue
             if number < amount.least:
-                yield f"{field}: {value} counts as {amount.least}{_describe_stop(amount) if not amount.least else ''}"
+                stop = "" if amount.least else _describe_stop(amount)
+                yield f"{field}: {value} is treated as {amount.least}{stop}"
             elif number == 0 and amount.stops:
                 yield f"{field}: {value}{_describe_stop(amount)}"
 
 
 def _describe_stop(amount: Amount) -> str:
-    return f": {amount.stops} until it is raised" if amount.stops else ""
+    return f": {amount.stops} until the value is raised" if amount.stops else ""
 
 
 def _to_number(value: Any) -> int | None:

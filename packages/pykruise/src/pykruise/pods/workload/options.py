@@ -180,7 +180,7 @@ def _refuse_surge(_text: str) -> None:
 
 
 def _refuse_gang(_text: str) -> None:
-    raise ValueError("is not for workloads that another workload creates")
+    raise ValueError("cannot be set in workloads that another workload creates")
 
 
 POD_REPLACEMENT_POLICY: Final = Option(annotation="pykruise.io/pod-replacement-policy", parse=_parse_policy)

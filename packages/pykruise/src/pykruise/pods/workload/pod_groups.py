@@ -43,7 +43,8 @@ _EXCLUSIVE: Final = {
 TOGETHER: Final = "the pods of a group are updated together"
 
 UPDATED_LATER: Final = Reason(
-    Code.POD_GROUP, f"{TOGETHER}, and the partition or the limits of the strategy allow only some of them"
+    Code.POD_GROUP,
+    f"{TOGETHER}, but the partition or the limits of the strategy allow only some of them to be updated",
 )
 """Reason for pods that could be updated now, but not together with all pods of their group."""
 
@@ -281,14 +282,16 @@ def find_gang_errors(
             GANG_MIN_COUNT.field, str(value), f"must be at most spec.replicas ({replicas})"
         )
     if is_on_delete:
-        problem = f"must be RollingUpdate with {GANG_MIN_COUNT.field}: a single deleted pod would start a group alone"
+        problem = f"must be RollingUpdate with {GANG_MIN_COUNT.field}: one replaced pod cannot start a new group alone"
         yield make_invalid_error("spec.updateStrategy.type", "OnDelete", problem)
     elif partition is not None and 0 < resolve_amount(partition, replicas) < replicas:
         problem = f"must be 0 or 100% with {GANG_MIN_COUNT.field}: {TOGETHER}"
         yield make_invalid_error("spec.updateStrategy.rollingUpdate.partition", partition, problem)
     least = compute_min_count(value, replicas)
     if scale_limit is not None and replicas > 0 and resolve_amount(scale_limit, replicas) < least:
-        problem = f"must be at least the minCount of the group ({least}): fewer pods could not start"
+        problem = (
+            f"must be at least the minCount of the group ({least}): a group with fewer pods cannot start"
+        )
         yield make_invalid_error("spec.scaleStrategy.maxUnavailable", scale_limit, problem)
 
 

@@ -46,13 +46,13 @@ def find_first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
     name, first = obstacles[0]
     others = sum(reason.code == first.code for _, reason in obstacles) - 1
     more = f" (and {others} more)" if others else ""
-    return Reason(first.code, f"{name}{more} {first.message}", first.remedy)
+    return Reason(first.code, f"{name}{more}: {first.message}", first.remedy)
 
 
 def find_strategy_wait(count: str, *, is_on_delete: bool, is_paused: bool) -> Reason | None:
     """Reason of old pods that `spec.updateStrategy` does not update. `count`: number of pods, in words."""
     if is_on_delete:
-        remedy = "delete them so that they are updated, or choose RollingUpdate"
+        remedy = "delete the pods so that they are updated, or set spec.updateStrategy.type to RollingUpdate"
         return Reason(Code.ON_DELETE, f"{count}, and the update strategy is OnDelete", remedy)
     if is_paused:
         return Reason(Code.PAUSED, f"{count}, and updates are paused", _UNPAUSE)

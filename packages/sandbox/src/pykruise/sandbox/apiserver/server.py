@@ -305,7 +305,7 @@ class ApiServer:
         if result is None:
             return self._outside_resources(method, path, headers)
         if method == "GET" and self._is_watch(path, query):
-            raise make_bad_request("a watch is a stream: this endpoint answers single requests")
+            raise make_bad_request("a watch is a stream, and this endpoint does not support streams")
         call = _build_call(method, result, query, headers, body, who)
         if call.entry.deprecated:
             call.warnings.append(call.entry.deprecation_warning)

@@ -188,7 +188,7 @@ def _scale_step(scaled: Scaled, wanted: int, metric: str) -> Step:
     done = make_normal_note(
         "SuccessfulRescale", f"New size: {wanted}; reason: the metric is {metric or 'unknown'}"
     )
-    return Step(action=action, because="the metric is off its target", done=done)
+    return Step(action=action, because="the metric differs from its target", done=done)
 
 
 AUTOSCALER_VIEWS: Final = make_document_views(AUTOSCALERS)

@@ -281,7 +281,9 @@ def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Ite
         )
     if step.annotate is not None:
         view, patch = step.annotate
-        yield merge_object(REPLICA_SETS, view, patch, because="its annotations are those of the deployment")
+        yield merge_object(
+            REPLICA_SETS, view, patch, because="its annotations must equal those of the Deployment"
+        )
     for view, size in step.scale:
         body = {"metadata": {"annotations": build_size_annotations(deployment)}, "spec": {"replicas": size}}
         scaled = merge_object(REPLICA_SETS, view, body, because="the rollout scales it")

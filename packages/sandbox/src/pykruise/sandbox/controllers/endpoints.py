@@ -198,7 +198,10 @@ def _slice_step(snapshot: EndpointsSnapshot) -> Step | None:
         }
         body = {"apiVersion": ENDPOINT_SLICES.api_version, "kind": ENDPOINT_SLICES.kind, "metadata": metadata}
         return create_object(
-            ENDPOINT_SLICES, service.namespace, {**body, **content}, because="it has no slice yet"
+            ENDPOINT_SLICES,
+            service.namespace,
+            {**body, **content},
+            because="the Service has no EndpointSlice yet",
         )
     known = {name: mine[0].doc.get(name) for name in content}
     if is_same(known, content) and is_same(dict(mine[0].labels), labels):

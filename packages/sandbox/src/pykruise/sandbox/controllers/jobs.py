@@ -195,7 +195,9 @@ def _delete_pod(pod: SandboxPodView) -> Write:
 def _release_pod(pod: SandboxPodView) -> Write:
     """Remove the tracking finalizer of a pod."""
     body = {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-    return patch_pod(pod, body, because="the status records its end, or nothing will count it")
+    return patch_pod(
+        pod, body, because="the status has recorded the end of the pod, or no job counts the pod"
+    )
 
 
 def _give_index(job: DocumentView, pod: Document, index: int) -> None:

@@ -172,7 +172,7 @@ def plan_claim(snapshot: ClaimSnapshot) -> Plan:
     if CLAIM_FINALIZER not in claim.finalizers:
         patch: Document = {"metadata": {"finalizers": [*claim.finalizers, CLAIM_FINALIZER]}}
         return _plan_of(
-            "protect", merge_object(PERSISTENT_VOLUME_CLAIMS, claim, patch, because="it is in use")
+            "protect", merge_object(PERSISTENT_VOLUME_CLAIMS, claim, patch, because="a pod may use it")
         )
     if claim.status.get("phase") == "Bound" and claim.spec.get("volumeName"):
         if snapshot.bound is None:
@@ -181,7 +181,7 @@ def plan_claim(snapshot: ClaimSnapshot) -> Plan:
     if claim.spec.get("storageClassName") is None and snapshot.storage_class is not None:
         # A default class may also be set later. Same rule as retroactive default StorageClass assignment.
         patch = {"spec": {"storageClassName": snapshot.storage_class.name}}
-        because = "it names no class, and there is a default one"
+        because = "it names no storage class, and the cluster has a default storage class"
         return _plan_of(
             "choose a class", merge_object(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because)
         )
@@ -235,7 +235,7 @@ def _provision(snapshot: ClaimSnapshot) -> Plan:
     done = make_normal_note(
         "ProvisioningSucceeded", f"Successfully provisioned volume {body['metadata']['name']}"
     )
-    because = "no existing volume satisfies it"
+    because = "no existing volume satisfies the claim"
     return _plan_of(CREATE, create_object(PERSISTENT_VOLUMES, "", body, because=because, done=done))
 
 
@@ -446,12 +446,12 @@ def plan_volume(snapshot: VolumeSnapshot) -> Plan:
         left = [finalizer for finalizer in volume.finalizers if finalizer != VOLUME_FINALIZER]
         patch: Document = {"metadata": {"finalizers": left or None}}
         return _plan_of(
-            "unprotect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="no claim has it")
+            "unprotect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="no claim uses it")
         )
     if VOLUME_FINALIZER not in volume.finalizers:
         patch = {"metadata": {"finalizers": [*volume.finalizers, VOLUME_FINALIZER]}}
         return _plan_of(
-            "protect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="a claim may have it")
+            "protect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="a claim can use it")
         )
     status = {**volume.status, "phase": phase}
     is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER

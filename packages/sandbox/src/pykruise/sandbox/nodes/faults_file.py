@@ -48,7 +48,7 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
     if values is None:
         return ()
     if not isinstance(values, list):
-        raise FaultsFileError(f"{path}:1: expected a list of rules, each with a dash in front")
+        raise FaultsFileError(f"{path}:1: expected a list of rules; each rule begins with a dash")
     try:
         return parse_rules(values)
     except ValueError as err:
@@ -86,10 +86,10 @@ async def _follow_file(
         try:
             rules = await asyncio.to_thread(read_rules, path)
         except FaultsFileError as error:
-            tell(f"{error}; the failures stay unchanged")
+            tell(f"{error}; the previous rules stay in effect")
         else:
             use(rules)
-            tell(f"{path}: {format_count(len(rules), 'rule')} from now on")
+            tell(f"{path}: {format_count(len(rules), 'rule')} in effect from now on")
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

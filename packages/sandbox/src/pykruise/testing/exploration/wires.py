@@ -96,7 +96,7 @@ class GatedWire(Wire):
             self._faults.left -= 1
         try:
             if self.dead and fate:
-                raise ConnectionLostError("the sender is dead")
+                raise ConnectionLostError("the operator that sent the request was killed")
             answer = await (self._with_fault(Fault(0.0, fate), forward) if fate else forward())
             if self._are_answers_apart and not self.dead:
                 if log is not None:

@@ -194,21 +194,21 @@ def check_all(world: SmallWorld, *, most_states: int = 20_000, processes: int = 
         raise AssertionError(f"{result}\n{result.failure}")
     if not result.is_complete:
         raise AssertionError(
-            f"{result}: some cases were not tried; give fewer actions or faults, or more states"
+            f"{result}: some cases were not tried; give fewer actions or faults, or allow more states"
         )
     return result
 
 
 def _check_world(world: SmallWorld) -> None:
     if not hasattr(os, "fork"):
-        raise ValueError("the system cannot copy processes (os.fork), as exploring needs")
+        raise ValueError("exploration needs os.fork, which this system does not have")
     if world.simulation.start is not None or not world.simulation.work:
         raise ValueError("a small world needs an operator on pykruise.runtime: give Simulation(work=[…])")
     unknown = sorted({*world.before, *world.actions} - set(world.simulation.actions))
     if unknown:
         raise ValueError(f"the simulation has no action {unknown[0]!r}")
     if not world.actions:
-        raise ValueError("without an action nothing happens: give at least one")
+        raise ValueError("without an action nothing happens: give at least one action")
     wrong = sorted(set(world.faults) - set(EXPLORED_FAULTS))
     if wrong:
         raise ValueError(f"{wrong[0]!r} is not one of: {', '.join(EXPLORED_FAULTS)}")
@@ -327,7 +327,7 @@ class _World:
             return
         error = task.exception()
         how = f"{type(error).__name__}: {error}" if error is not None else "it returned"
-        self._violations.append(Violation("operator", f"the operator ended: {how}", self._now()))
+        self._violations.append(Violation("operator", f"the operator ended unexpectedly: {how}", self._now()))
 
     async def _crash(self) -> None:
         for life in tuple(self._lives):

@@ -164,7 +164,7 @@ class Wire:
             async with asyncio.timeout(timeout_s):
                 return await asyncio.shield(sent)
         except TimeoutError as error:
-            raise RequestTimeoutError(f"no answer to {method} {path} within {timeout_s} s") from error
+            raise RequestTimeoutError(f"no response to {method} {path} within {timeout_s} s") from error
 
     def _send(self, work: Any) -> "asyncio.Task[Response]":
         task = asyncio.get_running_loop().create_task(work)
@@ -183,7 +183,7 @@ class Wire:
             RECONCILE.set(None)
         await asyncio.sleep(self._rng.uniform(0, self._latency_s))
         if self.dead and self._rng.random() < 0.5:
-            raise ConnectionLostError("the sender is dead")
+            raise ConnectionLostError("the operator that sent the request was killed")
         answer = await forward() if fault is None else await self._with_fault(fault, forward)
         await asyncio.sleep(self._rng.uniform(0, self._latency_s))
         return answer
@@ -194,14 +194,14 @@ class Wire:
             case "refused":
                 raise UnreachableError("refused on purpose")
             case "request lost":
-                raise ConnectionLostError("lost on purpose, before")
+                raise ConnectionLostError("connection lost on purpose, before the request was processed")
             case "answer lost":
                 await forward()
-                raise ConnectionLostError("lost on purpose, after")
+                raise ConnectionLostError("connection lost on purpose, after the request was processed")
             case "late effect":
                 self._network_faults.hold(fault.seconds)
                 self._send(_later(fault.seconds, forward))
-                raise ConnectionLostError("lost on purpose, late")
+                raise ConnectionLostError("connection lost on purpose; the request is processed later")
             case "slow":
                 await asyncio.sleep(fault.seconds)
                 answer = await forward()
@@ -209,7 +209,7 @@ class Wire:
             case "no answer":
                 await forward()
                 await asyncio.sleep(fault.seconds)
-                raise RequestTimeoutError("no answer on purpose")
+                raise RequestTimeoutError("no response, on purpose")
             case "webhook timeout":
                 await asyncio.sleep(10.0)
         given = ANSWERS[fault.kind]

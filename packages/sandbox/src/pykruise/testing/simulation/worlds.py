@@ -266,7 +266,7 @@ class _World:
             return
         error = task.exception()
         how = f"{type(error).__name__}: {error}" if error is not None else "it returned"
-        self._break("operator", f"the operator ended: {how}")
+        self._break("operator", f"the operator ended unexpectedly: {how}")
 
     async def _kill(self) -> None:
         """End the operator as `kill -9` does: requests that it has sent may still arrive."""

@@ -149,7 +149,7 @@ def make_method_not_allowed() -> Refusal:
 
 def make_pods_run_on_paper(subresource: str) -> Refusal:
     """501: the request needs a process in a container."""
-    message = f"pods of this cluster are simulated: there is no process for {subresource} to reach"
+    message = f"pods of this cluster are simulated: {subresource} has no process to connect to"
     return _refusal(501, "NotImplemented", message, StatusDetails())
 
 
