@@ -67,7 +67,9 @@ def list_problems(outage: Outage, *, pods: int, p99_s: float) -> list[str]:
     if outage.not_ready:
         problems.append(f"{outage.not_ready} of {outage.pods} pods are not ready")
     if (p99 := percentile(outage.seconds, 0.99)) > p99_s:
-        problems.append(f"the 99th percentile of the time out of service is {p99:g} s, longer than {p99_s:g} s")
+        problems.append(
+            f"the 99th percentile of the time out of service is {p99:g} s, longer than {p99_s:g} s"
+        )
     return problems
 
 
