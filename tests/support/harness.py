@@ -4,6 +4,7 @@
 configurations use. The test fails if a template uses another function.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -35,11 +36,6 @@ _FUNCTIONS: Final[dict[Path, dict[str, Callable[..., Any]]]] = {
         "DivideFloat": lambda left, right: float(left) / float(right),
     },
 }
-_NO_SETTINGS: Final = (
-    "CL2_KINDS CL2_WORKLOADS CL2_PODS CL2_IMAGE CL2_NEXT_IMAGE CL2_MAX_UNAVAILABLE CL2_NODES CL2_QPS CL2_CHURN "
-    "CL2_TIMEOUT CL2_STARTUP_P99 CL2_CHURN_STARTUP_P99 CL2_CREATE_WITHIN CL2_SCALE_WITHIN CL2_UPDATE_WITHIN "
-    "CL2_IN_PLACE_P99"
-).split()
 
 
 def render_kube_burner(**environment: str) -> Any:
@@ -49,7 +45,8 @@ def render_kube_burner(**environment: str) -> Any:
 
 def render_cluster_loader(**environment: str) -> Any:
     """The configuration of clusterloader2, with its modules in place of their references."""
-    values = {**dict.fromkeys(_NO_SETTINGS), **environment}
+    settings = re.findall(r"\.(CL2_\w+)", (CLUSTER_LOADER / "config.yaml").read_text())
+    values = {**dict.fromkeys(settings), **environment}
     config = _render(CLUSTER_LOADER, "config.yaml", values)
     config["steps"] = [step for listed in config["steps"] for step in _steps_of(listed)]
     return config

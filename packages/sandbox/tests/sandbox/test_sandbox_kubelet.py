@@ -180,7 +180,7 @@ async def test_a_broken_image_shows_in_the_status_and_as_an_event() -> None:
         assert event["type"] == "Warning"
 
 
-async def test_each_start_of_a_container_is_an_event_if_the_settings_say_so() -> None:
+async def test_each_start_of_a_container_is_an_event_with_that_setting() -> None:
     # given
     settings = KubeletSettings(records_starts=True)
     async with small_cluster(ClusterSettings(kubelet=settings)) as place:

@@ -75,7 +75,8 @@ class Kubelets:
 
     `existing`: existing Node objects, as listed; the kubelets use them without another request.
     `pods`: a cache of all pods that runs elsewhere; without it the kubelets run their own. `recorder`: records failed
-    pulls and crashes, and starts if the settings say so. `agents`: agents on the nodes besides the kubelets. Component: `run()` until `stop()`.
+    pulls and crashes, and starts if the settings say so. `agents`: agents on the nodes besides the kubelets.
+    Component: `run()` until `stop()`.
     """
 
     def __init__(
