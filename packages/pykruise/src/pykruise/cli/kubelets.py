@@ -61,6 +61,8 @@ class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether PVCs get simulated volumes."""
     has_agents: bool = False
     """Whether the nodes simulate the node agent too: they recreate containers and run probes."""
+    has_events: bool = False
+    """Whether an event is written for each container that starts."""
     failures: Path | None = None
     """File of failure rules (sandbox/nodes/faults_file.py)."""
 
@@ -108,6 +110,7 @@ async def _serve(
             start_jitter=0.0,
             ready_s=options.ready_s,
             stop_s=options.stop_s,
+            records_starts=options.has_events,
         ),
         clock=read_system_clock,
         rng=rng,

@@ -327,8 +327,10 @@ class EventRecorder:
         return _compute_digest(self._component, str(event.warning), *texts, *said)
 
     def _name_for(self, subject: str) -> str:
-        """Return `<object>.<16 hex digits>`: time in microseconds, so that names sort, and 12 random bits."""
-        stamp = (int(self._clock() * 1_000_000) << 12 | self._rng.getrandbits(12)) & 0xFFFF_FFFF_FFFF_FFFF
+        """Return `<object>.<16 hex digits>`: time in nanoseconds, as of Kubernetes' recorders, from which programs
+        read it. The last three digits of the time are random.
+        """
+        stamp = int(self._clock() * 1_000_000) * 1_000 + self._rng.getrandbits(12) % 1_000
         return f"{subject[: _MAX_NAME - 17].rstrip('-.')}.{stamp:016x}"
 
     def _build_event(self, name: str, event: _Event, occurrences: _Occurrences) -> dict[str, Any]:

@@ -149,6 +149,7 @@ def manager(context: click.Context) -> None:
 @click.option("--stop", type=_SECONDS, default=1.0, help="Seconds that a pod takes to stop.")
 @click.option("--volumes", is_flag=True, help="Provision a simulated volume for each PVC.")
 @click.option("--agent", is_flag=True, help="Simulate the node agent too: recreate containers, probe pods.")
+@click.option("--events", is_flag=True, help="Write an event when a container starts, as kubelets do.")
 @options.kubeconfig
 @options.context
 @options.failures
@@ -162,6 +163,7 @@ def kubelets(
     stop: float,
     volumes: bool,
     agent: bool,
+    events: bool,
     kubeconfig: Path | None,
     context: str | None,
     failures: Path | None,
@@ -179,6 +181,7 @@ def kubelets(
         stop_s=stop,
         has_volumes=volumes,
         has_agents=agent,
+        has_events=events,
         failures=failures,
     )
     run(

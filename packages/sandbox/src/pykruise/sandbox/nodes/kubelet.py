@@ -75,7 +75,7 @@ class Kubelets:
 
     `existing`: existing Node objects, as listed; the kubelets use them without another request.
     `pods`: a cache of all pods that another component runs; without it, the kubelets run a cache of their own.
-    `recorder`: records failed pulls and crashes. `agents`: agents on the nodes besides the kubelets. They work from
+    `recorder`: records failed pulls and crashes, and starts of containers if the settings enable it. `agents`: agents on the nodes besides the kubelets. They work from
     `run()` until `stop()`.
     """
 
@@ -352,6 +352,8 @@ class Kubelets:
                 return await self._stop_pod(pod, state, look_at=look_at)
             if self._recorder is not None and state is not before:
                 self._record_failures(pod, before, state, self._recorder)
+                if self.settings.records_starts:
+                    self._record_starts(pod, before, state, self._recorder)
                 if pod.pull_secrets and _has_begun(before, state):
                     await self._record_pull_secrets(pod, self._recorder)
             if is_worth_reporting(pod, state, self._world, now, look_at=look_at):
@@ -471,6 +473,25 @@ class Kubelets:
                     reason=reason,
                     message=message,
                     warning=True,
+                )
+
+    def _record_starts(
+        self,
+        pod: SandboxPodView,
+        before: SimulatedPodState,
+        after: SimulatedPodState,
+        recorder: EventRecorder,
+    ) -> None:
+        """Record an event for each container that has started."""
+        for old, new in zip(before.runs, after.runs, strict=True):
+            if new.state is RunState.RUNNING and old.state is not RunState.RUNNING:
+                recorder.record(
+                    PODS,
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    uid=pod.uid,
+                    reason="Started",
+                    message=f"Started container {new.name}",
                 )
 
     async def _record_pull_secrets(self, pod: SandboxPodView, recorder: EventRecorder) -> None:

@@ -70,6 +70,8 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the end of the containers is written to a deleted pod before it is removed."""
     observed_generation: bool = False
     """Whether `observedGeneration` is written (as kubelets of Kubernetes 1.33 and later do)."""
+    records_starts: bool = False
+    """Whether an event is recorded for each container that starts (as kubelets do)."""
     lease_s: float | None = 20.0
     """Interval at which a node's Lease is renewed; None if there are no Leases."""
     heartbeat_s: float = 300.0
