@@ -199,7 +199,7 @@ def test_without_the_gate_nothing_is_written() -> None:
     assert plan.requeue_after_s == 30
 
 
-def test_a_stored_ordered_set_with_the_option_writes_nothing_and_says_why() -> None:
+def test_a_stored_ordered_set_with_the_option_writes_nothing_and_reports_the_reason() -> None:
     """statefulset case 98"""
     builder = gang(3)
     builder.pods.clear()
