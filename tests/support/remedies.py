@@ -48,6 +48,7 @@ from pykruise.kube.resources import (
 from pykruise.plans.kind import Kind
 from pykruise.pods.images.node_images import NODE_IMAGES
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from support.kruise import Kruise
@@ -797,10 +798,18 @@ async def prefer_by_annotation(person: Person, match: re.Match[str]) -> None:
         await person.stage.delete(name, resource=PODS)
 
 
-async def correct_the_probes(person: Person, _match: re.Match[str]) -> None:
-    (probe,) = (await person.to_document())["spec"]["probes"]
+async def correct_the_probes(person: Person, match: re.Match[str]) -> None:
+    (probe,) = (await person.stage.get(match["marker"], resource=POD_PROBE_MARKERS))["spec"]["probes"]
     check = {"exec": {"command": ["/idle"]}, "periodSeconds": 5}
-    await person.change(probes=[{**probe, "containerName": "main", "probe": check}])
+    probes = [{**probe, "containerName": "main", "probe": check}]
+    await person.stage.merge(match["marker"], {"spec": {"probes": probes}}, resource=POD_PROBE_MARKERS)
+
+
+async def label_the_pods_for_it(person: Person, match: re.Match[str]) -> None:
+    marker = await person.stage.get(match["marker"], resource=POD_PROBE_MARKERS)
+    labels = marker["spec"]["selector"]["matchLabels"]
+    for name in person.pods:
+        await person.stage.merge(name, {"metadata": {"labels": labels}}, resource=PODS)
 
 
 async def create_the_namespace(person: Person, _match: re.Match[str]) -> None:
@@ -1077,7 +1086,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"make the image available: .*", (make_the_image_available,)),
     (
-        r"correct the container and port of spec.probes, or give the port a name in the container",
+        r"correct the container and port of the probe in PodProbeMarker (?P<marker>\S+), or give the port a name in the"
+        r" container",
         (correct_the_probes,),
     ),
     (r"create it, or remove it from the spec", (create_the_namespace,)),
@@ -1154,7 +1164,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (choose_a_rare_schedule, allow_several_runs),
     ),
     # what only a person can judge
-    (r"correct what the probe finds, or correct the probe in spec.probes", ()),
+    (r"label the pods so that PodProbeMarker (?P<marker>\S+) selects them", (label_the_pods_for_it,)),
+    (r"correct what the probe finds, or correct (the probe in )?PodProbeMarker \S+", ()),
     (r"read its log \(kubectl logs -n \S+ \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
     (r"read its log \(kubectl logs -n \S+ \S+ -c \S+\); then create the job again.*", ()),
     (
@@ -1202,6 +1213,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),
     # nothing that is done
+    (r"first correct the cause above: another run would meet it too", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),
     (r"no action is needed: .*", ()),
     (r"wait.*", ()),

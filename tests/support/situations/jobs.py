@@ -321,7 +321,7 @@ CRON_JOBS: Final = (
     Situation(
         stage=a_run_cannot_pull_and_the_next_may_not_begin,
         cause=Code.IMAGE_PULL,
-        says="job:1",
+        says="first correct the cause above: another run would meet it too",
         ways=2,
         known_by="plan",
     ),

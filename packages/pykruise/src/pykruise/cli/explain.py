@@ -37,6 +37,7 @@ from pykruise.cli.insight.overview import format_overview
 from pykruise.cli.insight.pod_origins import add_pod_origins
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
+from pykruise.cli.insight.readiness_gates import add_gates, see_gates
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.answers import metadata_of
@@ -69,13 +70,17 @@ async def read_and_explain(
     try:
         if (attached := ATTACHED.get(kind.name)) is not None:
             explanation = await attached.explain(client, key, now, settings)
+            if not attached.has_own_pods:
+                explanation = await _add_details_of_others(client, explanation, kind, now, settings)
             document = decode(await client.get(kind.resource, key.namespace, key.name))
             uid, is_writing = document["metadata"]["uid"], explanation.verdict == "moving"
             explanation = await add_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
             explanation = await with_namesakes(client, explanation, document, insight_of(kind).targets)
             if insight_of(kind).children is None or explanation.verdict == "refused":
-                return await _add_details(client, explanation, correction_of(kind, document), kind, now)
+                correction = correction_of(kind, document)
+                return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
         sight = await look(client, kind, key, now=now, settings=settings)
+        sight = await see_gates(client, sight, settings=settings)
     except NotFoundError as error:
         raise await make_missing_error(client, kind.resource, key, error) from error
     if attached is None:
@@ -85,30 +90,46 @@ async def read_and_explain(
 
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)
+        inner = await see_gates(client, inner, settings=settings)
         said = await _with_refusals(client, inner, now, correction=child.correction)
         creator = child.correction.again if child.correction is not None else ""
         return await add_children(client, said, inner, explain_child, creator=creator)
 
     explanation = await add_children(client, explanation, sight, explain_child)
-    return await _add_details(client, explanation, correction_of(kind, sight.document), kind, now)
+    correction = correction_of(kind, sight.document)
+    return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
 
 
 async def _add_details(
-    client: Client, explanation: Explanation, correction: Correction, kind: Kind, now: Instant
+    client: Client,
+    explanation: Explanation,
+    correction: Correction,
+    kind: Kind,
+    *,
+    now: Instant,
+    settings: ManagerSettings | None,
 ) -> Explanation:
     """Return the explanation with details about its pods that only other objects contain."""
-    if not _has_own_pods(kind):
-        explanation = await add_claims(client, explanation)
+    if kind.name not in ATTACHED and not _has_own_pods(kind):
+        explanation = await _add_details_of_others(client, explanation, kind, now, settings)
     explanation = await add_mounts(client, await add_bindings(client, explanation), correction, now=now)
     return await add_pod_origins(client, explanation)
+
+
+async def _add_details_of_others(
+    client: Client, explanation: Explanation, kind: Kind, now: Instant, settings: ManagerSettings | None
+) -> Explanation:
+    """Return the explanation of an object that only observes pods, with details that an owner's waits contain."""
+    explanation = await add_claims(client, explanation)
+    if insight_of(kind).conditions is not None:
+        return explanation  # its own plan has the reasons
+    return await add_gates(client, explanation, now=now, settings=settings)
 
 
 def _has_own_pods(kind: Kind) -> bool:
     """Whether pods belong to objects of the kind, or to their workloads and jobs."""
     insight = insight_of(kind)
-    is_owner = isinstance(insight, WorkloadInsight | JobInsight) or insight.children is not None
-    attached = ATTACHED.get(kind.name)
-    return is_owner or (attached is not None and attached.has_own_pods)
+    return isinstance(insight, WorkloadInsight | JobInsight) or insight.children is not None
 
 
 async def _with_refusals(
@@ -234,6 +255,7 @@ async def read_and_explain_pod(
         explanation = explain_pod(await look_at_pod(client, key, now=now, settings=settings))
     except NotFoundError as error:
         raise await make_missing_error(client, PODS, key, error) from error
+    explanation = await add_gates(client, explanation, now=now, settings=settings)
     return await add_mounts(client, explanation, OF_THE_WORKLOAD, now=now)
 
 

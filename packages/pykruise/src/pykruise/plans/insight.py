@@ -90,6 +90,16 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     """Action that ends the binding."""
 
 
+class SetCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition of pods that an object sets. Pods can have it as a readiness gate."""
+
+    type: str
+    probe: str
+    """Name of the probe that decides whether the condition is True."""
+    selects: Callable[[Mapping[str, str]], bool]
+    """Whether the object sets the condition of pods with these labels."""
+
+
 class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
     """An object that its parent created. Problems of the child are also problems of the parent."""
 
@@ -118,6 +128,8 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Children of the object, from a snapshot, the most important first; None: it creates none."""
     bindings: Callable[[Document], Iterator[Binding]] | None = None
     """Pods that the object binds to nodes; None: the kind binds none."""
+    conditions: Callable[[Document], Iterator[SetCondition]] | None = None
+    """Conditions that the object sets in pods; None: objects of the kind set none."""
     has_observed_generation: bool = True
     """Whether its status has observedGeneration."""
     targets: Collection[GroupKind] | None = None

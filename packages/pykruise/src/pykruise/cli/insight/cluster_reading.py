@@ -42,6 +42,20 @@ class ClaimProblem(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
+class GateProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """Problem of a pod whose readiness gate is closed."""
+
+    words: str
+    remedy: str = ""
+    """Action that opens the gate; empty: only the controller of the condition knows."""
+    is_whole: bool = False
+    """Whether the words say everything; False: they follow the words about the gate."""
+
+    def add_to(self, words: str) -> str:
+        """Return the words about the gate with this problem."""
+        return self.words if self.is_whole else f"{words}; {self.words}"
+
+
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """One object as it is now, or as it would be after a change."""
 
@@ -57,6 +71,8 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that do not answer or are deleted."""
     claim_problems: Mapping[str, ClaimProblem] = {}
     """Problems of PVCs in its namespace that have no volume, by name of the PVC."""
+    gate_problems: Mapping[str, GateProblem] = {}
+    """Problems of its pods with a closed readiness gate, by name of the pod; readiness_gates.py finds them."""
 
     @property
     def uid(self) -> str:

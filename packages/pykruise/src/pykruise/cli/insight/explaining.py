@@ -187,6 +187,7 @@ def _find_waits(
             min_ready_s=strategy.min_ready_s if strategy else 0,
             lost_nodes=sight.lost_nodes,
             claims=sight.claim_problems,
+            gates=sight.gate_problems,
             correction=correction,
         )
         has_failed = pod.name in plan.skipped and plan.skipped[pod.name].code == Code.POD_FAILED

@@ -246,7 +246,9 @@ def _reason_after_end(job: PullJobView, *, will_be_deleted: bool) -> Reason | No
     if not job.status.desired:
         return explain_empty_selection(job, is_over=True)
     if job.status.failed:
-        message = f"it has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}"
+        nodes = format_first(job.status.failed_nodes or (), most=MOST_NAMED)
+        named = f": {nodes}" if nodes else ""
+        message = f"it has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}{named}"
         return Reason(Code.JOB_FAILED, message)
     return Reason(Code.JOB_OVER, "the job has ended") if will_be_deleted else None
 
@@ -263,22 +265,23 @@ def _list_missing(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]
             if known is not None and job.image
             else None
         )
-        yield name, said or _reason_of_missing(snapshot, name)
+        yield name, said or _reason_of_missing(snapshot)
     yield from _list_unknown(snapshot)
 
 
-def _reason_of_missing(snapshot: ImagePullJobSnapshot, node: str) -> Reason:
-    """Reason for a node of an ended job whose NodeImage does not report why the image is missing."""
+def _reason_of_missing(snapshot: ImagePullJobSnapshot) -> Reason:
+    """Reason for a node of an ended job whose NodeImage no longer reports why the image is missing."""
     spec, status = snapshot.job.spec, snapshot.job.status
+    image = f"image {spec.image}" if spec is not None else "the image"
     deadline_s = spec.completion_policy.active_deadline_seconds if spec is not None else None
     begun, ended = instant_of(status.start_time), instant_of(status.completion_time)
     if deadline_s and begun is not None and ended is not None and ended - begun >= deadline_s:
         return Reason(
             Code.IMAGE_PULL,
-            f"the image is not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
+            f"{image} is not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
             remedy_of_limit("completionPolicy.activeDeadlineSeconds"),
         )
-    return Reason(Code.IMAGE_PULL, f"node {node} could not pull the image", IMAGE_REMEDY)
+    return Reason(Code.IMAGE_PULL, f"{image} could not be pulled", IMAGE_REMEDY)
 
 
 def _release_copies(snapshot: ImagePullJobSnapshot) -> tuple[Chain, ...]:

@@ -18,6 +18,7 @@ from pykruise.cli.insight.explaining import explain, next_of, phase_of, verdict_
 from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
 from pykruise.cli.insight.harmless_remedies import add_way_back
 from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term
+from pykruise.cli.insight.readiness_gates import see_gates
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.kinds import find_kind
 from pykruise.kinds.uniteddeployment.kind import KIND
@@ -215,6 +216,7 @@ async def _explain_workload(
         kind = find_kind(EXPLAINED[workload.template])
         try:
             inner = await look(client, kind, workload.key, now=now, settings=settings)
+            inner = await see_gates(client, inner, settings=settings)
         except NotFoundError:
             return Explanation(kind="", namespace="", name="", verdict="moving", headline="")
         explanation = explain(
