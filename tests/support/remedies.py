@@ -55,6 +55,7 @@ from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, pod_watch
 from support.sidecarsets import container
 from support.situations.documents import local_volume
+from support.situations.world import LIMIT_RANGES, PRIORITY_CLASSES
 from support.stuck import RESOURCE_QUOTAS as QUOTAS
 from support.stuck import Stuck
 
@@ -691,6 +692,22 @@ async def create_the_account(person: Person, match: re.Match[str]) -> None:
     await person.stage.client.create(SERVICE_ACCOUNTS, match["namespace"], account)
 
 
+async def create_the_priority_class(person: Person, match: re.Match[str]) -> None:
+    document = {"metadata": {"name": match["class"]}, "value": 1000}
+    await person.stage.client.create(PRIORITY_CLASSES, "", document)
+
+
+async def change_the_limit_range(person: Person, match: re.Match[str]) -> None:
+    limits = [{"type": "Container", "max": {"memory": "64Gi"}}]
+    body = {"spec": {"limits": limits}}
+    await person.stage.client.patch(LIMIT_RANGES, match["place"], "small", body, patch_type=PatchType.MERGE)
+
+
+async def lower_the_level(person: Person, match: re.Match[str]) -> None:
+    body = {"metadata": {"labels": {match["label"]: "privileged"}}}
+    await person.stage.client.patch(NAMESPACES, "", match["place"], body, patch_type=PatchType.MERGE)
+
+
 async def create_again_without_the_account(person: Person, _match: re.Match[str]) -> None:
     template = (await person.to_document())["spec"]["template"]
     (made,) = template.values()
@@ -1002,7 +1019,40 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (),
     ),
     (r"correct what keeps its pods from being created: .*", ()),
-    (r"request what the LimitRange allows, or change the LimitRange; to change the template, create .*", ()),
+    (
+        r"request what the LimitRange allows, or change the LimitRange \(kubectl edit limitrange -n (?P<place>\S+)\)"
+        r"(; to change the template, create .*)?",
+        (change_the_limit_range,),
+    ),
+    (
+        r"create ServiceAccount \S+ \(kubectl create serviceaccount -n (?P<namespace>\S+) (?P<account>\S+)\), or"
+        r" correct serviceAccountName in the pod template",
+        (create_the_account,),
+    ),
+    (
+        r"create PriorityClass \S+ \(kubectl create priorityclass (?P<class>\S+) --value=NUMBER\), or correct"
+        r" priorityClassName in the pod template",
+        (create_the_priority_class,),
+    ),
+    (
+        r"correct the pod template, or have the level of the namespace lowered \(kubectl label namespace (?P<place>\S+)"
+        r" --overwrite (?P<label>\S+)=LEVEL\)",
+        (lower_the_level,),
+    ),
+    (r"have an administrator of the nodes create RuntimeClass \S+, or correct runtimeClassName.*", ()),
+    (
+        r"correct (overhead or runtimeClassName|serviceAccountName|priorityClassName.*) in the pod template",
+        (),
+    ),
+    (r"set in the pod template what the ResourceQuota requires .*, or add a LimitRange with defaults", ()),
+    (r"satisfy the webhook that rejects the write, or have the webhook changed", ()),
+    (r"make the server of this webhook answer, or correct or delete the webhook configuration", ()),
+    (r"change the object('s spec)? so that the (policy allows the )?write( is allowed)?, or change .*", ()),
+    (r"correct what the API server rejects( in the object's spec)?", ()),
+    (r"no action is needed if the API server and its webhooks recover", ()),
+    (r"grant the manager the missing permission \(pykruise doctor names it\)", ()),
+    (r"request less, or make room on the node", ()),
+    (r"names that are derived from the object's name are too long: create the object again .*", ()),
     (
         r"create ServiceAccount \S+ \(kubectl create serviceaccount -n (?P<namespace>\S+) (?P<account>\S+)\), or"
         r" correct serviceAccountName in the pod template; to change the template, create \w+ \S+ again: .*",
@@ -1063,7 +1113,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (choose_the_scheduler,),
     ),
     (r"raise (?P<path>spec[.\w]+)", (raise_to_five,)),
-    (r"raise the ResourceQuota, or free some of it", (raise_the_quota,)),
+    (
+        r"raise the ResourceQuota( \(kubectl edit resourcequota -n \S+ \S+\))?, or free some of it",
+        (raise_the_quota,),
+    ),
     (r"start the agent on node (?P<node>\S+), or bring the node back", (start_the_node,)),
     (
         r"correct the labels of the pods, or create the (job|marker) again with another selector",

@@ -33,7 +33,7 @@ from pykruise.pods.lifecycle.blockers import explain_failure
 from pykruise.pods.reasons import NOT_WRITTEN, OF_A_SPEC, REPEATED, Code
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
-from pykruise.runtime.execute import explain_refusal
+from pykruise.runtime.refusals import explain_refusal
 
 MOST: Final = 10
 """Maximum number of children that are examined."""
@@ -228,7 +228,7 @@ async def read_refused_creations(
         return ()
     latest = events[-1]
     message = str(latest.get("message") or "")
-    known = explain_refusal(message)
+    known = explain_refusal(message, namespace=namespace)
     remedy = known[1] if known is not None else _REFUSED
     if again:
         remedy = (

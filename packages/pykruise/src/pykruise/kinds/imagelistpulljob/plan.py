@@ -27,10 +27,11 @@ from pykruise.kinds.imagelistpulljob.types import (
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document, is_same
 from pykruise.kube.ids import Key
-from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.counts import format_count, format_first
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.images.node_images import instant_of
+from pykruise.pods.images.obstacles import IMAGE_REMEDY
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.images.pull_rules import parallelism_of
 from pykruise.pods.jobs.fan_out import (
@@ -50,6 +51,9 @@ from pykruise.runtime.reasons import Reason
 
 LONGEST_PREFIX: Final = 58
 """Maximum length of the prefix of a generated name, before its random suffix."""
+
+MOST_NAMED: Final = 10
+"""Maximum number of nodes that the message about a failed image names."""
 
 _WARN_AGAIN_S: Final = 600.0
 
@@ -217,7 +221,14 @@ def _plan_after_end(job: ListJobView, decision: FanOutDecision) -> Plan:
         stages=tuple(stages),
         requeue_after_s=decision.requeue_after_s,
         waiting=_OVER if decision.requeue_after_s is not None else None,
+        skipped=dict(_list_failed(job)),
     )
+
+
+def _list_failed(job: ListJobView) -> Iterator[tuple[str, Reason]]:
+    """Yield the failed images of a list that has ended: its ImagePullJobs may be deleted already."""
+    for entry in job.status.failed_image_statuses or ():
+        yield entry.name, Reason(Code.IMAGE_PULL, entry.message, IMAGE_REMEDY)
 
 
 # ── status ───────────────────────────────────────────────────────────────────
@@ -241,9 +252,7 @@ def _build_status(
             FailedImageStatus(
                 image_pull_job=own[target.name].name,
                 name=target.name,
-                message="it could not be pulled on all nodes: see status.failedNodes of the ImagePullJob"
-                if own[target.name].status.failed > 0
-                else "its ImagePullJob ended, and no node was selected",
+                message=_describe_failure(own[target.name]),
             )
             for target in targets
             if target.name in own
@@ -254,6 +263,15 @@ def _build_status(
     if decision.finish is None:
         return image_list_pull_job_status
     return msgspec.structs.replace(image_list_pull_job_status, completion_time=format_time(snapshot.now))
+
+
+def _describe_failure(child: PullJobView) -> str:
+    """Return why an image failed. The message names nodes, because the ImagePullJob may be deleted before the list."""
+    if not child.status.failed:
+        return "its ImagePullJob ended, and no node was selected"
+    nodes = format_first(child.status.failed_nodes or (), MOST_NAMED)
+    where = f"on {nodes}" if nodes else "on all nodes"
+    return f"it could not be pulled {where}"
 
 
 def _reason_to_wait(decision: FanOutDecision, spec: ImageListPullJobSpec) -> Reason | None:

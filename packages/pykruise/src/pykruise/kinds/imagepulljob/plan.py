@@ -246,9 +246,7 @@ def _reason_after_end(job: PullJobView, *, will_be_deleted: bool) -> Reason | No
     if not job.status.desired:
         return explain_empty_selection(job, is_over=True)
     if job.status.failed:
-        nodes = format_first(job.status.failed_nodes or (), most=MOST_NAMED)
-        named = f": {nodes}" if nodes else ""
-        message = f"it has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}{named}"
+        message = f"it has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}"
         return Reason(Code.JOB_FAILED, message)
     return Reason(Code.JOB_OVER, "the job has ended") if will_be_deleted else None
 
