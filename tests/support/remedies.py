@@ -9,6 +9,7 @@ Every sentence has an entry in WAYS; a sentence without an entry fails its test.
 import asyncio
 import json
 import re
+import shlex
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
@@ -194,10 +195,24 @@ async def set_another_condition_type(person: Person, _match: re.Match[str]) -> N
     await person.change(probes=[{**probe, "podConditionType": "example.com/own"} for probe in probes])
 
 
-async def create_the_mounted(person: Person, match: re.Match[str]) -> None:
-    """Create the object of the command, in its namespace and with its name."""
-    resource = SECRETS if match["kind"] == "Secret" else CONFIG_MAPS
-    await person.stage.client.create(resource, match["place"], {"metadata": {"name": match["mounted"]}})
+async def run_the_commands(person: Person, match: re.Match[str]) -> None:
+    """Create the objects of the commands, and add the keys, with any values."""
+    for command in re.findall(r"\((kubectl .*?)\)(?= and |, and |$)", match[0]):
+        words = shlex.split(command)
+        namespace = words[words.index("-n") + 1]
+        name = words[words.index("-n") + 2]
+        if words[1] == "patch":
+            resource = SECRETS if words[2] == "secret" else CONFIG_MAPS
+            body = json.loads(words[-1])
+            await person.stage.client.patch(resource, namespace, name, body, patch_type=PatchType.MERGE)
+            continue
+        resource = SECRETS if words[2] == "secret" else CONFIG_MAPS
+        keys = [
+            option.split("=")[1] for option in words if option.count("=") == 2 and option.startswith("--from")
+        ]
+        value = "QQ==" if resource is SECRETS else "A"
+        document = {"metadata": {"name": name}, "data": dict.fromkeys(keys, value)}
+        await person.stage.client.create(resource, namespace, document)
 
 
 async def create_what_it_says_is_missing(person: Person, _match: re.Match[str]) -> None:
@@ -905,8 +920,14 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
     (r"kubectl delete pod (?P<names>\S+) -n \S+: the newest revision replaces it", (delete_pods,)),
-    (r"create storage class (?P<class>\S+): the PVC gets its volume then", (create_the_class,)),
-    (r"create a default storage class: the PVC gets its volume then", (create_the_class,)),
+    (
+        r"create storage class (?P<class>[^\s,]+), which administrators .*: the PVC gets its volume then",
+        (create_the_class,),
+    ),
+    (
+        r"create a default storage class, which administrators .*: the PVC gets its volume then",
+        (create_the_class,),
+    ),
     (
         r"correct storageClassName in spec.volumeClaimTemplates, then kubectl delete pvc (?P<claim>\S+) -n \S+ and"
         r" kubectl delete pod (?P<pod>\S+) -n \S+",
@@ -1012,7 +1033,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     # what only a person can judge
     (r"create the job again with a higher \S+: pulling takes longer" + _BY_A_LIST, ()),
-    (r"create secret \S+ in namespace \S+, then create the job again", ()),
+    (r"create secret \S+ \(kubectl create secret docker-registry [^()]+\), then create the job again", ()),
     (
         r"remove the namespace from spec.targets of this distribution or of .*, or distribute the resource by another"
         r" name",
@@ -1174,11 +1195,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (create_what_it_says_is_missing,),
     ),
     (
-        r"create (?P<kind>ConfigMap|Secret) \S+ \(kubectl create (configmap|secret generic) -n (?P<place>\S+)"
-        r" (?P<mounted>\S+) (--from-file=FILE|--from-literal=KEY=VALUE)\)",
-        (create_the_mounted,),
+        r"create (ConfigMap|Secret) \S+ \(kubectl create .*\)|add key .* \(kubectl patch .*\)",
+        (run_the_commands,),
     ),
-    (r"create the missing PVC (?P<claim>\S+)", (create_the_claim,)),
+    (r"create the missing PVC (?P<claim>\S+) \(kubectl apply -f FILE\)", (create_the_claim,)),
     (r"if you do not need the data of PVC (?P<claim>\S+), delete the PVC, then the pod", (give_up_the_data,)),
     (
         r"create a PersistentVolume of storage class (?P<class>\S+) for a node that can run the pod",

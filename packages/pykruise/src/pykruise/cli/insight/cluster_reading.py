@@ -229,14 +229,17 @@ _IS_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 def _problem_of(name: str, claim: Document | None, classes: Mapping[str, bool]) -> ClaimProblem | None:
     """`classes`: names of the storage classes, each with whether it is the default one."""
     if claim is None:
-        return ClaimProblem(words="does not exist", remedy=f"create the missing PVC {name}")
+        return ClaimProblem(
+            words="does not exist", remedy=f"create the missing PVC {name} (kubectl apply -f FILE)"
+        )
     if (claim.get("status") or {}).get("phase") == "Bound":
         return None
     wanted = claim["spec"].get("storageClassName")
     if wanted and wanted not in classes:
         return ClaimProblem(
             words=f"requests storage class {wanted}, which does not exist",
-            remedy=f"create storage class {wanted}: the PVC gets its volume then",
+            remedy=f"create storage class {wanted}, which administrators of the cluster may do (kubectl get"
+            " storageclasses shows the existing ones): the PVC gets its volume then",
         )
     if wanted:
         return ClaimProblem(words=f"waits for a volume of storage class {wanted}")
@@ -244,7 +247,8 @@ def _problem_of(name: str, claim: Document | None, classes: Mapping[str, bool]) 
         return ClaimProblem(words="has no volume yet")
     return ClaimProblem(
         words="names no storage class, and the cluster has no default one",
-        remedy="create a default storage class: the PVC gets its volume then",
+        remedy="create a default storage class, which administrators of the cluster may do (for an existing one:"
+        " kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class=true): the PVC gets its volume then",
     )
 
 
