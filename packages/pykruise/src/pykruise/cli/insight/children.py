@@ -38,6 +38,9 @@ from pykruise.runtime.refusals import explain_refusal
 MOST: Final = 10
 """Maximum number of children that are examined."""
 
+MOST_NAMED: Final = 6
+"""Maximum number of pods or nodes that the words about a failed child name."""
+
 _VERDICTS: Final = {Phase.FAILED: "failed", Phase.PAUSED: "paused"}
 
 _CAUSES: Final = REPEATED | NOT_WRITTEN | {Code.PAUSED}
@@ -104,7 +107,8 @@ def _failure_of(child: InsightChild, causes: Sequence[Wait]) -> Wait:
             remedy=read_events(child.key.namespace, child.key.name, str(child.resource)),
         )
     first = causes[0]
-    pods = f"{', '.join(first.pods[:3])}: " if first.pods else ""
+    more = f", and {len(first.pods) - MOST_NAMED} more" if len(first.pods) > MOST_NAMED else ""
+    pods = f"{', '.join(first.pods[:MOST_NAMED])}{more}: " if first.pods else ""
     return Wait(
         code=Code.RUN_FAILED,
         words=f"{what}: {pods}{first.words}",

@@ -26,4 +26,4 @@ def find_refusal_remedy(code: Code, message: str, *, namespace: str) -> str:
     the code.
     """
     known = explain_refusal(message, namespace=namespace)
-    return known[1] if known is not None and known[0] == code else CODES[code].helps
+    return known[1] if known is not None and known[0].value == code.value else CODES[code].helps
