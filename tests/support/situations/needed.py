@@ -9,8 +9,10 @@ from typing import Any, Final
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
 from support.situations.documents import (
+    broadcastjob,
     budget,
     cloneset,
+    cronjob,
     daemonset,
     listjob,
     marker,
@@ -100,6 +102,20 @@ async def its_runtime_class_is_missing(world: World) -> None:
     await world.put(statefulset(pod={"runtimeClassName": "gvisor"}))
 
 
+# ── what runs normally ───────────────────────────────────────────────────────
+
+
+async def a_gate_of_its_pods_is_closed(world: World) -> None:
+    world.fail(image="job:1", exit_code=0, after_s=1e6)
+    await world.put(broadcastjob(pod=_GATED))
+
+
+async def its_run_lasts_beyond_its_next_time(world: World) -> None:
+    world.fail(image="job:1", exit_code=0, after_s=1e6)
+    await world.put(cronjob(concurrencyPolicy="Forbid"))
+    await world.wait(190)
+
+
 # ── what ended long ago, and what a budget keeps ─────────────────────────────
 
 
@@ -124,6 +140,7 @@ async def a_budget_without_reserve_refuses_its_upgrade(world: World) -> None:
     await world.wait(120)
 
 
+_PLAN: Final[Any] = "plan"
 _EXPLAIN: Final[Any] = "explain"
 
 NEEDED: Final[Mapping[str, tuple[Situation, ...]]] = {
@@ -222,6 +239,18 @@ NEEDED: Final[Mapping[str, tuple[Situation, ...]]] = {
             cause=Code.DISRUPTION_REFUSED,
             says="pub unavailable allowed is negative\n    → raise maxUnavailable of PodUnavailableBudget guard",
             ways=1,
+        ),
+    ),
+    "broadcastjob": (
+        Situation(stage=a_gate_of_its_pods_is_closed, cause=Code.PODS_ACTIVE, phase=Phase.PROGRESSING),
+    ),
+    "advancedcronjob": (
+        Situation(
+            stage=its_run_lasts_beyond_its_next_time,
+            cause=Code.CHILD_ACTIVE,
+            phase=Phase.PROGRESSING,
+            says="set concurrencyPolicy to Allow or Replace",
+            known_by=_PLAN,
         ),
     ),
 }

@@ -248,7 +248,8 @@ def _problem_of(name: str, claim: Document | None, classes: Mapping[str, bool]) 
     return ClaimProblem(
         words="names no storage class, and the cluster has no default one",
         remedy="create a default storage class, which administrators of the cluster may do (for an existing one:"
-        " kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class=true): the PVC gets its volume then",
+        " kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class=true): the PVC gets its volume"
+        " then",
     )
 
 
