@@ -844,8 +844,8 @@ async def label_the_pods_for_it(person: Person, match: re.Match[str]) -> None:
         await person.stage.merge(name, {"metadata": {"labels": labels}}, resource=PODS)
 
 
-async def create_the_namespace(person: Person, _match: re.Match[str]) -> None:
-    await person.stage.client.create(NAMESPACES, "", {"metadata": {"name": "ghost"}})
+async def create_the_namespace(person: Person, match: re.Match[str]) -> None:
+    await person.stage.client.create(NAMESPACES, "", {"metadata": {"name": match["space"]}})
 
 
 async def remove_the_gates(person: Person, _match: re.Match[str]) -> None:
@@ -1164,7 +1164,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" container",
         (correct_the_probes,),
     ),
-    (r"create it, or remove it from the spec", (create_the_namespace,)),
+    (
+        r"create it \(kubectl create namespace (?P<space>\S+)\), or remove it from spec.targets",
+        (create_the_namespace,),
+    ),
     (r"the controller that set the scheduling gates must remove them", (remove_the_gates,)),
     (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
