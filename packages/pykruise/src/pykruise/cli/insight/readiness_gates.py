@@ -121,7 +121,9 @@ def _explain_gate(
     if not selecting:
         names = " and ".join(dict.fromkeys(setter.name for setter in able))
         if not names:
-            return GateProblem(words=f"no {_KINDS} sets this condition, so another controller must set it")
+            return GateProblem(
+                words=f"no {_name_kinds()} sets this condition, so another controller must set it"
+            )
         words = f"{closed}: {names} sets this condition, but does not select the pod"
         return GateProblem(words=words, remedy=f"label the pods so that {names} selects them", is_whole=True)
     known = [(setter, reason) for setter, reason in selecting if reason is not None]
@@ -137,10 +139,10 @@ def _explain_gate(
     return GateProblem(words=f"{start}{reason.message} ({setter.name})", remedy=reason.remedy, is_whole=True)
 
 
-_KINDS: Final = " or ".join(
-    kind.resource.kind for kind in list_known_kinds() if insight_of(kind).conditions is not None
-)
-"""Kinds that set conditions of pods."""
+def _name_kinds() -> str:
+    """Return the kinds that set conditions of pods."""
+    kinds = (kind for kind in list_known_kinds() if insight_of(kind).conditions is not None)
+    return " or ".join(kind.resource.kind for kind in kinds)
 
 
 async def add_gates(
