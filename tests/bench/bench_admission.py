@@ -1,9 +1,9 @@
 """Cost of an admission review over TLS: sequentially and 32 in parallel, with its CPU time. Prints; asserts nothing.
 
-PYTHONPATH=tests python -m bench.bench_admission [--reviews 4000]
+PYTHONPATH=tests python -m bench.bench_admission [--reviews 4000] [--replicas 1 3 5]
 
-The server runs in its own process, like a manager, and its CPU time is printed. The pod has 5 KB, like one of a
-CloneSet, and gets its readiness gate.
+Each replica runs in its own process, like a manager, and the CPU time of all is printed. The pod has 5 KB, like one of
+a CloneSet, and gets its readiness gate.
 """
 
 import argparse
@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +67,9 @@ def pod() -> dict[str, Any]:
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Figures of one run, in milliseconds except for the rate."""
+    """Figures of one run, in milliseconds except for the rate. The CPU time is that of all servers."""
 
+    replicas: int
     at_once: int
     p50_ms: float
     p99_ms: float
@@ -85,50 +88,70 @@ async def serve(folder: Path) -> None:
         print(time.process_time(), flush=True)
 
 
-async def measure(folder: Path, authority: Authority, *, count: int) -> list[Figures]:
-    """Send reviews sequentially, and then 32 in parallel."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    child = await asyncio.create_subprocess_exec(
+class Replica:
+    """A server in its own process."""
+
+    def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
+        self._process = process
+        self.url = url
+
+    async def read_cpu_s(self) -> float:
+        """CPU seconds since the process began."""
+        self._process.stdin.write(b"\n")  # type: ignore[union-attr]  # it was started with a pipe
+        return float(await self._process.stdout.readline())  # type: ignore[union-attr]
+
+
+@asynccontextmanager
+async def replica(folder: Path) -> AsyncIterator[Replica]:
+    """Run one server within the block."""
+    process = await asyncio.create_subprocess_exec(
         sys.executable,
         __file__,
         "--serve",
         str(folder),
-        env=environment,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    assert child.stdin is not None
-    assert child.stdout is not None
-    stdin, stdout = child.stdin, child.stdout
-    port = int(await stdout.readline())
+    assert process.stdin is not None
+    assert process.stdout is not None
+    yield Replica(process, f"https://127.0.0.1:{int(await process.stdout.readline())}")
+    process.stdin.close()
+    await process.wait()
 
-    async def cpu_s() -> float:
-        stdin.write(b"\n")
-        return float(await stdout.readline())
 
+async def measure(folder: Path, authority: Authority, *, replicas: int, count: int) -> list[Figures]:
+    """Send reviews sequentially, and then 32 in parallel. The replicas take turns, as behind a Service."""
     body = posted(request(PODS, pod()))
     context = ssl.create_default_context(cadata=authority.pem.decode())
-    connector = aiohttp.TCPConnector(ssl=context, limit=0, keepalive_timeout=60)
-    figureses = []
-    async with aiohttp.ClientSession(f"https://127.0.0.1:{port}", connector=connector) as session:
+    results = []
+    async with AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(replica(folder)) for _ in range(replicas)]
+        connector = aiohttp.TCPConnector(ssl=context, limit=0, keepalive_timeout=60)
+        session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
 
-        async def ask(number: int, taken: list[float]) -> None:
-            for _ in range(number):
+        async def cpu_s() -> float:
+            return sum([await server.read_cpu_s() for server in servers])
+
+        async def send(number: int, taken: list[float]) -> None:
+            for turn in range(number):
+                url = f"{servers[turn % replicas].url}{PATH}?timeout=10s"
                 begun = time.perf_counter()
-                async with session.post(f"{PATH}?timeout=10s", data=body) as answer:
+                async with session.post(url, data=body) as answer:
                     returned = await answer.read()
                 taken.append((time.perf_counter() - begun) * 1000)
             assert read(returned).patch
 
-        await ask(200, [])
+        await send(200 * replicas, [])
         for at_once in (1, 32):
             taken: list[float] = []
             before, begun = await cpu_s(), time.perf_counter()
-            await asyncio.gather(*(ask(count // at_once, taken) for _ in range(at_once)))
+            await asyncio.gather(*(send(count // at_once, taken) for _ in range(at_once)))
             elapsed, cpu = time.perf_counter() - begun, await cpu_s() - before
             taken.sort()
-            figureses.append(
+            results.append(
                 Figures(
+                    replicas=replicas,
                     at_once=at_once,
                     p50_ms=taken[len(taken) // 2],
                     p99_ms=taken[len(taken) * 99 // 100],
@@ -136,9 +159,7 @@ async def measure(folder: Path, authority: Authority, *, count: int) -> list[Fig
                     per_second=len(taken) / elapsed,
                 )
             )
-    stdin.close()
-    await child.wait()
-    return figureses
+    return results
 
 
 def alone(count: int) -> float:
@@ -159,6 +180,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--reviews", type=int, default=4000)
+    parser.add_argument("--replicas", type=int, nargs="+", default=[1], help="numbers of servers")
     parser.add_argument("--serve", type=Path)
     asked = parser.parse_args()
     if asked.serve:
@@ -166,18 +188,21 @@ def main() -> None:
             runner.run(serve(asked.serve))
         return
     authority = Authority()
+    results: list[Figures] = []
     with tempfile.TemporaryDirectory() as name:
         certificate, key = authority.issue("webhooks", hosts=("127.0.0.1",))
         (Path(name) / "tls.crt").write_bytes(certificate)
         (Path(name) / "tls.key").write_bytes(key)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            figureses = runner.run(measure(Path(name), authority, count=asked.reviews))
+            for replicas in asked.replicas:
+                results += runner.run(measure(Path(name), authority, replicas=replicas, count=asked.reviews))
     print(f"a review of a pod of {len(encode(pod()))} bytes, its readiness gate added")
     print(f"  the review alone                       {alone(asked.reviews):6.2f} ms CPU")
-    for figures in figureses:
+    for figures in results:
         print(
-            f"  over TLS, {figures.at_once:2} at once: p50 {figures.p50_ms:6.2f} ms, p99 {figures.p99_ms:6.2f} ms, "
-            f"{figures.cpu_ms:5.2f} ms CPU of the server, {figures.per_second:6.0f}/s"
+            f"  over TLS, {figures.replicas} replicas, {figures.at_once:2} at once: p50 {figures.p50_ms:6.2f} ms, "
+            f"p99 {figures.p99_ms:6.2f} ms, {figures.cpu_ms:5.2f} ms CPU of all servers, "
+            f"{figures.per_second:6.0f}/s"
         )
 
 

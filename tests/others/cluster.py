@@ -38,11 +38,15 @@ _LONGEST_S: Final = 120.0
 
 
 class Cluster:
-    """One control plane, four simulated nodes, and one manager."""
+    """One control plane, four simulated nodes, and one manager.
 
-    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+    `nodes`: further flags of the simulated nodes.
+    """
+
+    def __init__(self, plane: ControlPlane, folder: Path, *, nodes: Sequence[str] = ()) -> None:
         self.plane = plane
         self.folder = folder
+        self._nodes = nodes
         [self._webhook_port] = free_ports(1)
         self._running: list[subprocess.Popen[bytes]] = []
         self._last_answer = ""
@@ -56,6 +60,7 @@ class Cluster:
             "--agent",
             "--volumes",
             f"--failures={self._failures()}",
+            *self._nodes,
         )
         await asyncio.to_thread(self._install)
         self._spawn(

@@ -239,7 +239,7 @@ async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage:
     conditions = {condition["type"]: condition for condition in (await stage.status())["conditions"]}
     what, _, remedy = conditions["FailedScale"]["message"].partition("; ")
     assert what == 'create pods: pods "…" is forbidden: exceeded quota'
-    assert remedy == "raise the ResourceQuota, or free some of it"
+    assert remedy == "raise the ResourceQuota, or free resources that it counts"
 
 
 @pytest.mark.virtual_time("test_real_control_plane.py kills a real API server")

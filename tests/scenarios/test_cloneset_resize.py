@@ -134,7 +134,7 @@ async def test_an_infeasible_resize_is_reported_and_reverting_it_continues(stage
     if result["type"] == "Waiting":
         assert status["updatedReplicas"] == 1
     else:
-        assert result["message"].endswith("request less, or make room on the node")
+        assert result["message"].endswith("lower the requests of the pod, or make room on the node")
         assert (status["updatedReplicas"], status["availableReplicas"]) == (0, 3)
     # when
     await stage.merge("web", with_resources("100m"))

@@ -382,7 +382,7 @@ async def test_a_rollout_held_by_the_spec_names_the_field(stage: Stage) -> None:
     )
     await says(stage, "Waiting", "Paused", "paused to false")
     await stage.merge("web", {"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}})
-    await says(stage, "Waiting", "OnDelete", "delete them")
+    await says(stage, "Waiting", "OnDelete", "delete the pods")
     # when
     await stage.merge("web", {"spec": {"updateStrategy": rolling(maxUnavailable=1)}})
     # then

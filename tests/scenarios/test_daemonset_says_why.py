@@ -81,7 +81,7 @@ async def test_on_delete_waits_for_a_deletion(stage: Stage, pool: Pool) -> None:
     await pool.create(updateStrategy={"type": "OnDelete"})
     await is_quiet(pool)
     await pool.set_image("nginx:2")
-    await says(pool, "OnDelete", "4 pods", "delete them")
+    await says(pool, "OnDelete", "4 pods", "delete the pods")
     for pod in await stage.pods():
         await stage.delete(pod.name, resource=PODS)
     await is_quiet(pool)

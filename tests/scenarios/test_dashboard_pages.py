@@ -559,7 +559,7 @@ def test_a_user_of_one_namespace_logs_in_and_sees_only_that_namespace(
         browser.open(f"{served.url}?page=rollouts")
         browser.until_says("Log in")
         browser.find("input[name=token]").send_keys("nonsense" + Keys.ENTER)
-        browser.until_says("does not accept this token")
+        browser.until_says("rejects this token")
         assert browser.problems_in_both_schemes() == []
         browser.find("input[name=token]").send_keys(token + Keys.ENTER)
         browser.until(lambda: f"/in-{namespace}" in browser.text())

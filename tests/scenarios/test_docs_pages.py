@@ -35,6 +35,12 @@ LEFT_OUT: Final = {
         "helm install web ./chart --wait    # Helm 4",
         "pykruise manifests karmada | kubectl apply --server-side -f -",
     ],
+    "harness.md": [
+        "git clone https://github.com/kube-burner/kube-burner && (cd kube-burner && go build -o"
+        " /usr/local/bin/kube-burner ./cmd/kube-burner)",
+        "cd harness",
+        "HARNESS_WORKLOADS=3 HARNESS_PODS=20 kube-burner init -c kube-burner/workloads.yml",
+    ],
     "install.md": [
         "make push REGISTRY=registry.example.com/team    # builds three images in a minute, without a container engine",
         "pip install 'pykruise[sandbox]'                 # pykruise and kubectl kruise; or: uv tool install …",

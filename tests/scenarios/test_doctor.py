@@ -458,7 +458,7 @@ async def old_cluster(patient: Patient) -> None:
         (no_crd, "crds", "clonesets.apps.kruise.io is not installed", "pykruise install"),
         (old_version_not_served, "crds", "does not serve v1alpha1", "pykruise install"),
         (no_conversion, "conversion", "is not converted by a webhook", "pykruise install"),
-        (conversion_elsewhere, "conversion", "is converted by elsewhere/other", "pykruise install"),
+        (conversion_elsewhere, "conversion", "is converted by Service elsewhere/other", "pykruise install"),
         (
             namespace_unlabelled,
             "namespace",
@@ -468,11 +468,11 @@ async def old_cluster(patient: Patient) -> None:
         (scaled_to_zero, "manager", "is scaled to 0", "--replicas=2"),
         (no_pod_ready, "manager", "no pod of Deployment", "logs deployment/kruise-controller-manager"),
         (no_service, "service", "there is no Service", "pykruise install"),
-        (service_selects_no_pod, "service", "has no ready pod", "finding of manager"),
+        (service_selects_no_pod, "service", "has no ready pod", "finding of the check manager"),
         (
             service_of_another_port,
             "service",
-            "leads to port 1234, the manager serves at 9876",
+            "sends requests to port 1234, but the manager serves at 9876",
             "pykruise install",
         ),
         (no_secret, "certificate", "there is no Secret", "start a manager"),
@@ -617,7 +617,7 @@ async def test_requests_that_a_manager_holds_back_are_named(patient: Patient) ->
     lines = [line for line in said(findings, FindingLevel.WARNING) if " requests: " in line]
     assert lines
     assert all(
-        " holds back writes of /api/v1/namespaces/busy/pods for 30 s — fix: " in line for line in lines
+        " delays requests: writes of /api/v1/namespaces/busy/pods for 30 s — fix: " in line for line in lines
     )
 
 

@@ -80,7 +80,9 @@ async def test_plan_shows_which_pods_a_job_would_create(stage: Stage, pool: Pool
     outlook = await forecast_any(stage.client, BROADCAST_JOB, document, key, stage.clock(), None)
 
     made = [(fate.do, fate.pod) for batch in outlook.batches for fate in batch.fates]
-    assert made == [("create Pod", f"node {node} has not run its pod") for node in pool.nodes[:2]]
+    assert made == [
+        ("create Pod", f"node {node} has not run a pod of the job yet") for node in pool.nodes[:2]
+    ]
     assert not await stage.exists(NAME, resource=BROADCAST_JOBS)
 
 

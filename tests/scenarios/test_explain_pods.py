@@ -83,7 +83,7 @@ async def test_explain_reports_the_budget_of_a_pod_and_the_answer_to_each_reques
     assert (explanation.kind, explanation.verdict) == ("Pod", "done")
     assert (
         explanation.headline
-        == "PodUnavailableBudget pub covers it: 4 of 4 pods serve, 3 are required: 1 may be disrupted"
+        == "PodUnavailableBudget pub covers the pod: 4 of 4 pods serve, 3 are required: 1 may be disrupted"
     )
     assert explanation.next[:2] == (
         "deletion, eviction: would be allowed, and use up 1 of 1 allowed disruptions",
@@ -119,7 +119,7 @@ async def test_explain_reports_the_pods_that_spent_a_budget_and_when_the_next_ma
     assert explanation.verdict == "waiting"
     assert (
         explanation.headline
-        == "PodUnavailableBudget pub covers it: 3 of 4 pods serve, 3 are required: no pod may be disrupted"
+        == "PodUnavailableBudget pub covers the pod: 3 of 4 pods serve, 3 are required: no pod may be disrupted"
     )
     assert explanation.next[0] == "deletion, eviction: would be rejected"
     assert "the next pod may be disrupted when 1 more pod serves" in explanation.next
@@ -128,7 +128,10 @@ async def test_explain_reports_the_pods_that_spent_a_budget_and_when_the_next_ma
     assert (successor,) in by_pod  # which uses the budget up
     # and the one that does not serve may go at any time
     explanation = await of_pod(stage, successor)
-    assert explanation.next[0] == "deletion, eviction: costs nothing: it does not serve"
+    assert (
+        explanation.next[0]
+        == "deletion, eviction: uses no allowed disruption, because the pod does not serve"
+    )
     # and the budget says the same
     said = await read_and_explain(stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND)
     assert {wait.pods for wait in said.waits} == {(second.name,), (successor,)}
@@ -177,7 +180,7 @@ async def test_explain_reports_which_of_two_budgets_counts_and_which_is_missing(
     explanation = await of_pod(stage, pods[0].name)
     named = pods[0].annotations["pub.kruise.io/related-pub"]
     other = {"older": "pub", "pub": "older"}[named]
-    assert explanation.headline.startswith(f"PodUnavailableBudget {named} covers it")
+    assert explanation.headline.startswith(f"PodUnavailableBudget {named} covers the pod")
     assert any(
         wait.words == f"is also selected by PodUnavailableBudget {other}, but only {named} is checked"
         for wait in explanation.waits
@@ -192,7 +195,7 @@ async def test_explain_reports_which_of_two_budgets_counts_and_which_is_missing(
     explanation = await of_pod(stage, "lonely")
     assert (
         explanation.headline
-        == "it names PodUnavailableBudget gone, which does not exist: no budget covers it"
+        == "the pod names PodUnavailableBudget gone, which does not exist: no budget covers the pod"
     )
 
 
@@ -211,7 +214,7 @@ async def test_explain_reports_a_pod_without_a_budget_and_a_missing_pod_is_an_er
     await stage.until(serves)
     explanation = await of_pod(stage, "lonely")
     assert format_explanation(explanation, now=stage.clock()) == (
-        f"Pod {stage.namespace}/lonely: Healthy. No PodUnavailableBudget covers it.\n"
+        f"Pod {stage.namespace}/lonely: Healthy. No PodUnavailableBudget covers the pod.\n"
     )
     with pytest.raises(CommandError, match="there is no Pod"):
         await of_pod(stage, "none")

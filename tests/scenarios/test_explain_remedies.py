@@ -305,7 +305,7 @@ def test_the_doctor_reports_in_one_line_that_no_api_server_answers(tmp_path: Any
     assert done.returncode == 1
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("error: the API server does not answer: ")
+    assert done.stderr.startswith("error: the API server does not respond: ")
 
 
 @pytest.mark.virtual_time("it taints a node")

@@ -351,7 +351,7 @@ CASES = (
         ways=0,
     ),
     Stuck(a_record_of_an_update_is_broken, "BrokenUpdate", "cannot continue", ways=2),
-    Stuck(an_orphan_matches, "Orphan", "it is never adopted", "done", ways=2),
+    Stuck(an_orphan_matches, "Orphan", "a CloneSet never adopts pods", "done", ways=2),
 )
 
 

@@ -223,7 +223,7 @@ CASES = (
     ),
     Stuck(an_annotation_is_in_the_way, "BrokenUpdate", "example.com/levels", ways=2),
     Stuck(no_pod_matches, "NoPods", "no pod matches spec.selector", "done"),
-    Stuck(no_namespace_is_selected, "NoPods", "but not their namespaces", "done", ways=2),
+    Stuck(no_namespace_is_selected, "NoPods", "does not select their namespaces", "done", ways=2),
     Stuck(pods_were_there_before, "NotInjected", "it is older than this SidecarSet"),
     Stuck(webhooks_were_down, "NotInjected", "webhooks were not called"),
     Stuck(the_namespace_is_left_out, "NotInjected", "remove the label control-plane=openkruise"),

@@ -46,7 +46,7 @@ def test_the_rollback_remedy_names_the_newest_serving_revision(
     text = find_way_back(CLONE_SETS, "web", "shop", revisions=stored, serving=serving, current=current)
     match = re.search(r"--to-revision=(\d+) -n shop", text)
     assert (int(match[1]) if match else None) == number
-    assert ("no pod of this revision is left" in text) is (number is not None and not serving)
+    assert ("no pod of this revision runs now" in text) is (number is not None and not serving)
 
 
 def test_a_workload_without_an_older_revision_has_no_way_back() -> None:

@@ -113,8 +113,8 @@ async def test_pods_survive_the_migration_of_their_workload_to_openkruise_and_ba
     await kruise.says("rollout", "status", f"{ours}/web", "--timeout=60s")
     assert await uids(stage) == before
     # when the way back is gone, as it was written out
-    (back,) = [line for line in said.splitlines() if line.startswith("the way back: kubectl kruise ")]
-    await kruise.says(*back.removeprefix("the way back: kubectl kruise ").split())
+    (back,) = [line for line in said.splitlines() if line.startswith("to undo this: kubectl kruise ")]
+    await kruise.says(*back.removeprefix("to undo this: kubectl kruise ").split())
     # then
     assert await owners(stage) == {theirs.api_version}
     assert await is_gone(stage, ours)
@@ -222,7 +222,7 @@ async def test_wrong_arguments_are_refused_before_anything_is_done(stage: Stage)
     await stage.create(scaler, resource=HPAS)
     kruise = Kruise(stage)
     words = ("migrate", "sts", "--from", "sts", "-n", stage.namespace, "--src-name", "web")
-    assert "name must be web too" in await kruise.refuses(*words, "--dst-name", "other")
+    assert "target must have the name web" in await kruise.refuses(*words, "--dst-name", "other")
     assert "--max-surge is only for a target CloneSet" in await kruise.refuses(*words, "--max-surge", "2")
     assert "only StatefulSet.apps" in await kruise.refuses("migrate", "sts", "--from", "deploy", *words[4:])
     assert "afterwards: let HorizontalPodAutoscaler/load" in await kruise.says(*words, "--dry-run=server")

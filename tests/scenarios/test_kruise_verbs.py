@@ -343,7 +343,7 @@ async def test_a_move_whose_pods_are_stuck_fails_in_time_and_keeps_what_it_has_d
     said = await kruise.refuses(*common, *names, "--replicas", "2", "--timeout-seconds", "5")
     # then
     assert "migration failed: timed out" in said
-    assert "the way back: kubectl kruise scale deployment/old --replicas=4" in said
+    assert "to undo this: kubectl kruise scale deployment/old --replicas=4" in said
     assert (await stage.get("old", resource=DEPLOYMENTS))["spec"]["replicas"] == 4
     assert (await stage.get("new"))["spec"]["replicas"] == 1
 

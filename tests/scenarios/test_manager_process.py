@@ -111,7 +111,7 @@ async def test_a_manager_that_loses_its_lease_continues_as_a_standby(tmp_path: P
             # when another process takes it
             await give_to("another")
             # then it says so once, and answers
-            await process.says("no longer leads: lease default/kruise-manager is held by another now")
+            await process.says("is no longer the leader: lease default/kruise-manager is held by another now")
             assert (await process.get("probes", "/healthz"))[0] == 200
             # and works again when it has it
             count = len(process.lines)

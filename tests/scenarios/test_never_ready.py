@@ -79,7 +79,9 @@ async def test_a_pod_that_was_ready_once_is_never_replaced(stage: Stage) -> None
     # and the status says so
     status = (await stage.get("web", resource=ADVANCED_STATEFUL_SETS))["status"]
     waiting = next(item for item in status["conditions"] if item["type"] == "Waiting")
-    assert "it was ready, or may have been, so it is not replaced automatically" in waiting["message"]
+    assert (
+        "the pod was ready, or may have been ready, so it is not replaced automatically" in waiting["message"]
+    )
 
 
 async def test_nothing_replaces_the_pod_without_the_option(stage: Stage) -> None:

@@ -148,7 +148,7 @@ async def test_a_daemonset_is_planned_made_and_explained(stage: Stage, pool: Poo
     gone = [fate.pod for batch in said.batches for fate in batch.fates if fate.do == "delete"]
     assert len(gone) == len(pool.nodes) - 1
     (why,) = said.stays
-    assert why.startswith("the partition keeps")
+    assert why.startswith("the partition allows no more")
     # and when it is made, just these are replaced
     await pool.set_image("nginx:2")
     await pool.settled(updated=len(pool.nodes) - 1)

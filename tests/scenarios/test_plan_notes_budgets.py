@@ -72,12 +72,12 @@ async def protect(stage: Stage, budget: str, wanted: int) -> None:
     [
         (
             "disruption",
-            "PodDisruptionBudget guard requires 3 available pods, and at times 2 remain: "
+            "PodDisruptionBudget guard requires 3 available pods, but at times only 2 remain: "
             "the budget does not block controllers, but drains wait during that time",
         ),
         (
             "unavailable",
-            "PodUnavailableBudget guard requires 3 available pods, and at times 2 remain: "
+            "PodUnavailableBudget guard requires 3 available pods, but at times only 2 remain: "
             "a webhook that checks this budget rejects disruptions that would leave fewer than 3",
         ),
     ],

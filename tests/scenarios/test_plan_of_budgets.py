@@ -39,7 +39,9 @@ async def test_a_plan_of_a_new_budget_annotates_the_existing_pods(stage: Stage) 
     assert outlook.change == "created"
     (batch,) = outlook.batches
     assert sorted(fate.pod for fate in batch.fates) == names
-    assert {fate.do for fate in batch.fates} == {"assign to it: it names no budget"}
+    assert {fate.do for fate in batch.fates} == {
+        "assign to the budget: the pod is assigned to no PodUnavailableBudget yet"
+    }
     assert outlook.notes == ("3 of 3 pods serve, 2 are required: 1 may be disrupted",)
     # and nothing was written
     assert not await stage.exists("pub", resource=POD_UNAVAILABLE_BUDGETS)

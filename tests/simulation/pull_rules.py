@@ -31,7 +31,7 @@ __all__ = ["CREATION_DELAY_S", "JOBS", "NODE_IMAGES", "PullRules"]
 
 JOBS, NODE_IMAGES, NODES = "imagepulljobs.apps.kruise.io", "nodeimages.apps.kruise.io", "nodes"
 CREATION_DELAY_S = 1.0
-"""Time from a node's readiness to the creation of its NodeImage."""
+"""Time between the moment when a node becomes ready and the creation of its NodeImage."""
 DEFAULT_TTL_S, SPREAD_S = 300, 300
 DAY_S = 86_400
 SILENT_S = 600.0

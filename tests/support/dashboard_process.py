@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -167,5 +168,5 @@ def serving(kubeconfig: Path, *arguments: str) -> Iterator[Served]:
             process.wait()
         process.stdout.close()
         log.seek(0)
-        print(f"dashboard {arguments} ended with {process.returncode}: {log.read()}")
+        sys.stderr.write(f"dashboard {arguments} ended with {process.returncode}: {log.read()}\n")
         log.close()

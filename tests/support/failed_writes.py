@@ -11,7 +11,7 @@ from pykruise.runtime.plan import Step
 POD = "web-x7k2p"
 """The pod that was to be created."""
 
-QUOTA, RAISE_QUOTA = "exceeded quota", "raise the ResourceQuota, or free some of it"
+QUOTA, RAISE_QUOTA = "exceeded quota", "raise the ResourceQuota, or free resources that it counts"
 """A message of an API server, and its remedy."""
 
 

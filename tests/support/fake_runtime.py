@@ -195,7 +195,7 @@ class FakeRuntime:
                 yield event
         finally:
             self._listeners.remove(queue)
-        raise RuntimeGoneError("the runtime ended its event stream")
+        raise RuntimeGoneError("the container runtime closed its event stream")
 
     async def list_containers(self, *, labels: Mapping[str, str] | None = None) -> list[CriContainer]:
         self._begin("ListContainers")
@@ -279,7 +279,7 @@ class FakeRuntime:
             async with asyncio.timeout(timeout_s):
                 await asyncio.sleep(remote.takes_s)
         except TimeoutError as error:
-            raise CallTimeoutError("PullImage: no answer in time") from error
+            raise CallTimeoutError("PullImage: no response in time") from error
         finally:
             self.pulling -= 1
         if remote.user and (auth is None or f"{auth.username}:{auth.password}" != remote.user):

@@ -978,7 +978,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"raise maxUnavailable of PodUnavailableBudget (?P<budget>[^\s,]+), because .*", (open_the_budget,)),
     (r"correct allowedTopologies of storage class (?P<class>\S+)", (correct_the_class,)),
     (r"label a node with (?P<key>[^\s=]+)=(?P<value>\S+)", (label_a_node,)),
-    (r"wait for them; for later pods, shorten the preStop hook or lower terminationGracePeriodSeconds", ()),
+    (
+        r"wait until they stop; for later pods, shorten preStop or lower terminationGracePeriodSeconds",
+        (),
+    ),
     (r"remove the hook of spec.lifecycle from the pod", (release_the_hook,)),
     (r"add the hook of spec.lifecycle to the pod( again)?", (put_the_hook_on,)),
     (r"(delete|recreate) the pods one at a time.*", (replace_one_at_a_time,)),
@@ -1002,12 +1005,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"change spec.updateStrategy.selector, or the pod's labels", (select_for_update, label_for_update)),
     (r"remove the label control-plane=openkruise from the namespace", (label_the_namespace,)),
     (
-        r"recreate one of the two .*, or make their selectors disjoint.*",
+        r"recreate one of the two .*, or change their selectors so that no pod matches both.*",
         (rename_the_container, part_the_selectors),
     ),
     (r"correct spec.injectionStrategy.revision.*", (inject_the_present_revision,)),
     (r"make room on the nodes of subset \w+", (make_room,)),
-    (r"make room on its nodes.*", (make_room,)),
+    (r"make room on (its nodes|the nodes of the subset;).*", (make_room,)),
     (r"set scheduleStrategy.type to Adaptive with .*", (reschedule,)),
     (
         r"correct the image or its pull secret in spec.template, then set (?P<path>\S+) to (?P<value>false), or make it"
@@ -1021,7 +1024,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"turn the gate \w+ of the manager on", ()),
     (r"remove namespace \S+ from spec.targets, or create the namespace again after its deletion", ()),
-    (r"correct its requiredNodeSelector in spec.subsets, then delete these pods.*", (correct_the_subset,)),
+    (
+        r"correct requiredNodeSelector of the subset in spec.subsets, then delete these pods.*",
+        (correct_the_subset,),
+    ),
     (r"raise maxReplicas in spec.subsets, or add a last subset without it", (take_off_the_limits,)),
     (r"raise maxReplicas in spec.topology.subsets", (take_off_the_limits_of_topology,)),
     (r"create \w+ \S+ again with \w+ of \S+ as the target, .*", (replace_with_the_namesake,)),
@@ -1032,14 +1038,14 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (resume_the_child,),
     ),
     # what only a person can judge
-    (r"create the job again with a higher \S+: pulling takes longer" + _BY_A_LIST, ()),
+    (r"create the job again with a higher \S+: the pull takes longer than this limit" + _BY_A_LIST, ()),
     (r"create secret \S+ \(kubectl create secret docker-registry [^()]+\), then create the job again", ()),
     (
         r"remove the namespace from spec.targets of this distribution or of .*, or distribute the resource by another"
         r" name",
         (),
     ),
-    (r"correct what keeps its pods from being created: .*", ()),
+    (r"correct what prevents the creation of its pods: .*", ()),
     (
         r"request what the LimitRange allows, or change the LimitRange \(kubectl edit limitrange -n (?P<place>\S+)\)"
         r"(; to change the template, create .*)?",
@@ -1066,8 +1072,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (),
     ),
     (r"set in the pod template what the ResourceQuota requires .*, or add a LimitRange with defaults", ()),
-    (r"satisfy the webhook that rejects the write, or have the webhook changed", ()),
-    (r"make the server of this webhook answer, or correct or delete the webhook configuration", ()),
+    (r"change the object so that the webhook allows the write, or have the webhook changed", ()),
+    (r"make the server of this webhook respond, or correct or delete the webhook configuration", ()),
     (r"change the object('s spec)? so that the (policy allows the )?write( is allowed)?, or change .*", ()),
     (r"correct what the API server rejects( in the object's spec)?", ()),
     (r"no action is needed if the API server and its webhooks recover", ()),
@@ -1100,9 +1106,9 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"correct the image or its pull secret in spec\.template\.\w+, or make it available",
         (correct_the_template, make_the_image_available),
     ),
-    (r"lower its partition to continue: kubectl kruise (?P<command>.*)", (roll_back,)),
+    (r"lower the partition of the subset to continue: kubectl kruise (?P<command>.*)", (roll_back,)),
     (r"make room on the nodes of subset \w+, whose node selector cannot be changed", (make_room,)),
-    (r"lower its replicas in spec.topology.subsets", (empty_the_subset,)),
+    (r"lower the replicas of the subset in spec.topology.subsets", (empty_the_subset,)),
     (
         r"change the requests, host ports or affinity of spec\.template\.\w+",
         (ask_for_less_in_subsets,),
@@ -1135,7 +1141,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"raise (?P<path>spec[.\w]+)", (raise_to_five,)),
     (
-        r"raise the ResourceQuota( \(kubectl edit resourcequota -n \S+ \S+\))?, or free some of it",
+        r"raise the ResourceQuota( \(kubectl edit resourcequota -n \S+ \S+\))?, or free resources that it counts",
         (raise_the_quota,),
     ),
     (r"start the agent on node (?P<node>\S+), or bring the node back", (start_the_node,)),
@@ -1165,7 +1171,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_probes,),
     ),
     (
-        r"create it \(kubectl create namespace (?P<space>\S+)\), or remove it from spec.targets",
+        r"create the namespace \(kubectl create namespace (?P<space>\S+)\), or remove it from spec.targets",
         (create_the_namespace,),
     ),
     (r"the controller that set the scheduling gates must remove them", (remove_the_gates,)),
@@ -1178,7 +1184,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"read its log \(kubectl logs [^()]+\), and correct its cause; then delete the pod \(kubectl delete pod -n \S+"
-        r" (?P<names>[^()]+)\), so that its node runs another",
+        r" (?P<names>[^()]+)\), so that its node gets a new pod",
         (delete_pods,),
     ),
     (
@@ -1213,7 +1219,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"give the probe of PodProbeMarker \S+ or \S+ another podConditionType", ()),
     (r"correct spec.schedule", (correct_the_schedule,)),
-    (r"label nodes so that they match it, or add such nodes", (make_room,)),
+    (r"label nodes so that they match, or add matching nodes", (make_room,)),
     (
         r"(correct the image or its pull secret in|read its log \(kubectl logs [^()]+\), correct)"
         r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old value(, or make it available)?",
@@ -1241,18 +1247,22 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     # what only a person can judge
     (r"label the pods so that PodProbeMarker (?P<marker>\S+) selects them", (label_the_pods_for_it,)),
-    (r"correct what the probe finds, or correct (the probe in )?PodProbeMarker \S+", ()),
+    (r"correct the problem that the probe reports, or correct (the probe in )?PodProbeMarker \S+", ()),
     (r"read its log \(kubectl logs -n \S+ \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
     (r"read its log \(kubectl logs -n \S+ \S+ -c \S+\); then create the job again.*", ()),
     (
         r"(read its events \(kubectl describe pod -n \S+ \S+\)|if that lasts, read its log \(kubectl logs -n .+\)),"
-        r" and correct (the template of the pod's workload|SidecarSet \S+|what its readiness probe finds).*",
+        r" and correct (the template of the pod's workload|SidecarSet \S+"
+        r"|the problem that its readiness probe reports).*",
         (),
     ),
     (r"correct its cause, and create the job again" + _BY_A_LIST, ()),
-    (r"correct what kept its pods from ending; to raise activeDeadlineSeconds, create \S+ \S+ again", ()),
     (
-        r"correct what kept its pods from ending, or raise spec.\S+; then create the job again"
+        r"correct what prevented its pods from completing; to raise activeDeadlineSeconds, create \S+ \S+ again",
+        (),
+    ),
+    (
+        r"correct what prevented its pods from completing, or raise spec.\S+; then create the job again"
         r"(; AdvancedCronJob \S+ creates the job, so create AdvancedCronJob \S+ again with these changes)?",
         (),
     ),

@@ -566,7 +566,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=another_marker_sets_its_condition,
             cause=Code.CONFLICT,
-            says="shows a probe of PodProbeMarker first",
+            says="shows the result of a probe of PodProbeMarker first",
             ways=1,
             known_by=_PLAN,
         ),

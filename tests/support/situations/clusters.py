@@ -424,7 +424,7 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=its_old_pod_waits_for_the_corrected_image,
             cause=Code.IMAGE_PULL,
-            says="it has an older revision, and OrderedReady updates no pod before it is available",
+            says="it has an older revision, and OrderedReady updates only pods that are available",
             ways=2,
         ),
         Situation(
@@ -455,7 +455,7 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=no_subset_finds_a_node,
             cause=Code.UNSCHEDULABLE,
-            says="4 pods belong to no subset",
+            says="4 pods fit into no subset",
             ways=1,
             useless=(0,),
         ),

@@ -147,7 +147,7 @@ BROADCAST_JOBS: Final = (
         stage=a_deadline_stops_pods_without_their_image,
         cause=Code.JOB_FAILED,
         phase=Phase.FAILED,
-        says="(and 3 more) image job:1 of container main cannot be pulled",
+        says="(and 3 more): image job:1 of container main cannot be pulled",
     ),
     Situation(stage=its_image_cannot_be_pulled, cause=Code.IMAGE_PULL, says="job:1", ways=2),
     Situation(stage=a_failed_pod_pauses_it, cause=Code.POD_FAILED, says="exit code 7 on node node-2", ways=1),

@@ -145,7 +145,7 @@ CLONE_SETS: Final = (
     Situation(
         stage=its_new_pods_need_a_node_of_their_own,
         cause=Code.UNSCHEDULABLE,
-        says="required podAntiAffinity allows one of them per kubernetes.io/hostname",
+        says="required podAntiAffinity allows only one of the two pods per kubernetes.io/hostname",
         ways=2,
     ),
     Situation(  # whole again without it
@@ -283,7 +283,7 @@ STATEFUL_SETS: Final = (
     Situation(
         stage=the_cluster_has_no_default_class,
         cause=Code.UNBOUND_CLAIMS,
-        says="the cluster has no default one",
+        says="the cluster has no default storage class",
         ways=4,
     ),
     Situation(stage=a_partition_holds_a_statefulset, cause=Code.PARTITION, phase=Phase.PAUSED, ways=1),
@@ -359,7 +359,7 @@ DAEMON_SETS: Final = (
     Situation(
         stage=its_new_pod_needs_the_host_port_of_the_old_one,
         cause=Code.UNSCHEDULABLE,
-        says="both need host port 8080",
+        says="both pods need host port 8080",
         ways=2,
     ),
     Situation(stage=a_pod_of_a_node_does_not_end, cause=Code.NODE_LOST, says="does not stop it", ways=2),

@@ -190,8 +190,14 @@ async def test_a_grpc_probe_checks_the_health_of_the_service() -> None:
     await server.start(HOST, 0)
     port = server._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
     try:
-        assert await probe(grpc={"port": port, "service": "ready"}) == (SUCCEEDED, "service is SERVING")
-        assert await probe(grpc={"port": port, "service": "busy"}) == (FAILED, "service is NOT_SERVING")
+        assert await probe(grpc={"port": port, "service": "ready"}) == (
+            SUCCEEDED,
+            "the gRPC health service reports SERVING",
+        )
+        assert await probe(grpc={"port": port, "service": "busy"}) == (
+            FAILED,
+            "the gRPC health service reports NOT_SERVING",
+        )
     finally:
         server.close()
         await server.wait_closed()

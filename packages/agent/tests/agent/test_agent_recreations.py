@@ -188,7 +188,9 @@ async def test_containers_of_two_runtimes_or_of_an_unknown_one_end_the_request_w
         pod = await stage.run_pod("web-0", "app", "side")
         other = {"side": {"statusContext": {"containerID": "cri-o://1", "restartCount": 0}}}
         await stage.request_recreation("mixed", pod, "app", "side", details=other)
-        assert "different runtimes: containerd, cri-o" in str((await completed(stage, "mixed"))["message"])
+        assert "different container runtimes: containerd, cri-o" in str(
+            (await completed(stage, "mixed"))["message"]
+        )
         await stage.request_recreation("unknown", pod, "side", details=other)
         message = str((await completed(stage, "unknown"))["message"])
         assert message.startswith("failed to find runtime service:")

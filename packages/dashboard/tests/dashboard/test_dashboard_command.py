@@ -26,7 +26,7 @@ NOWHERE = Connection(server="http://127.0.0.1:1")
     ("options", "said"),
     [
         ({"address": "0.0.0.0"}, "--shared"),
-        ({"tls_cert": Path("a")}, "go together"),
+        ({"tls_cert": Path("a")}, "give both --tls-cert and --tls-key"),
         ({"base_path": "kruise"}, "must begin with a slash"),
         ({}, "the request to the cluster failed"),
     ],

@@ -88,7 +88,7 @@ async def test_a_create_with_a_name_posts_to_a_subresource_and_never_without() -
     await client(transport).create(PODS, "ns", eviction, name="a", subresource="eviction")
     # then
     assert transport.asked[0].path == "/api/v1/namespaces/ns/pods/a/eviction"
-    with pytest.raises(ValueError, match="go together"):
+    with pytest.raises(ValueError, match="give a name and a subresource"):
         await client(transport).create(PODS, "ns", eviction, name="a")
 
 
@@ -618,7 +618,7 @@ async def test_a_line_that_is_not_an_event_counts_as_a_broken_connection(line: b
     # given
     transport = ScriptedTransport(streams=[[event("ADDED", "a"), line]])
     # when, then
-    with pytest.raises(ConnectionLostError, match="not an event"):
+    with pytest.raises(ConnectionLostError, match="not a watch event"):
         await follow(client(transport), [])
 
 

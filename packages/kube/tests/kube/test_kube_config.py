@@ -344,7 +344,7 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ("[1, 2]", "{path}: is not a kubeconfig; expected a document with clusters, contexts and users"),
         ("just text", "{path}: is not a kubeconfig; expected a document with clusters, contexts and users"),
         ("# nothing\n", "{path}: is not a kubeconfig; expected a document with clusters, contexts and users"),
-        ({"kind": "Deployment"}, "{path}: holds a Deployment, not a kubeconfig (kind Config)"),
+        ({"kind": "Deployment"}, "{path}: contains a Deployment, not a kubeconfig (kind Config)"),
         (
             {"contexts": "x"},
             "{path}: every entry of contexts needs a name",
@@ -357,16 +357,16 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ),
         (
             kubeconfig(**{"current-context": "", "contexts": []}),
-            "{path}: no contexts in it; is it the right file? KUBECONFIG or --kubeconfig names another",
+            "{path}: the file has no contexts; choose another file with --kubeconfig or $KUBECONFIG",
         ),
         (
             kubeconfig(**{"current-context": "gone"}),
             "{path}: context 'gone' (the current-context) is not in the file; available: dev",
         ),
-        (kubeconfig(contexts=[{"name": "dev"}]), "{path}: context 'dev' is empty; fill it in"),
+        (kubeconfig(contexts=[{"name": "dev"}]), "{path}: context 'dev' is empty; add its fields"),
         (
             kubeconfig(contexts=[{"name": "dev", "context": {"user": "u"}}]),
-            "{path}: context 'dev' names no cluster; add its cluster field",
+            "{path}: context 'dev' has no cluster; add its field cluster",
         ),
         (
             kubeconfig(clusters=[]),
@@ -411,7 +411,7 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ),
         (
             kubeconfig(user={"client-certificate-data": b64(b"x")}),
-            "{path}: user 'u': client-certificate without client-key; add client-key-data",
+            "{path}: user 'u': client-certificate is set, but client-key is not; add client-key-data",
         ),
         (
             kubeconfig(user={"exec": {"command": "x"}}),
@@ -430,7 +430,7 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ),
         (
             kubeconfig(user={"auth-provider": {"name": "gcp"}}),
-            "{path}: user 'u', auth-provider: 'gcp' is not supported (nor by kubectl);"
+            "{path}: user 'u', auth-provider: 'gcp' is supported neither here nor by kubectl;"
             " use the provider's exec plugin",
         ),
         (
@@ -493,14 +493,14 @@ def test_certificates_and_keys_that_cannot_be_used_are_an_error_with_their_place
 def test_files_that_cannot_be_read_are_an_error(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     assert complaint(lambda: load_now(missing)) == (
-        f"kubeconfig {missing}: no such file (the path given); name one that exists"
+        f"kubeconfig {missing}: the file does not exist (the given path); give the path of an existing file"
     )
     environ = {**NOTHING, "KUBECONFIG": f"{missing}{os.pathsep}{missing}2"}
-    assert f"{missing}, {missing}2: no such file ($KUBECONFIG)" in complaint(
+    assert f"{missing}, {missing}2: the file does not exist ($KUBECONFIG)" in complaint(
         lambda: load_now(environ=environ)
     )
     home = complaint(lambda: load_now(None, "dev", environ=NOTHING))
-    assert "/nonexistent/.kube/config: no such file ($KUBECONFIG is not set" in home
+    assert "/nonexistent/.kube/config: the file does not exist ($KUBECONFIG is not set" in home
     assert "cannot be read: Is a directory" in complaint(lambda: load_now(tmp_path))
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
@@ -588,11 +588,11 @@ def test_an_incomplete_service_account_is_an_error(
     (account / missing).unlink()
     text = complaint(lambda: load_in_cluster(environ=POD, service_account=account))
     assert text.startswith(f"service account {account}: ")
-    assert "inside a pod" in text
+    assert "works only in a pod" in text
 
 
 def test_a_process_outside_a_pod_has_no_service_account(tmp_path: Path) -> None:
-    assert "inside a pod" in complaint(lambda: load_in_cluster(environ={}, service_account=tmp_path))
+    assert "works only in a pod" in complaint(lambda: load_in_cluster(environ={}, service_account=tmp_path))
 
 
 def test_an_empty_or_odd_token_is_an_error(tmp_path: Path, authority: Authority) -> None:
@@ -812,15 +812,21 @@ async def test_a_plugin_may_give_a_client_certificate(
         ("fail: log in first", "./plugin failed: exit code 1: fail: log in first"),
         ("not json", "./plugin printed no JSON"),
         ('{"apiVersion": "v0", "kind": "E", "status": {}}', "./plugin printed no ExecCredential"),
-        ('{"kind": "ExecCredential"}', f"answers in apiVersion None, and the kubeconfig names {EXEC_V1}"),
+        (
+            '{"kind": "ExecCredential"}',
+            f"printed an ExecCredential of apiVersion None, but the kubeconfig requires {EXEC_V1}",
+        ),
         (f'{{"apiVersion": "{EXEC_V1}", "kind": "ExecCredential"}}', "an ExecCredential without a status"),
-        ({}, "the plugin gave neither a token nor clientCertificateData with clientKeyData"),
-        ({"clientCertificateData": "x"}, "the plugin gave neither"),
+        ({}, "the plugin returned neither a token nor clientCertificateData with clientKeyData"),
+        ({"clientCertificateData": "x"}, "the plugin returned neither"),
         (
             {"clientCertificateData": "x", "clientKeyData": "y"},
             "user 'u': client-certificate and client-key are not",
         ),
-        ({"token": "t", "expirationTimestamp": "soon"}, "expirationTimestamp 'soon' is not RFC 3339"),
+        (
+            {"token": "t", "expirationTimestamp": "soon"},
+            "expirationTimestamp 'soon' is not a time in RFC 3339 format",
+        ),
         ({"token": "a\nb"}, "is not a token"),
         ("[]", "./plugin printed no ExecCredential"),
     ],
@@ -1035,10 +1041,10 @@ async def test_an_oidc_token_is_renewed_with_its_refresh_token_before_it_ends(
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"refresh-token": "unknown"}, 'answers 400: {"error": "invalid_grant"}'),
+        ({"refresh-token": "unknown"}, 'responded with status code 400: {"error": "invalid_grant"}'),
         ({"refresh-token": ""}, "are needed to renew it; log in again"),
         ({"idp-issuer-url": "http://127.0.0.1"}, "is not an https:// URL"),
-        ({"refresh-token": "empty"}, "answered without an id_token; log in again"),
+        ({"refresh-token": "empty"}, "has no id_token; log in again"),
         ({"idp-certificate-authority-data": ""}, "certificate verify failed"),
     ],
 )

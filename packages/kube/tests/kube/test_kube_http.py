@@ -281,9 +281,9 @@ async def test_a_proxy_gets_the_whole_url_for_a_server_without_tls(
     ("answer", "expected"),
     [
         (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "407 Proxy Authentication Required"),
-        (b"SSH-2.0-x\r\n\r\n", "answers 'SSH-2.0-x'"),
-        (b"HTTP/1.1 200 OK\r\n\r\nmore", "does not end"),
-        (b"x" * 70_000, "does not end"),
+        (b"SSH-2.0-x\r\n\r\n", "responded 'SSH-2.0-x'"),
+        (b"HTTP/1.1 200 OK\r\n\r\nmore", "has a body, or its head is too large"),
+        (b"x" * 70_000, "has a body, or its head is too large"),
         (b"", "cannot connect"),
     ],
 )

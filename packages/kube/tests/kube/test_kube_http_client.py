@@ -167,7 +167,7 @@ async def test_the_answer_to_a_cancelled_request_reaches_no_other_request(
         with pytest.raises(asyncio.CancelledError):
             await given_up
     else:
-        with pytest.raises(RequestTimeoutError, match="GET /slow: no answer in time"):
+        with pytest.raises(RequestTimeoutError, match="GET /slow: no response in time"):
             await given_up
     given_up_now.set()
     # then

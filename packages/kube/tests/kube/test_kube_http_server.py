@@ -75,7 +75,10 @@ class Echo:
 class Talk:
     """A connection of a client."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, server: HttpServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.server = server
         self.reader = reader
         self.writer = writer
 
@@ -101,7 +104,7 @@ async def talking(app: Echo | None = None, **limits: float) -> AsyncIterator[Tal
     port = await server.start("127.0.0.1", 0, tls=None)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        yield Talk(reader, writer)
+        yield Talk(server, reader, writer)
     finally:
         writer.transport.abort()
         await server.stop()
@@ -268,6 +271,18 @@ async def test_a_body_with_too_long_chunk_extensions_is_refused() -> None:
 async def test_an_idle_connection_is_closed() -> None:
     async with talking(idle_s=0.1) as talk:
         assert await talk.ends() == b""
+
+
+async def test_a_connection_is_not_idle_while_a_request_waits_to_be_read() -> None:
+    async with talking(idle_s=30.0) as talk:
+        talk.send("GET /a HTTP/1.1\nHost: x\n\n")
+        await talk.answer()
+        # when the time limit passes after a request has arrived, and before the loop reads it
+        talk.send("GET /b HTTP/1.1\nHost: x\n\n")
+        for connection in talk.server.room:
+            connection.check(asyncio.get_running_loop().time() + 60.0)
+        # then
+        assert (await talk.answer())[2] == b"GET /b {} "
 
 
 @pytest.mark.parametrize("protocol", ["websocket", "SPDY/3.1", "h2c"])
@@ -478,7 +493,7 @@ async def test_a_late_rate_check_closes_no_connection() -> None:
 async def test_a_stopping_server_ends_each_connection_with_the_header_connection_close() -> None:
     server = HttpServer(Echo(), limits=HttpLimits(linger_s=0.05, stop_s=0.1))
     port = await server.start("127.0.0.1", 0, tls=None)
-    talk = Talk(*await asyncio.open_connection("127.0.0.1", port))
+    talk = Talk(server, *await asyncio.open_connection("127.0.0.1", port))
     talk.send("GET /a HTTP/1.1\nHost: x\n\n")
     _, headers, _ = await talk.answer()
     assert headers.get("connection") != "close"
@@ -490,7 +505,7 @@ async def test_a_stopping_server_ends_each_connection_with_the_header_connection
     assert (status, headers["connection"]) == (200, "close")
     assert await talk.ends() == b""
     # and so it is with new ones, until it stops
-    other = Talk(*await asyncio.open_connection("127.0.0.1", port))
+    other = Talk(server, *await asyncio.open_connection("127.0.0.1", port))
     other.send("GET /c HTTP/1.1\nHost: x\n\n")
     assert (await other.answer())[1]["connection"] == "close"
     for item in (talk, other):

@@ -149,7 +149,7 @@ async def test_a_server_that_hangs_up_instead_of_an_answer_is_a_lost_connection(
 
 
 async def test_a_server_without_an_answer_is_given_up(server: tuple[Server, int], streams: Streams) -> None:
-    with pytest.raises(RequestTimeoutError, match="no answer in time"):
+    with pytest.raises(RequestTimeoutError, match="no response in time"):
         await open_one(streams, timeout_s=0.1)
     await asyncio.wait_for(server[0].ended.wait(), 5)
 

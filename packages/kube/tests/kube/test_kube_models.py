@@ -172,7 +172,7 @@ def test_a_value_of_the_wrong_type_is_named_by_its_path() -> None:
     ("broken", "words"),
     [
         ([{"apiVersion": "v1", "kind": "Pod"}], "is not a CustomResourceDefinition"),
-        ([], "there is no CustomResourceDefinition"),
+        ([], "the input contains no CustomResourceDefinition"),
         ([definition({}), definition({})], "generate two modules"),
     ],
 )

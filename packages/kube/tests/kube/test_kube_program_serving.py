@@ -69,7 +69,12 @@ async def test_a_path_is_answered_by_its_function(line: str, status: int, body: 
     assert text == body
 
 
-@pytest.mark.parametrize("said", ["", "GET /echo HTTP/1.1\nHost: x", "GET /to"])
+async def test_a_connection_without_a_request_is_closed() -> None:
+    async with serving(idle_s=0.1) as server:
+        assert await asked(server, "") == ""
+
+
+@pytest.mark.parametrize("said", ["GET /echo HTTP/1.1\nHost: x", "GET /to"])
 async def test_half_a_request_is_not_waited_for(said: str) -> None:
     async with serving(first_s=0.1) as server:
         assert await asked(server, said) == ""

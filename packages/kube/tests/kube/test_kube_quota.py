@@ -9,9 +9,9 @@ def test_one_key_cannot_use_all_slots() -> None:
     quota = Quota(3, most_of_one=2)
     with quota.place("a"), quota.place("a"):
         assert (quota.is_full("a"), quota.is_full("b")) == (True, False)
-        with pytest.raises(FullError, match="2 of a under way"), quota.place("a"):
+        with pytest.raises(FullError, match="the limit of 2 for a is reached"), quota.place("a"):
             pass
-        with quota.place("b"), pytest.raises(FullError, match="3 are under way"), quota.place("c"):
+        with quota.place("b"), pytest.raises(FullError, match="the limit of 3 is reached"), quota.place("c"):
             pass
         with quota.place("c"):
             pass

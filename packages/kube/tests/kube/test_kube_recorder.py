@@ -101,6 +101,8 @@ async def test_an_event_has_all_that_kubectl_describe_and_the_server_want() -> N
     [(path, event)] = given.server.stored.items()
     name = event["metadata"]["name"]
     assert re.fullmatch(r"web\.[0-9a-f]{16}", name)
+    # other programs read the time of the event from its name, in nanoseconds
+    assert int(name.partition(".")[2], 16) // 10**9 == START
     assert path == f"/api/v1/namespaces/ns/events/{name}"
     assert event == {
         "apiVersion": "v1",

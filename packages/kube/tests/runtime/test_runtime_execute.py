@@ -614,7 +614,7 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
             ForbiddenError(
                 ErrorStatus(code=403, message="node didn't have enough allocatable resources: cpu")
             ),
-            "request less",
+            "lower the requests of the pod",
         ),
         (
             ForbiddenError(ErrorStatus(code=403, message="namespace x is being terminated")),
@@ -670,7 +670,7 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
         (UnreachableError("no route"), "no action is needed if the API server"),
         (
             InternalError(ErrorStatus(code=500, message='failed calling webhook "check.team.io": refused')),
-            "make the server of this webhook answer",
+            "make the server of this webhook respond",
         ),
     ],
 )

@@ -39,5 +39,5 @@ async def test_a_dead_certificate_process_is_an_error_that_the_next_pass_retries
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(OSError, match="ended with 1"):
+    with pytest.raises(OSError, match="ended with exit code 1"):
         await CertificateProcess().renew(None, host=HOST, now=NOW)

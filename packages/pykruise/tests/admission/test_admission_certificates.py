@@ -168,7 +168,7 @@ def test_keys_and_certificates_that_do_not_match_are_rejected() -> None:
     foreign = Certificates(
         authority=Authority().pem, authority_key=b"", key=FRESH.key, certificate=FRESH.certificate
     )
-    assert problem(foreign) == "the authority did not sign the certificate"
+    assert problem(foreign) == "the CA did not sign the certificate"
 
 
 def test_a_pair_that_another_program_made_is_as_good() -> None:

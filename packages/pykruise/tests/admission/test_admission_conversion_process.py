@@ -53,7 +53,7 @@ async def test_a_killed_conversion_process_is_replaced(process: ConversionProces
     waiting = asyncio.create_task(process.convert(body))
     await asyncio.sleep(0.1)
     os.kill(first, signal.SIGKILL)
-    with pytest.raises(ConnectionResetError, match="has died"):
+    with pytest.raises(ConnectionResetError, match="has ended"):
         await waiting
     assert await process.convert(body) == review(body)
     assert process.pid != first

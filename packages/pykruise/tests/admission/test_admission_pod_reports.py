@@ -61,7 +61,7 @@ def test_an_event_of_the_sidecarset_names_the_refused_pod_and_the_reason() -> No
                 "name": "log",
                 "uid": LOG.uid,
                 "reason": "FailedInjection",
-                "message": "a pod of namespace shop is rejected (web-1-): no room",
+                "message": "pod web-1- of namespace shop was rejected: no room",
                 "warning": True,
             },
         )
@@ -104,7 +104,7 @@ def test_a_refused_pod_without_controller_and_sidecarset_has_no_event() -> None:
 )
 def test_a_refused_pod_is_named_by_its_name_or_generated_name(metadata: Document | None, pod: str) -> None:
     (event,) = refused({"metadata": metadata}, sidecarset=LOG).events
-    assert event.message == f"a pod of namespace shop is rejected ({pod}): no room"
+    assert event.message == f"pod {pod} of namespace shop was rejected: no room"
 
 
 POD: Document = {"metadata": {"name": "web-0", "namespace": "shop", "uid": "uid-0"}}

@@ -276,7 +276,6 @@ async def test_connections_with_an_incomplete_or_invalid_handshake_are_closed(
 @pytest.mark.parametrize(
     "sent",
     [
-        b"",
         b"POST /review HTTP/1.1\r\nHost: x\r\nContent-",
         b"POST /review HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
         b"POST /review HTTP/9.9\r\n\r\n",
@@ -300,6 +299,18 @@ async def test_nonsense_inside_tls_is_refused_or_cut_off(tmp_path: Path, sent: b
         writer.close()
         async with client(server) as session:
             assert await reviews(session)
+
+
+async def test_a_connection_in_reserve_serves_a_review_later(tmp_path: Path) -> None:
+    # given a connection without a request: API servers open more than they need while many reviews begin
+    async with running(tmp_path, limits=WebhookLimits(request_s=0.1)) as server:
+        reader, writer = await connected(server)
+        await asyncio.sleep(0.5)
+        # when
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        # then
+        assert (await reader.readline()).startswith(b"HTTP/1.1 ")
+        writer.close()
 
 
 async def test_too_many_silent_connections_make_room(tmp_path: Path) -> None:
@@ -606,10 +617,13 @@ async def test_long_conversions_of_one_address_that_wait_have_a_quota(tmp_path: 
 
 async def test_long_conversions_are_done_aside_and_a_failure_there_is_answered() -> None:
     async def dies(body: bytes) -> bytes:
-        raise ConnectionResetError("the process that converts has died")
+        raise ConnectionResetError("the process that converts objects has ended")
 
     (path,) = build_conversion_path("/convert", aside=dies).values()
-    for body, text in ((b"{}", "not a ConversionReview"), (b"x" * LONG_CONVERSION, "may be tried again")):
+    for body, text in (
+        (b"{}", "not a ConversionReview"),
+        (b"x" * LONG_CONVERSION, "the conversion failed; try again"),
+    ):
         result = decode(await path.poster("/convert", body, 10.0))["response"]["result"]
         assert result["status"] == "Failure"
         assert text in result["message"]

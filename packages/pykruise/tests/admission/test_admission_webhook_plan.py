@@ -93,7 +93,7 @@ def planned_certificates(
 @pytest.mark.parametrize(
     ("stored", "served", "now", "renewed_because", "at_once"),
     [
-        ("", "", NOW, "there are none", False),
+        ("", "", NOW, "no certificates are stored", False),
         ("old", "", NOW, "", True),
         ("old", "old", NOW, "", False),
         ("pair", "old", NOW, "", True),  # the same authority
@@ -198,7 +198,7 @@ def test_entries_are_written_then_once_more_then_never() -> None:
     assert len(cluster.step(0.0)) == 2
     assert cluster.step(0.1) == []
     assert cluster.step(0.1 + CONFIRM_S - 1) == []
-    assert all("again, for API servers" in text for text in cluster.step(0.1 + CONFIRM_S))
+    assert all("is written again, because API servers" in text for text in cluster.step(0.1 + CONFIRM_S))
     assert cluster.step(20.0) == []
 
 

@@ -255,7 +255,7 @@ async def test_a_match_condition_without_a_maintaining_manager_is_an_error() -> 
         ):
             await client.create(resource, "", doc)
         with pytest.raises(
-            WebhookSyncError, match=r"no manager updates its match condition pykruise\.io/asked-for now"
+            WebhookSyncError, match=r"no manager updates the match condition pykruise\.io/asked-for now"
         ):
             await sync.sync_configurations(BUNDLE, [])
 

@@ -39,7 +39,7 @@ def test_the_demo_runs_to_its_summary() -> None:
     # then
     assert done.returncode == 0, done.stderr
     assert "summary" in done.stdout
-    assert "update the rest" in done.stdout
+    assert "update the other pods" in done.stdout
     assert "4 pods kept their names, uids and IPs; 4 containers restarted" in " ".join(done.stdout.split())
 
 
@@ -67,7 +67,7 @@ def test_a_demo_step_that_times_out_ends_the_demo_with_the_reason(tmp_path: Path
     # then
     assert done.returncode == 1
     line = one_line(done.stderr)
-    assert "did not finish in 1 s" in line
+    assert "did not finish within 1 s" in line
     assert "Insufficient cpu" in line
 
 
@@ -82,7 +82,7 @@ def test_a_port_in_use_is_reported_in_one_line() -> None:
     # then
     assert done.returncode == 1
     assert one_line(done.stderr) == (
-        f"error: port {port} on 127.0.0.1 is in use; choose another, or 0 for a free one"
+        f"error: port {port} on 127.0.0.1 is in use; choose another port, or 0 for a free port"
     )
 
 
@@ -99,10 +99,10 @@ def test_an_unwritable_kubeconfig_is_reported_in_one_line(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (None, "no such file"),
+        (None, "the file does not exist"),
         ("a: [", "malformed YAML at line 1"),
         ("[]", "kubeconfig"),
-        ("apiVersion: v1\nkind: Config\n", "no contexts in it"),
+        ("apiVersion: v1\nkind: Config\n", "the file has no contexts"),
     ],
 )
 def test_an_unusable_kubeconfig_is_reported_in_one_line(

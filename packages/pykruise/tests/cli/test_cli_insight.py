@@ -91,8 +91,8 @@ def test_an_explanation_reads_well() -> None:
         namespace="shop",
         name="web",
         verdict="waiting",
-        headline="2 pods are of web-7c9d (wanted: all 5), 4 of 5 available",
-        done=("2 pods are of web-7c9d, 1 of them serve",),
+        headline="2 pods have revision web-7c9d (wanted: all 5), 4 of 5 available",
+        done=("2 pods have revision web-7c9d, and 1 of them serves",),
         waits=(
             Wait(
                 code="ImagePull",
@@ -103,7 +103,7 @@ def test_an_explanation_reads_well() -> None:
             ),
             Wait(code="Budget", words="waits for its turn", pods=tuple(f"web-{n}" for n in "cdefghij")),
         ),
-        next=("nothing happens until one of these changes",),
+        next=("nothing happens until a cause of the wait ends",),
     )
     same_as("explain.txt", format_explanation(explanation, now=NOW))
     assert explanation.cause == "ImagePull"
@@ -248,7 +248,7 @@ def test_plan_wants_a_file_or_an_object_and_not_both() -> None:
     for arguments in ((), ("clonesets/web", "-f", "x.yaml")):
         code, output = run("plan", *arguments)
         assert code == 1
-        assert output.startswith("error: name what to plan")
+        assert output.startswith("error: no object is given; use either -f FILE")
         assert is_one_error(output)
 
 
@@ -294,7 +294,7 @@ def test_invalid_yaml_or_no_workload_is_reported_in_one_line(tmp_path: Path) -> 
     assert output.startswith("error: apps.kruise.io/v1beta1 Clonset web: not a known kind; ")
     # and nothing at all, from standard input
     code, output = run("plan", "-f", "-", stdin="")
-    assert (code, output) == (1, "error: stdin: no objects in it\n")
+    assert (code, output) == (1, "error: stdin: the input contains no objects\n")
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_pods_that_fail_stop_a_rollout_at_its_budget() -> None:
     assert result.lowest_available == 4
     assert result.status["updatedReplicas"] == 1
     lines = report("new.yaml", result)
-    assert lines[0].startswith("new.yaml: stuck after 2s: 1 pod is of web-")
+    assert lines[0].startswith("new.yaml: stuck after 2s: 1 pod has revision web-")
     assert lines[lines.index("Waiting for") + 1].endswith("container main runs, but is not ready")
 
 

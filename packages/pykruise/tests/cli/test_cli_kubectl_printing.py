@@ -218,7 +218,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
         ({"metadata": {}}, "metadata.name is required"),
         ({"resource": {"resourceKind": "Pod", "resourceName": "x"}}, "must be ConfigMap or Secret"),
         ({"resource": {"resourceKind": "Secret"}}, "resourceName is required"),
-        ({"targets": {}}, "targets must name namespaces"),
+        ({"targets": {}}, "targets must select namespaces"),
         ({"resource": {"resourceKind": "Secret", "resourceName": "x", "literals": ["a=", "a="]}}, "'a' occurs twice"),
         ({"resource": {"resourceKind": "Secret", "resourceName": "x", "literals": ["a/b=1"]}}, "is not a valid key"),
         ({"resource": {"resourceKind": "Secret", "resourceName": "x", "files": ["../x"]}}, "outside of the working"),
@@ -240,7 +240,7 @@ def test_an_impossible_generation_is_reported_in_one_line(
         ({"key": "k", "operator": "In"}, "values are required"),
         ({"key": "k", "operator": "In", "values": ["x", "x"]}, "must not repeat"),
         ({"key": "k", "operator": "In", "values": [""]}, "must not be empty"),
-        ({"key": "k", "operator": "Exists", "values": ["x"]}, "Exists takes no values"),
+        ({"key": "k", "operator": "Exists", "values": ["x"]}, "Exists cannot have values"),
     ],
 )
 def test_expressions_that_select_nothing_sensible_are_refused(

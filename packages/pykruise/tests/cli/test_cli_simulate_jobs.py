@@ -78,7 +78,10 @@ def test_times_at_which_an_earlier_run_is_active_are_skipped_under_forbid(tmp_pa
         ("skip", 0.0),
     ]
     assert result[1].code == "JobAlreadyActive"
-    assert result[1].why == f"often-{UNIX + 3600} is active, and concurrencyPolicy is Forbid"
+    assert (
+        result[1].why
+        == f"the previous run often-{UNIX + 3600} is still active, and concurrencyPolicy is Forbid"
+    )
 
 
 def test_replaced_runs_name_what_took_their_place(tmp_path: Path) -> None:
@@ -142,20 +145,20 @@ def test_a_job_that_admission_refuses_is_not_simulated(tmp_path: Path) -> None:
     result = simulated(tmp_path, cron("61 * * * *"))
 
     assert result.exit_code == 1
-    assert "job.yaml is refused: spec.schedule" in result.output
+    assert "job.yaml is rejected: spec.schedule" in result.output
 
 
 def test_an_older_manifest_is_played_with_its_defaults(tmp_path: Path) -> None:
     document = cron("0 * * * *") | {"apiVersion": "apps.kruise.io/v1alpha1"}
     result = simulated(tmp_path, document, "--from", BEGIN, "--takes", "1m")
 
-    assert "716 deleted beyond its limits" in result.output  # three are kept, one has just begun
+    assert "716 deleted because of the history limits" in result.output  # three are kept, one has just begun
 
 
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        (("--change", "x.yaml"), "--change and --svg are for rollouts"),
+        (("--change", "x.yaml"), "--change and --svg cannot be used with a schedule"),
         (("--from", "tomorrow"), "--from 'tomorrow': expected a time"),
         (("--for", "long"), "--for 'long': expected a time"),
         (("advancedcronjobs/often",), "either -f FILE or a live object"),

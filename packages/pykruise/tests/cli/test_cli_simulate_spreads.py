@@ -172,4 +172,4 @@ def test_a_refused_workload_spread_is_reported_in_one_line(tmp_path: Path) -> No
     change = written(tmp_path / "new.yaml", spread(subset("a", 2), subset("a")))
     code, output = run("-f", first, "--change", change)
     assert (code, len(output.splitlines())) == (1, 1), output
-    assert output.startswith("error: new.yaml is refused: spec.subsets[1]")
+    assert output.startswith("error: new.yaml is rejected: spec.subsets[1]")

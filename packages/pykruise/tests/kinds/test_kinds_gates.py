@@ -127,7 +127,9 @@ def test_the_old_switch_in_the_environment_changes_the_default_only() -> None:
 def test_spellings_of_the_documentation_are_understood_and_noted() -> None:
     gates = parse(["EnhancedLivenessProbeGate=true"])
     assert gates["EnhancedLivenessProbe"]
-    assert gates.notes == ("gate EnhancedLivenessProbeGate is spelled EnhancedLivenessProbe",)
+    assert gates.notes == (
+        "gate EnhancedLivenessProbeGate is another name of EnhancedLivenessProbe; write EnhancedLivenessProbe",
+    )
 
 
 def test_gates_print_as_a_text_that_parses_to_the_same() -> None:

@@ -26,7 +26,7 @@ def test_nodes_with_a_silent_agent_are_named() -> None:
     (finding,) = find_image_findings(
         [node_image("a", SILENT), node_image("b", GAVE_UP)], [node("a"), node("b")]
     )
-    assert "does not answer on a:" in finding.what
+    assert "does not respond on a:" in finding.what
 
 
 def test_nodes_without_a_nodeimage_are_named_except_virtual_ones() -> None:

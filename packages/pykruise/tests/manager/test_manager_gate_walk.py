@@ -180,7 +180,7 @@ def test_objects_of_the_daemon_are_not_watched_allowed_or_set_without_it() -> No
         text.endswith(
             (
                 "to pull images ahead of updates",
-                "to create and delete its children",
+                "to create and delete the jobs of its templates",
                 "to restart containers that read changed annotations",
             )
         )

@@ -202,7 +202,9 @@ def test_the_command_refuses_wrong_gates() -> None:
 def test_the_command_refuses_wrong_addresses() -> None:
     done = pykruise("install", "--api-server", "10.0.0.1/24")
     assert done.returncode == 1
-    assert done.stderr.startswith("error: --api-server: 10.0.0.1/24 has host bits set; write 10.0.0.0/24")
+    assert done.stderr.startswith(
+        "error: --api-server: 10.0.0.1/24 has host bits set; write a range such as 10.0.0.0/24"
+    )
 
 
 def test_uninstall_without_check_removes_nothing_and_names_the_flag() -> None:

@@ -75,7 +75,7 @@ async def test_a_manager_waits_for_its_crds_with_one_message_and_starts_when_the
         # then
         await place.until(lambda: _has(place, 2), within_s=60.0)
         await asyncio.sleep(5.0)
-        assert any("clonesets.apps.kruise.io: served and readable now" in line for line in caplog.messages)
+        assert any("clonesets.apps.kruise.io can be read now" in line for line in caplog.messages)
 
 
 async def test_a_missing_right_is_one_log_line_and_an_unready_manager(

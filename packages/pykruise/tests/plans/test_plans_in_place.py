@@ -19,7 +19,7 @@ from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.reasons import Reason
 
 POD = PodView(namespace="default", name="web-a", uid="uid-a", resource_version=5)
-WAITS = InPlaceProgress(waits="its update in place is under way")
+WAITS = InPlaceProgress(waits="its in-place update is under way")
 
 
 @pytest.fixture

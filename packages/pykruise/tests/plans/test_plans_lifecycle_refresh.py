@@ -252,10 +252,10 @@ def test_the_end_of_an_update_releases_what_its_hook_held(
 
 
 def test_a_trace_names_the_cause_of_written_conditions_and_states() -> None:
-    ready, normal = "nothing holds InPlaceUpdateReady back", LifecycleState.NORMAL
+    ready, normal = "nothing keeps condition InPlaceUpdateReady False", LifecycleState.NORMAL
     assert because(released=[TRUE]) == ready
-    assert because(released=[TRUE], state=normal) == f"{ready}, and it may change to Normal"
-    assert because(state=normal) == "it may change to Normal"
+    assert because(released=[TRUE], state=normal) == f"{ready}, and its state can change to Normal"
+    assert because(state=normal) == "its state can change to Normal"
     assert because(released=[TRUE], state=normal, because="is kept") == f"{ready}, and is kept"
     lacking: dict[str, Any] = {"labels": {"a": "b"}, "because_of_labels": "it lacks a label"}
     assert because(**lacking) == "it lacks a label"

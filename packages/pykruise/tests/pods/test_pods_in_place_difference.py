@@ -76,7 +76,7 @@ def test_equal_revisions_leave_nothing_to_do() -> None:
 
 def test_a_pod_of_an_unknown_revision_is_not_updated_in_place() -> None:
     """inplace-update case 3"""
-    unknown = NotInPlace("the revision that the pod was built from is unknown now")
+    unknown = NotInPlace("the revision that the pod was created from is unknown")
     for settings in (InPlaceSettings(), CLAIMS):
         assert find_difference(None, Revision(template()), revision="web-new", settings=settings) == unknown
         assert find_difference(Revision(template()), None, revision="web-new", settings=settings) == unknown

@@ -83,7 +83,7 @@ def test_the_readable_fields_of_an_edited_record_are_used(item: Any, expected: I
 @pytest.mark.parametrize("item", [7, None, ["h"], {"hash": 7}, {"hash": None}])
 def test_a_record_without_a_hash_is_an_error(item: Any) -> None:
     """section 3.3"""
-    with pytest.raises(RecordError, match="the entry of log is neither a hash nor an object with one"):
+    with pytest.raises(RecordError, match="the entry of log is neither a hash nor an object with a hash"):
         record(item)
 
 

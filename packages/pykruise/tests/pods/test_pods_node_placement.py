@@ -172,7 +172,7 @@ def test_an_empty_node_must_have_enough_capacity() -> None:
     assert "pods" in shortage({}, allocatable={"pods": "0"})
     assert shortage({}, allocatable={"pods": "1"}) == ""
     assert shortage(asks, allocatable={"pods": "1"}) == (
-        "the node has too little cpu even when it is empty (0)"
+        "the node has too little cpu even when it is empty (allocatable: 0)"
         " → request less cpu in spec.template, or add a larger node"
     )
     assert "example.com/gpu" in shortage(gpu)

@@ -69,7 +69,10 @@ def test_a_patch_may_make_the_spec_or_take_it_away() -> None:
     [
         ("x", "failed to merge patch: "),
         ({"spec": {"containers": [{"image": "b"}]}}, "failed to merge patch: "),
-        ({"spec": {"hostNetwork": "yes"}}, "patch gives no pod: json: cannot unmarshal string"),
+        (
+            {"spec": {"hostNetwork": "yes"}},
+            "the result of the patch is not a valid pod: json: cannot unmarshal string",
+        ),
     ],
 )
 def test_a_patch_that_gives_no_pod_is_refused(patch: Any, wrong: str) -> None:

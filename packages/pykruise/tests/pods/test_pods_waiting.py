@@ -32,11 +32,11 @@ def condition(kind: str, status: str = "True", reason: str = "") -> PlainConditi
 @pytest.mark.parametrize(
     ("codes", "message"),
     [
-        ([Code.IMAGE_PULL], "pod a cannot pull its image"),
-        ([Code.IMAGE_PULL, Code.UNSCHEDULABLE], "pod a cannot pull its image"),
+        ([Code.IMAGE_PULL], "pod a: cannot pull its image"),
+        ([Code.IMAGE_PULL, Code.UNSCHEDULABLE], "pod a: cannot pull its image"),
         (
             [Code.IMAGE_PULL, Code.UNSCHEDULABLE, Code.IMAGE_PULL, Code.IMAGE_PULL],
-            "pod a (and 2 more) cannot pull its image",
+            "pod a (and 2 more): cannot pull its image",
         ),
     ],
 )

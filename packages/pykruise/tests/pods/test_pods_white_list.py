@@ -49,16 +49,16 @@ def test_an_entry_is_found_by_group_and_kind() -> None:
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("{", "no JSON"),
-        ("[]", "it: must be an object"),
+        ("{", "not valid JSON"),
+        ("[]", "the white list: must be an object"),
         ('{"workloads":5}', "workloads: must be a list"),
         ('{"workloads":{}}', "workloads: must be a list"),
         ('{"workloads":[5]}', r"workloads\[0\]: must be an object"),
-        ('{"workloads":[{},{"Kind":5}]}', r"workloads\[1\]\.Kind: must be a text"),
+        ('{"workloads":[{},{"Kind":5}]}', r"workloads\[1\]\.Kind: must be a string"),
         ('{"workloads":[{"subResources":"x"}]}', r"workloads\[0\]\.subResources: must be a list"),
         (
             '{"workloads":[{"subResources":[{},{"Group":[]}]}]}',
-            r"workloads\[0\]\.subResources\[1\]\.Group: must be a text",
+            r"workloads\[0\]\.subResources\[1\]\.Group: must be a string",
         ),
     ],
 )

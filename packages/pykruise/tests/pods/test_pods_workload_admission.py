@@ -111,12 +111,12 @@ def test_requests_that_do_not_write_the_spec_are_allowed(doc: Any, fields: dict[
         (
             CREW,
             {"resource": Resource("example.com", "v1", "crews", "Crew")},
-            "example.com/v1 Crew is not reviewed here",
+            "this webhook does not review example.com/v1 Crew",
         ),
         (
             CREW,
             {"resource": Resource("example.org", "v1beta1", "crews", "Crew")},
-            "example.org/v1beta1 Crew is not reviewed here",
+            "this webhook does not review example.org/v1beta1 Crew",
         ),
         (None, {"operation": "CREATE"}, "the request has no object"),
     ],

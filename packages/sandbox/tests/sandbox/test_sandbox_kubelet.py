@@ -180,6 +180,20 @@ async def test_a_broken_image_shows_in_the_status_and_as_an_event() -> None:
         assert event["type"] == "Warning"
 
 
+async def test_each_start_of_a_container_is_an_event_with_that_setting() -> None:
+    # given
+    settings = KubeletSettings(records_starts=True)
+    async with small_cluster(ClusterSettings(kubelet=settings)) as place:
+        await place.create(PODS, pod("web"))
+        await place.until(lambda: place.is_ready("web"))
+        # when the image changes
+        await place.set_image("web", "nginx:2")
+        await asyncio.sleep(5)
+        # then
+        (event,) = await place.events("Started")
+        assert (event["message"], event["type"], event["count"]) == ("Started container main", "Normal", 2)
+
+
 async def test_rules_can_be_set_while_pods_run() -> None:
     # given
     async with small_cluster() as place:

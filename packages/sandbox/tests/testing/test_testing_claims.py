@@ -68,7 +68,7 @@ def test_waiting_for_a_condition_returns_the_object_and_for_the_end_nothing() ->
         assert ready["status"]["readyReplicas"] == 2
         sandbox.delete("deployments", "web")
         assert sandbox.wait("deployments/web", "deleted") is None
-        with pytest.raises(ValueError, match="write kind and name"):
+        with pytest.raises(ValueError, match="must be a kind and a name"):
             sandbox.wait("web")
         with pytest.raises(AssertionError, match="deployments/web has condition Available"):
             sandbox.wait("deployments/web", "Available", within_s=1)

@@ -139,7 +139,7 @@ STEPS: Final = PodSteps(
     ),
     selects=PodSelection(views=CREW_VIEWS, announces=()),
     rights=(
-        make_right(CREWS, *READ, why="Crew: to watch them"),
+        make_right(CREWS, *READ, why="Crew: to watch its objects"),
         make_right(PODS, "get", why="Crew: which pod is evicted"),
     ),
     component="crew-controller",

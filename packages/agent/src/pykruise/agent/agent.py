@@ -2,8 +2,8 @@
 
 Client, Runtimes ──▶ ImagePuller, Recreator, Prober, MetadataReporter (each with its cache and its recorder)
 
-`run()` lasts until `stop()`, which lets writes in flight finish. All state is stored at the API server and the
-runtime: if an agent is killed or replaced, nothing is lost.
+`run()` returns after `stop()`, when the writes in flight have finished. All state is stored at the API server and in
+the runtime: if an agent is killed or replaced, nothing is lost.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ CHECKS: Final = {
     "recreator": "crrInformerSynced",
     "prober": "nodePodProbeInformerSynced",
 }
-"""Names of health checks by part. Same names as in OpenKruise's daemon."""
+"""The name of each part's health check. Same names as in OpenKruise's daemon."""
 
 
 class Part(Protocol):
-    """A part of the agent's work."""
+    """A part of the agent."""
 
     name: str
     cache: Cache[Any]
@@ -44,12 +44,12 @@ class Part(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Finish the work in progress."""
+        """Finish the work in progress; `run()` returns."""
         ...
 
 
 class Agent:
-    """The agent of the node in the settings. `providers`: credentials of the node itself."""
+    """The agent of the node that the settings name. `providers` return the node's own registry credentials."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Agent:
         self._stopping.set()
 
     def list_problems(self) -> Mapping[str, Sequence[str]]:
-        """Problems of the agent by health check."""
+        """The agent's problems, by the name of the health check."""
         return {
             check: () if part.cache.read_stats().synced else (_describe_unfilled(part.cache),)
             for part in self.parts
@@ -124,4 +124,6 @@ class Agent:
 
 
 def _describe_unfilled(cache: Cache[Any]) -> str:
-    return f"the cache is not filled yet: {cache.read_stats().last_error or 'listing'}"
+    return (
+        f"the cache is not filled yet: {cache.read_stats().last_error or 'the first list has not finished'}"
+    )

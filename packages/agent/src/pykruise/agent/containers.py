@@ -24,7 +24,7 @@ LEAST_GRACE_S: Final = 2
 
 
 class PodRef(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod, for events. `ip`: empty when it is not known."""
+    """The pod of a container. `ip` is empty when it is not known."""
 
     namespace: str
     name: str
@@ -33,7 +33,7 @@ class PodRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters of stopping a container."""
+    """The way in which a container is stopped."""
 
     grace_s: int
     pre_stop: Mapping[str, Any] | None = None
@@ -62,8 +62,7 @@ async def stop(
     *,
     recorder: EventRecorder,
 ) -> None:
-    """Stop the container and wait until it has ended. A hook that fails is recorded, and the container is stopped
-    anyway.
+    """Stop the container and wait until it has ended. If the hook fails, record an event and stop the container anyway.
 
     Raises CriError.
     """
@@ -93,13 +92,17 @@ async def stop(
                 timeout_s=float(grace_s),
             )
         except HookError as error:
-            tell("FailedPreStopHook", f"preStop hook of container {container.name}: {error}", warning=True)
+            tell(
+                "FailedPreStopHook",
+                f"the preStop hook of container {container.name} failed: {error}",
+                warning=True,
+            )
         grace_s -= round(asyncio.get_running_loop().time() - began)
     await client.stop_container(container.id, grace_s=max(grace_s, LEAST_GRACE_S))
 
 
 async def _read_ip(client: CriClient, container: CriContainer) -> str:
-    """Return the pod's address in the runtime; empty for pods in the host's network."""
+    """Return the pod's address as the runtime reports it; empty for pods in the host's network."""
     try:
         return (await client.read_sandbox_status(container.sandbox_id)).ip
     except CriError:

@@ -2,8 +2,9 @@
 
 CredentialProviderConfig (YAML), programs ──▶ load_providers() ──▶ Provider: image ──▶ Credential …
 
-A plugin is a program that reads the image's name as JSON and prints credentials, as for the kubelet. An answer is
-cached for the time that it states. A plugin that fails provides no credentials; the image may be public.
+A plugin is a program that reads the image's name as JSON and prints credentials, as for the kubelet. The credentials
+are cached for the duration that the plugin prints. If a plugin fails, the pull goes on without its credentials, because
+the image may be public.
 """
 
 import asyncio
@@ -66,14 +67,19 @@ class Plugin:
             key = {"Image": image, "Registry": image.partition("/")[0], "Global": ""}[answer["cacheKeyType"]]
             kept_s = parse_duration(str(answer.get("cacheDuration") or "") or f"{self._kept_s:g}s")
         except (OSError, ValueError, KeyError, AttributeError) as error:
-            _log.warning("credential provider %s: %s: %s", self.name, type(error).__name__, error)
+            _log.warning(
+                "credential provider %s returned no credentials: %s: %s",
+                self.name,
+                type(error).__name__,
+                error,
+            )
             return ()
         if kept_s > 0:
             self._kept[key] = _Kept(credentials, now + kept_s)
         return credentials
 
     async def _run_program(self, image: str) -> bytes:
-        """Run the program and return its JSON answer. Raises OSError, and ValueError for a program that fails."""
+        """Run the program and return the JSON that it prints. Raises OSError, and ValueError if the program fails."""
         process = await asyncio.create_subprocess_exec(
             str(self._program),
             *self._arguments,
@@ -87,7 +93,7 @@ class Plugin:
             async with asyncio.timeout(TIMEOUT_S):
                 answer, said = await process.communicate(orjson.dumps(asked))
         except TimeoutError as error:
-            raise ValueError(f"no answer within {TIMEOUT_S:g} s") from error
+            raise ValueError(f"the program did not end within {TIMEOUT_S:g} s") from error
         finally:
             if process.returncode is None:
                 process.kill()
@@ -105,17 +111,17 @@ def load_providers(file: Path, folder: Path, *, clock: Clock) -> list[Provider]:
         return []
     import yaml
 
-    where = f"credential providers {file}"
+    where = f"configuration of credential providers {file}"
     try:
         config = yaml.safe_load(file.read_text())
         entries = config["providers"]
         return [Plugin(entry, folder, clock=clock) for entry in entries]
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise ConfigurationError(f"{where}: {type(error).__name__}: {error}") from error
+        raise ConfigurationError(f"{where} cannot be used: {type(error).__name__}: {error}") from error
 
 
 def read_docker_configuration(files: Sequence[Path]) -> Provider:
-    """Return a provider of the docker configuration in the first valid file, which is read again at each pull."""
+    """Return a provider that reads, at each pull, the credentials in the first valid docker configuration file."""
 
     async def provide(_image: str) -> Sequence[Credential]:
         return await asyncio.to_thread(_read_first, files)

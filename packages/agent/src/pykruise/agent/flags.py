@@ -2,8 +2,8 @@
 
 argv, environment ──▶ parse() ──▶ Settings      format_help() ──▶ the output of --help
 
-Pure. Manager and agent get the same text of feature gates. The agent uses four of them. It parses the values of the
-others, and leaves the check of their names to the manager.
+Pure. The manager and the agent get the same value of --feature-gates. The agent uses four of these gates. It parses the
+values of all gates, but only the manager checks their names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,14 +36,23 @@ _ADAPTS: Final = "the client adapts its request rate to the API server's respons
 
 FLAGS: Final[Sequence[Flag]] = (
     make_text_flag(
-        "kubeconfig", "", "Path of the kubeconfig; empty: $KUBECONFIG, in-cluster, ~/.kube/config."
+        "kubeconfig",
+        "",
+        "Path of the kubeconfig (default: $KUBECONFIG, the pod's account, or ~/.kube/config).",
     ),
     make_text_flag("context", "", "Context of the kubeconfig."),
-    make_text_flag("feature-gates", "", "A=true,B=false, the same as the manager's.", is_list=True),
-    make_text_flag("addr", ":10221", "Address of /metrics and /healthz; 0: none.", read=read_address),
-    make_text_flag("pprof-addr", ":10222", "Address of thread dumps and memory figures.", read=read_address),
+    make_text_flag(
+        "feature-gates",
+        "",
+        "Feature gates, such as A=true,B=false; use the values of the manager.",
+        is_list=True,
+    ),
+    make_text_flag("addr", ":10221", "Address of /metrics and /healthz; 0 disables them.", read=read_address),
+    make_text_flag(
+        "pprof-addr", ":10222", "Address of thread dumps and memory statistics.", read=read_address
+    ),
     switch("enable-pprof", "true", "Serve --pprof-addr."),
-    make_text_flag("socket-file", "", "Socket below --runtime-dir to use; empty: all known sockets."),
+    make_text_flag("socket-file", "", "Socket to use, below --runtime-dir (default: all known sockets)."),
     make_text_flag("runtime-dir", "/hostvarrun", "Path of the host's run directory."),
     make_text_flag(
         "plugin-config-file",
@@ -54,16 +63,20 @@ FLAGS: Final[Sequence[Flag]] = (
     make_text_flag(
         "max-workers-for-pull-image",
         "-1",
-        "Images pulled at the same time; below 1: no limit.",
+        "Maximum number of images that are pulled at the same time; below 1, there is no limit.",
         read=read_whole(),
     ),
     make_text_flag(
         "max-concurrency", "", "Same as --max-workers-for-pull-image; the name in OpenKruise's manual."
     ),
-    make_text_flag("logging-format", "text", "text or json.", read=read_one_of("text", "json")),
-    make_text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=read_whole(0)),
-    make_text_flag("shutdown-timeout", "8s", "Time limit of pending writes at shutdown.", read=read_duration),
-    # Accepted for manifests that pass them.
+    make_text_flag(
+        "logging-format", "text", "Format of the logs: text or json.", read=read_one_of("text", "json")
+    ),
+    make_text_flag("v", "0", "Verbosity of the logs; 5 or higher adds debug lines.", read=read_whole(0)),
+    make_text_flag(
+        "shutdown-timeout", "8s", "Time limit for pending writes at shutdown.", read=read_duration
+    ),
+    # Accepted because existing manifests set these flags.
     make_text_flag("rest-config-qps", "0", "No effect.", unused=_ADAPTS),
     make_text_flag("rest-config-burst", "0", "No effect.", unused=_ADAPTS),
     *LOG_FLAGS,
@@ -74,11 +87,11 @@ class AgentGates(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates that the agent uses."""
 
     watches_pods: bool = True
-    """DaemonWatchingPod."""
+    """Gate DaemonWatchingPod."""
     reports_environment: bool = True
-    """InPlaceUpdateEnvFromMetadata."""
+    """Gate InPlaceUpdateEnvFromMetadata."""
     probes: bool = True
-    """PodProbeMarkerGate."""
+    """Gate PodProbeMarkerGate."""
 
 
 _GATES: Final = {
@@ -86,7 +99,7 @@ _GATES: Final = {
     "InPlaceUpdateEnvFromMetadata": "reports_environment",
     "PodProbeMarkerGate": "probes",
 }
-"""All gates are beta, on by default, and off without KruiseDaemon."""
+"""All these gates are beta and on by default. If the gate KruiseDaemon is off, they are off too."""
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +139,7 @@ def format_help() -> str:
 
 
 def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> AgentSettings | None:
-    """Return the settings from a command line and an environment; None: help is requested. Raises FlagError."""
+    """Return the settings from a command line and an environment; None if the user asks for help. Raises FlagError."""
     known = {flag.name: flag for flag in FLAGS}
     given = read_texts(argv, known)
     if any(name in given for name in HELP):
@@ -135,7 +148,8 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> AgentSettings |
     node = environ.get("NODE_NAME", "")
     if not node:
         raise FlagError(
-            "the environment variable NODE_NAME must name the node of this agent (a fieldRef of spec.nodeName)"
+            "the environment variable NODE_NAME must contain the name of the agent's node; set it"
+            " with a fieldRef to spec.nodeName"
         )
     return AgentSettings(
         node=node,
@@ -166,7 +180,7 @@ def _most_pulls(workers: int, concurrency: str) -> int:
 
 
 def _parse_gates(given: Iterable[str]) -> AgentGates:
-    """Return the gates by the rule of Kubernetes' feature gates: a gate set by name overrides AllBeta, in any order."""
+    """Return the gates. As in Kubernetes, a gate that is set by name overrides AllBeta, whatever their order."""
     asked: dict[str, bool] = {}
     for item in ",".join(given).split(","):
         if not item.strip():

@@ -28,7 +28,7 @@ async def check_health(host: str, port: int, service: str, timeout_s: float) -> 
         check = UnaryUnaryMethod(channel, PATH, takes, gives)
         answer = await check(takes(service=service), timeout=timeout_s)
     except TimeoutError as error:
-        raise HealthCheckError(f"no answer within {timeout_s:g} s") from error
+        raise HealthCheckError(f"no response within {timeout_s:g} s") from error
     except GRPCError as error:
         raise HealthCheckError(f"{error.status.name}: {error.message}") from error
     except (OSError, ProtocolError, StreamTerminatedError) as error:

@@ -3,8 +3,8 @@
 host, port, path, headers ──▶ send_http_get() ──▶ HttpAnswer (status, the beginning of the body)
 
 Redirects within the host are followed; a redirect to another host is returned as the response. The parser is httptools.
-Values of users are encoded or rejected as in the kubelet's client, because the request is sent from the node's network
-to any server there.
+Values that users chose (path, headers) are encoded or rejected as in the kubelet's client, because the request is sent
+from the node's network and can reach any server there.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ async def send_http_get(
                 port, path, is_tls = target
             raise HttpGetError(f"stopped after {MOST_REDIRECTS} redirects")
     except TimeoutError as error:
-        raise HttpGetError(f"no answer within {timeout_s:g} s") from error
+        raise HttpGetError(f"no response within {timeout_s:g} s") from error
     except HttpHeadError as error:
         raise HttpGetError(str(error)) from error
     except (OSError, EOFError, httptools.HttpParserError) as error:
@@ -113,7 +113,7 @@ async def _get_once(host: str, port: int, path: str, is_tls: bool, headers: Head
             received += len(data)
             if not data:
                 if not parser.get_status_code():
-                    raise EOFError("the connection was closed without an answer")
+                    raise EOFError("the server closed the connection without a response")
                 break
             if received > MOST_HEAD + MOST_BODY:
                 break

@@ -3,9 +3,9 @@
 NodeImage (watched) ──▶ queue ──▶ _sync: image_pulls.advance_pulls() ──▶ PATCH nodeimages/status, events
                                          └── a task for each try: PullImage with one credential after another
 
-agent/rules/image_pulls.py decides when each image is pulled, tried again or given up. A try is a task. A sync reads
-its result, and ends tasks that are no longer needed, so that the result for an image or version that is no longer
-requested cannot be reported. After a restart the agent does not repeat pulls that had ended.
+agent/rules/image_pulls.py decides when each image is pulled, tried again or given up. Each try is a task. A sync reads
+the results of the tasks. It cancels the tasks of images or versions that are no longer requested, so that their results
+cannot be reported. After a restart the agent does not repeat pulls that had ended.
 """
 
 import asyncio
@@ -50,10 +50,11 @@ from pykruise.kube.values.image_references import ImageName, parse_image
 _log = logging.getLogger(__name__)
 
 PULLED_BY: Final = {"apps.kruise.io/pulling-image-by": "kruise-daemon"}
-"""Annotation of every pull."""
+"""Annotation that the runtime receives with every pull."""
 CONFLICT_S: Final = 0.05
 LONGEST_S: Final = 24 * 3600.0
-"""Maximum duration of a call. A pull ends when its try ends, because cancelling the call ends the pull in the runtime.
+"""Maximum duration of a call. Usually the agent cancels the call earlier, at the end of a try; then the runtime stops
+pulling.
 """
 
 _TryKey = tuple[ImageName, int, int]
@@ -66,9 +67,9 @@ class _Try(msgspec.Struct, frozen=True):
 
 
 class ImagePuller:
-    """The image puller of one node. `most`: images pulled at the same time; 0: no limit.
+    """The image puller of one node. `most`: maximum number of images pulled at the same time; 0: no limit.
 
-    Component: `run()` until `stop()`.
+    It works from `run()` until `stop()`.
     """
 
     name = "image-puller"
@@ -110,7 +111,7 @@ class ImagePuller:
         self.controller = Controller("image-puller", self._sync, queue=queue, workers=1, clock=clock)
 
     async def run(self) -> None:
-        """Pull until `stop()`, which gives up pulls in progress; the next agent starts them again."""
+        """Pull images until `stop()`. Pulls in progress are then cancelled; the next agent starts them again."""
         try:
             await self.controller.run()
         finally:
@@ -126,8 +127,8 @@ class ImagePuller:
 
     def _on_change(self, change: Change[AgentNodeImageView]) -> None:
         old, new = change.old, change.new
-        # A change of only the status is either this agent's own write or the manager's decision; the next round needs
-        # both.
+        # A sync is needed after a change of the requested images, of their secrets, or of the set of ended pulls, but
+        # not after this agent's own progress reports.
         if (
             new is None
             or old is None
@@ -258,7 +259,7 @@ class ImagePuller:
     # ── the status ───────────────────────────────────────────────────────────
 
     async def _report_status(self, view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]) -> float:
-        """Write the status if it has changed. Returns the seconds until it may be written; infinity: it is up to
+        """Write the status if it has changed. Return the seconds until the next write; infinity if the status is up to
         date.
         """
         report = report_of(view, pulls, pace=self._pace, now=self._clock())
@@ -267,14 +268,14 @@ class ImagePuller:
         body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": report.patch}
         try:
             is_there = await self._writer.patch_status(NODE_IMAGES, self._key, body, uid=view.uid)
-        except ConflictError:  # the requested images have changed: the cache will show it soon
+        except ConflictError:  # the NodeImage has changed: the cache will soon contain the change
             return CONFLICT_S
         self.status_writes += is_there
         return math.inf
 
 
 def find_image(images: Sequence[Image], wanted: ImageName) -> Image | None:
-    """Return the wanted image of the node, found by tag or by digest."""
+    """Return the node's image that has the wanted tag or digest."""
     for image in images:
         for text in image.digests if wanted.is_digest else image.tags:
             try:

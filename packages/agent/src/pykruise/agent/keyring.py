@@ -30,7 +30,7 @@ from pykruise.kube.values.registry_credentials import (
 _log = logging.getLogger(__name__)
 
 KEPT_S: Final = (300.0, 600.0)
-"""Range of the random time for which a secret is kept. Same range as in OpenKruise's agent."""
+"""Range of the random number of seconds for which a secret is cached. Same range as in OpenKruise's agent."""
 
 Provider = Callable[[str], Awaitable[Sequence[Credential]]]
 """Returns the node's own credentials for an image (full name, without tag)."""
@@ -44,7 +44,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Keyring:
-    """Credentials for pulls. `providers`: those of the node itself, used after the secrets."""
+    """Credentials for pulls. `providers` return the node's own credentials, which are tried after those of secrets."""
 
     def __init__(
         self, client: Client, *, clock: Clock, rng: random.Random, providers: Sequence[Provider] = ()
@@ -58,7 +58,7 @@ class Keyring:
     async def list_credentials_for(
         self, image: ImageName, wanted: WantedPull, secrets: Sequence[SecretName]
     ) -> list[Credential]:
-        """Return matching credentials in the order in which to try them; empty: pull without credentials.
+        """Return matching credentials in the order in which to try them; empty to pull without credentials.
 
         Of the image's secrets, only those from a namespace that requests this tag are used
         (agent/rules/pull_secrets.py).

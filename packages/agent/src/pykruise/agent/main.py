@@ -28,8 +28,10 @@ def main() -> int:
     set_up(settings.log)
     try:
         from pykruise.agent.process import run_process
-    except ModuleNotFoundError as error:  # only the rules are installed, as for a manager
-        sys.stderr.write(f"error: {error.name} is missing; run: pip install 'pykruise-agent[node]'\n")
+    except ModuleNotFoundError as error:  # the package was installed without the libraries that a node needs
+        sys.stderr.write(
+            f"error: the Python module {error.name} is missing; run: pip install 'pykruise-agent[node]'\n"
+        )
         return 1
     try:
         asyncio.run(_run(run_process, settings))

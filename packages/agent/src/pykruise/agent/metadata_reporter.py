@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 WORKERS: Final = 5
 RESTART_WORKERS: Final = 10
 GATHER_S: Final = 1.0
-"""Seconds that a report waits, because the statuses of one pod arrive close together."""
+"""Seconds to wait before a report, because several changes of a pod's status arrive within a short time."""
 ENV_TIMEOUT_S: Final = 3.0
 ENV_RETRY_S: Final = 3.0
 DEFAULT_GRACE_S: Final = 30
@@ -64,7 +64,7 @@ RestartKey = tuple[Key, str]
 class MetadataReporter:
     """Reports for the pods of one node. `with_environment`: gate InPlaceUpdateEnvFromMetadata.
 
-    Component: `run()` until `stop()`.
+    It works from `run()` until `stop()`.
     """
 
     name = "metadata-reporter"
@@ -115,7 +115,7 @@ class MetadataReporter:
 
     def _on_change(self, change: Change[NodePod]) -> None:
         old, new = change.old, change.new
-        # Pods older than the agent are skipped unless they were reported before, to avoid many writes at its start.
+        # To avoid many writes when the agent starts, older pods without a report are skipped.
         if new is None or (old is None and new.reported is None and new.created_at < self._began_at):
             return
         if needs_report(new, with_environment=self._with_environment):
@@ -134,7 +134,7 @@ class MetadataReporter:
             for name, container_id in ids.items():
                 container = containers.get(name)
                 if container is None or build_scheme_id(runtime, container) != container_id:
-                    is_complete = False  # the status is older or newer than the runtime: a change follows
+                    is_complete = False  # pod status and runtime differ: another change will follow
                     continue
                 entry, is_whole = await self._build_entry(pod, runtime, container)
                 is_complete &= is_whole
@@ -187,17 +187,24 @@ class MetadataReporter:
         try:
             result = await runtime.client.exec_sync(container.id, ("env",), timeout_s=ENV_TIMEOUT_S)
         except CriError as error:
-            _log.info("`env` in container %s: %s; again in %g s", container.name, error, ENV_RETRY_S)
+            _log.info(
+                "the command `env` in container %s failed: %s; retry in %g s",
+                container.name,
+                error,
+                ENV_RETRY_S,
+            )
             return None
         if result.exit_code:
-            _log.info("`env` in container %s: exit code %d", container.name, result.exit_code)
+            _log.info(
+                "the command `env` in container %s ended with exit code %d", container.name, result.exit_code
+            )
             return None
         return parse_environment(result.stdout)
 
     # ── restarts ─────────────────────────────────────────────────────────────
 
     async def _restart_container(self, name: RestartKey) -> None:
-        """Stop a container if its environment still differs from the pod's; the kubelet starts it with the new one."""
+        """Stop a container if its environment is still outdated. The kubelet restarts it with the new environment."""
         key, container_name = name
         pod = self.cache.get(key)
         if pod is None or pod.is_deleting or pod.reported is None:
@@ -215,7 +222,7 @@ class MetadataReporter:
             or not container.is_running
         ):
             return
-        _log.info("stopping container %s of %s: its environment has changed", container_name, key)
+        _log.info("stopping container %s of pod %s: its environment has changed", container_name, key)
         await stop(
             runtime.client,
             container,

@@ -98,4 +98,4 @@ async def _probe_grpc(grpc: Mapping[str, Any], ip: str, limit_s: float) -> Outco
         status = await check_health(ip, int(grpc.get("port") or 0), str(grpc.get("service") or ""), limit_s)
     except HealthCheckError as error:
         return FAILED, str(error)
-    return (SUCCEEDED if status == "SERVING" else FAILED), f"service is {status}"
+    return (SUCCEEDED if status == "SERVING" else FAILED), f"the gRPC health service reports {status}"

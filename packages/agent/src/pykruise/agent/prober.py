@@ -4,7 +4,7 @@ NodePodProbe (watched) ──▶ queue, by probe ──▶ check: run_probe() �
                                                Checks ──▶ report: PATCH nodepodprobes/status, events
 
 agent/rules/probe_checks.py decides when a probe is due and what its outcome means. Each check reads the spec, so a
-changed handler, period or address takes effect at the next one; a probe that is no longer requested ends.
+changed handler, period or address takes effect at the next check. A probe ends when it is no longer requested.
 """
 
 import asyncio
@@ -56,18 +56,18 @@ LEAST_PAUSE_S: Final = 0.05
 EXEC_PAUSE_S: Final = 1.0
 """Seconds between the starts of two commands in a pod."""
 EXECS_OF_POD: Final = 8
-"""Maximum number of commands that run in a pod at the same time, so that a pod with many expensive commands leaves
-processor time of the node and workers of the agent for other pods.
+"""Maximum number of commands that run in a pod at the same time. Otherwise a pod with many expensive commands could use
+all processor time of the node and all workers of the agent.
 """
 GATHER_S: Final = 0.2
-"""Seconds that a report waits, so that outcomes of many probes are written together."""
+"""Seconds to wait before a report, so that the outcomes of many probes are written together."""
 
 Asked = tuple[Mapping[str, Any], Mapping[str, Any]]
-"""A pod of the spec, and one of its probes."""
+"""An entry for a pod in the NodePodProbe's spec, and one of the probes in this entry."""
 
 
 class Prober:
-    """The probes of one node. Component: `run()` until `stop()`."""
+    """The probes of one node. It works from `run()` until `stop()`."""
 
     name = "prober"
 
@@ -102,9 +102,9 @@ class Prober:
         self._reported: dict[CheckKey, Check] = {}
         self._started_at: dict[str, Instant] = {}
         self._exec_after: dict[str, float] = {}
-        """Pod UID to the loop time after which the next command may start in the pod."""
+        """The event loop's time after which the next command may start in the pod, by pod UID."""
         self._execs = Counter[str]()
-        """Pod UID to the number of commands that run in the pod."""
+        """The number of commands that run in the pod, by pod UID."""
         self.status_writes = 0
         checks: WorkQueue[CheckKey] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
         self.controller = Controller("prober", self._check_probe, queue=checks, workers=WORKERS, clock=clock)
@@ -112,7 +112,7 @@ class Prober:
         self.reports = Controller("probe-status", self._report_status, queue=reports, workers=1, clock=clock)
 
     async def run(self) -> None:
-        """Check until `stop()`."""
+        """Run the probes until `stop()`."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.controller.run())
             tasks.create_task(self.reports.run())
@@ -167,7 +167,7 @@ class Prober:
             if is_exec:
                 self._execs[pod["uid"]] -= 1
         if self._asked.get(name) is not asked:
-            # Changed during the probe: the result may belong to another probe.
+            # The spec has changed while the probe ran, so the result may be out of date.
             return 0.0 if name in self._asked else None
         check = self._checks[name] = advance_check(rules, before, seen, now)
         if before is None or (check.state, check.said_at) != (before.state, before.said_at):
@@ -175,7 +175,7 @@ class Prober:
         return max(LEAST_PAUSE_S, compute_due_time(rules, check) - self._clock())
 
     def _exec_wait_s(self, uid: str) -> float:
-        """Return the seconds until a command may start in the pod. 0: it may start now, and is counted."""
+        """Return the seconds until a command may start in the pod. If it may start now, count it and return 0."""
         now = asyncio.get_running_loop().time()
         wait_s = self._exec_after.get(uid, 0.0) - now
         if wait_s > 0:
@@ -196,7 +196,7 @@ class Prober:
         before: Check | None,
         now: Instant,
     ) -> SeenProbe | None:
-        """Return the container and, if the probe is due, its result; None: there is no such container."""
+        """Return the container and, if the probe is due, the probe's result; None if there is no such container."""
         container, client = await self._find_container(pod["uid"], probe["containerName"])
         if container is None:
             return None
@@ -213,13 +213,13 @@ class Prober:
         return seen if result is None else msgspec.structs.replace(seen, outcome=result[0], message=result[1])
 
     async def _find_container(self, uid: str, name: str) -> tuple[CriContainer | None, CriClient]:
-        """Return the newest container of this name, and the client of its runtime."""
+        """Return the pod's newest container with this name, and the client of its runtime."""
         client = self._runtimes.first.client
         for runtime in self._runtimes.all:
             try:
                 containers = await runtime.client.list_containers(labels={POD_UID: uid, CONTAINER_NAME: name})
             except CriError as error:  # an unreachable runtime says nothing about the container
-                _log.debug("containers of %s: %s", uid, error)
+                _log.debug("the containers of the pod with uid %s cannot be listed: %s", uid, error)
                 continue
             if containers:
                 return containers[0], runtime.client
@@ -261,7 +261,7 @@ class Prober:
 
 
 def _is_other(rules: Mapping[str, Any], check: Check | None) -> bool:
-    """Whether the handler differs from that of the last check, whose result is then obsolete."""
+    """Whether the handler has changed since the last check. The last result is then obsolete."""
     return check is not None and check.handler != {
         name: rules[name] for name in check.handler if name in rules
     }

@@ -77,7 +77,9 @@ async def run_process(connection: Connection, settings: AgentSettings) -> None:
 
 
 async def _load_all_providers(settings: AgentSettings) -> list[Provider]:
-    """Return the providers of the node's own credentials. An invalid file is only logged: most images need none."""
+    """Return the providers of the node's own credentials. An invalid file is only logged, because most images need no
+    credentials.
+    """
     home = Path(os.environ.get("HOME") or "/")
     folder = Path(os.environ.get("DOCKER_CONFIG") or home / ".docker")
     providers: list[Provider] = [
@@ -125,7 +127,7 @@ class _AgentCollector(Collector):
         self._host = host
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing in advance: the event loop does not run yet."""
+        """Return nothing: at this time the event loop does not run yet."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

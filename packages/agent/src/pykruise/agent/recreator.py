@@ -3,9 +3,9 @@
 ContainerRecreateRequests (watched) ──▶ queue, by pod ──▶ _sync: recreations.advance() ──▶ PATCH …/status
 runtime's events ───────────────────────┘                        └── preStop hook, StopContainer
 
-The requests of a pod are executed one at a time. All state is in the status: after a kill the next agent continues
-where the previous one stopped. A preStop hook that was running then runs twice (rules/recreations.py). While a runtime
-is unreachable, the agent waits for it.
+The requests of a pod are executed one at a time. All state is in the status: if the agent is killed, the next agent
+continues. A preStop hook that was running at that time runs again (rules/recreations.py). While a runtime is
+unreachable, the agent waits for it.
 """
 
 import asyncio
@@ -48,12 +48,12 @@ _log = logging.getLogger(__name__)
 _BY_POD: Final = "pod"
 _BY_UID: Final = "uid"
 WORKERS: Final = 64
-"""Workers. Each waits until a container has ended, at most for its grace period."""
+"""Number of workers. Each waits until a container has ended, at most for the container's grace period."""
 GRACE_MARGIN_S: Final = 0.1
 
 
 class Recreator:
-    """Executes the requests of one node. Component: `run()` until `stop()`."""
+    """Executes the requests of one node. It works from `run()` until `stop()`."""
 
     name = "recreator"
 
@@ -115,7 +115,7 @@ class Recreator:
                 self.controller.queue.add(request.pod)
 
     def _on_container_change(self, pod_uid: str) -> None:
-        """Enqueue the pods with requests whose containers changed; all such pods when the uid is not known."""
+        """Enqueue the pod whose containers changed if it has requests; if no uid is given, all pods with requests."""
         for request in self.cache.list_by_index(_BY_UID, pod_uid) if pod_uid else self.cache.values():
             self.controller.queue.add(request.pod)
 
@@ -142,17 +142,17 @@ class Recreator:
         return await self._carry_out(first, runtime)
 
     def _runtime_of(self, request: RecreateRequest) -> tuple[Runtime | None, str]:
-        """Return the runtime of all requested containers, or the reason why there is none."""
+        """Return the runtime in which all requested containers run, or the reason why there is no such runtime."""
         ids = [
             str(get_path(container, "statusContext", "containerID", default=""))
             for container in get_path(request.document, "spec", "containers", default=())
         ]
         names = sorted({text.partition("://")[0] for text in ids})
         if len(names) != 1:
-            return None, f"the containers are of different runtimes: {', '.join(names)}"
+            return None, f"the containers belong to different container runtimes: {', '.join(names)}"
         runtime = self._runtimes.find_runtime(ids[0])
         known = ", ".join(runtime.name for runtime in self._runtimes.all)
-        return runtime, "" if runtime else f"this node has no runtime {names[0]!r}, but {known}"
+        return runtime, "" if runtime else f"this node has no container runtime {names[0]!r}; it has {known}"
 
     async def _carry_out(self, request: RecreateRequest, runtime: Runtime) -> float | None:
         containers = await list_newest_containers(runtime.client, request.pod_uid)
@@ -187,7 +187,7 @@ class Recreator:
     async def _stop_container(
         self, request: RecreateRequest, runtime: Runtime, container: CriContainer, turn: RecreateTurn
     ) -> RecreateTurn:
-        """Stop the turn's container. An unreachable runtime is not a failure: the turn is repeated."""
+        """Stop the turn's container. If the runtime is unreachable, the turn is repeated and does not fail."""
         target = next(
             item for item in request.document["spec"]["containers"] if item["name"] == container.name
         )
@@ -198,7 +198,12 @@ class Recreator:
             because=f"ContainerRecreateRequest {request.name}",
         )
         pod = PodRef(namespace=request.namespace, name=request.pod.name, uid=request.pod_uid)
-        _log.info("stopping container %s of %s for %s", container.name, request.pod, request.name)
+        _log.info(
+            "stopping container %s of pod %s for ContainerRecreateRequest %s",
+            container.name,
+            request.pod,
+            request.name,
+        )
         try:
             await stop(runtime.client, container, pod, how, recorder=self._recorder)
         except RuntimeGoneError:

@@ -2,10 +2,10 @@
 
 (resource, namespace) of rows ──learn()──▶ SubjectAccessReview, cached for a short time ──▶ may_see()
 
-On a laptop the caches are filled with the user's own permissions, so the user may see everything in them. In a cluster
-they are filled with the dashboard's permissions, and the dashboard asks the API server about each user: first whether
-the user may list the resource everywhere, and if not, about each namespace. While an answer is unknown, the user does
-not see the rows.
+On a laptop, the dashboard reads with the user's permissions, so the user may see everything in the caches. In a
+cluster, the dashboard reads with its own permissions, and asks the API server about each user: first whether the user
+may list the resource everywhere, and if not, about each namespace. While an answer is not known, the user does not see
+the rows.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from pykruise.kube.errors import KubeError, parse_error
 ALLOWED_S: Final = 60.0
 """Seconds that a positive answer is valid."""
 DENIED_S: Final = 300.0
-"""Seconds that a negative answer about a namespace is valid. A user with one namespace of a thousand would otherwise
-cause reviews for all others every minute.
+"""Seconds that a negative answer about a namespace is valid. Otherwise a user who may read one namespace
+of a thousand would cause reviews for the 999 other namespaces every minute.
 """
 UNKNOWN_S: Final = 5.0
-"""Seconds until the next try when the API server could not be asked. Until then access is denied."""
+"""Seconds until the next try after the API server could not be asked. Until then access is denied."""
 _AT_ONCE: Final = 16
 
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 Right = tuple[str, str]
-"""A resource (`clonesets.apps.kruise.io`) and a namespace; empty: all of them."""
+"""A resource (`clonesets.apps.kruise.io`) and a namespace; an empty namespace means all."""
 
 
 class DashboardUser(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class Access(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Number that changes when an answer changes. Rows that were sent before may no longer be valid."""
+        """Number that changes when a permission changes. Rows that were sent before may then be invalid."""
         ...
 
     async def learn(self, rights: Iterable[Right]) -> None:
@@ -67,10 +67,10 @@ class FullAccess:
     epoch = 0
 
     async def learn(self, rights: Iterable[Right]) -> None:
-        """Do nothing: every right is granted."""
+        """Do nothing: every permission is granted."""
 
     def may_see(self, resource: str, namespace: str) -> bool:
-        """True."""
+        """Return True."""
         return True
 
 
@@ -97,7 +97,7 @@ class ReviewedAccess:
     async def learn(self, rights: Iterable[Right]) -> None:
         """See Access. Raises nothing: a user whose permissions cannot be reviewed sees nothing."""
         wanted = set(rights)
-        async with self._learning:  # another stream of this user may ask the same
+        async with self._learning:  # another stream of this user may be sending the same reviews
             await self._ask({(resource, "") for resource, _ in wanted})
             await self._ask({item for item in wanted if item[1] and not self._is_allowed((item[0], ""))})
 
@@ -124,7 +124,7 @@ class ReviewedAccess:
             self._answers[right] = _Answer(is_allowed, self._clock() + lasts_s)
 
     async def _review(self, right: Right) -> bool | None:
-        """Return the answer of a review; None: the API server could not be asked."""
+        """Return the answer of a review; None if the API server could not be asked."""
         resource, _, group = right[0].partition(".")
         attributes = {"verb": "list", "group": group, "resource": resource, "namespace": right[1]}
         spec = {

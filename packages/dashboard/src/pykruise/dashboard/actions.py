@@ -30,14 +30,14 @@ _PROGRAM: Final = "kubectl kruise"
 
 
 class ActionField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A value that a person enters: `{name}` in the words."""
+    """A value that a person enters. It replaces `{name}` in the words of the command."""
 
     name: str
     label: str
     value: str = ""
     """Current value of the field."""
     is_revision: bool = False
-    """Whether the value is the number of a stored revision. The page offers the revisions, the serving one first."""
+    """Whether the value is the number of a stored revision. The page then offers a list of the older revisions."""
 
 
 class DashboardAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,7 +51,7 @@ class DashboardAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Command to copy, with the current values of the fields."""
     fields: tuple[ActionField, ...] = ()
     subresource: str = ""
-    """The patched subresource; empty: the object itself."""
+    """The patched subresource; empty if the object itself is patched."""
 
 
 def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction, ...]:
@@ -194,10 +194,10 @@ async def may_do(client: Client, resource: Resource, document: Document) -> bool
 
 
 class _Kept(WrappedTransport):
-    """Transport that stays open when a command has ended."""
+    """Transport that stays open after the end of a command."""
 
     async def close(self) -> None:
-        """Do nothing, because others use the transport too."""
+        """Do nothing, because the transport has other users."""
 
 
 class _Here(msgspec.Struct, frozen=True):

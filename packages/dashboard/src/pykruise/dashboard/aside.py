@@ -1,8 +1,8 @@
-"""Examination of an object in a thread, so that other streams continue: a large workload takes most of a second.
+"""Examines an object in a thread, so that other streams continue: a large workload needs most of a second.
 
 thread: asyncio.run(work(client)) ──LoopTransport──▶ the loop that has the caches ──▶ bytes ──▶ thread
 
-Caches belong to their loop, so every read runs there. The thread processes the bytes.
+Caches may be used only in their own event loop, so every read runs there. The thread processes the bytes.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class _LoopTransport:
-    """Transport that sends requests from another loop."""
+    """Transport that sends its requests in the event loop that has the caches."""
 
     def __init__(self, inner: Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._inner = inner
@@ -33,15 +33,15 @@ class _LoopTransport:
         return await self._inner.request(request)
 
     def stream(self, request: Request, /) -> AbstractAsyncContextManager[object]:
-        """The thread watches nothing, so watches are not supported."""
+        """Raise NotImplementedError: the thread needs no watches."""
         raise NotImplementedError(request.path)
 
     async def close(self) -> None:
-        """Do nothing, because the connection belongs to the other loop."""
+        """Do nothing, because the other event loop uses the connection."""
 
 
 async def run_aside(client: Client, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Return the result of `work` with a client that reads through `client`. Raises what `work` raises."""
+    """Run `work` in a thread, with a client that reads through `client`. Return its result, or raise its error."""
     transport = _LoopTransport(client.transport, asyncio.get_running_loop())
 
     async def working() -> T:

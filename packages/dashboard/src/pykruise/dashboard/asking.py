@@ -1,8 +1,8 @@
-"""The question before an action: the change that the action makes, and the plan of the controllers after the change.
-Asking writes nothing.
+"""The question that the user sees before an action: the change that the action makes, and the plan of the controllers
+after this change. Asking writes nothing.
 
-command of the action ──dry run, with the user's rights──▶ changed object ──▶ Question: diff, plan, ticket
-ticket ──▶ is_asked(): an action without the ticket of its question is refused
+command of the action ──dry run, with the user's permissions──▶ changed object ──▶ Question: diff, plan, ticket
+ticket ──▶ is_asked(): an action without the ticket of its question is rejected
 
 A ticket is valid for one user, one command and one generation of the object. It is signed, so any replica with the
 key accepts it.
@@ -44,17 +44,17 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     command: str
     code: int
-    """Exit code of the command in a dry run; not 0 if it is rejected."""
+    """Exit code of the command in a dry run; not 0 if the command failed."""
     said: str
     diff: tuple[str, ...]
-    """`path: old → new`."""
+    """One line for each changed field: `path: old → new`."""
     plan: tuple[str, ...]
-    """Lines that `pykruise plan` prints; empty: no pod would change, or plan does not know the kind."""
+    """Lines that `pykruise plan` prints; empty if no pod would change, or if plan does not support the kind."""
     pods: int
     """Pods of the object before or after the action, whichever number is larger."""
     needs_name: bool
     ticket: str
-    """Ticket that the action must carry; empty: the action is rejected."""
+    """Ticket that the request for the action must contain; empty if the dry run failed."""
 
 
 class _DryRun(WrappedTransport):
@@ -65,7 +65,7 @@ class _DryRun(WrappedTransport):
         self._plural = resource.plural
         self.answer: Document | None = None
         self.is_status = False
-        """Whether the command writes the status, as the approval of a Rollout's step does."""
+        """Whether the command writes the status, for example to approve a Rollout's step."""
 
     async def request(self, request: Request, /) -> Response:
         """See `Transport.request`."""
@@ -89,8 +89,9 @@ async def build_question(
     settings: ManagerSettings,
     ticket: str,
 ) -> Question:
-    """Return the question about a command. `client` is the user's; `document` is the current object. Raises
-    CommandError, KubeError.
+    """Return the question about a command. `client` has the user's permissions; `document` is the current object.
+
+    Raises CommandError, KubeError.
     """
     trial = _DryRun(client.transport, resource)
     code, said = await run_command(client.replace_transport(trial), argv)
@@ -113,7 +114,7 @@ async def build_question(
 
 
 def _after(document: Document, answer: Document | None) -> Document:
-    """Return the changed object: the response itself, or the document with the scale in the response."""
+    """Return the changed object: the response itself, or the document with the replicas that a Scale response has."""
     if answer is None or "spec" not in answer:
         return document
     if answer.get("kind") != "Scale":
@@ -156,7 +157,7 @@ async def _planned(
 
 
 def add_removals(before: Any, after: Any) -> Any:
-    """Return the later value, with null for each removed field, as a merge patch removes it."""
+    """Return the later value, with null for each removed field: a merge patch removes fields in this way."""
     if not isinstance(before, dict) or not isinstance(after, dict):
         return after
     kept = {name: add_removals(before.get(name), value) for name, value in after.items()}
@@ -182,7 +183,7 @@ def _pods_of(document: Document) -> int:
 
 
 def count_pods_at_stake(document: Document, argv: Sequence[str]) -> int:
-    """Return the larger number of pods: those that the object has, or those that a command scales it to."""
+    """Return the number of pods that the object has, or the number to which a command scales it if this is larger."""
     scaled = [word.partition("=")[2] for word in argv if word.startswith("--replicas=")]
     return max([_pods_of(document), *(int(text) for text in scaled if text.isdecimal() and len(text) < 10)])
 
@@ -195,5 +196,5 @@ def ticket_of(key: bytes, *, user: str, document: Document, argv: Sequence[str])
 
 
 def is_asked(ticket: Any, expected: str) -> bool:
-    """Whether the ticket is that of the question."""
+    """Whether the ticket is the expected one."""
     return isinstance(ticket, str) and hmac.compare_digest(ticket.encode(), expected.encode())

@@ -1,4 +1,4 @@
-"""Rows for browsers, each with the version of its last change: a browser has missed the rows with newer versions.
+"""Rows for browsers. Each row has the version of its last change, so a browser needs only the rows with newer versions.
 
 put(), remove() ──▶ Board: rows in the order of their last change ──list_changes_since(version)──▶ changed and removed
 
@@ -28,7 +28,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 class BoardChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows newer than a version. `is_all`: the earlier rows are no longer valid."""
+    """Rows newer than a version. `is_all`: these are all rows, and the browser must drop the earlier ones."""
 
     version: int
     rows: Sequence[Row]
@@ -40,17 +40,17 @@ class _Entry(msgspec.Struct, frozen=True, gc=False):
     version: int
     row: Row
     is_gone: bool = False
-    """Whether the row was removed. It is kept to notify browsers that may see it."""
+    """Whether the row was removed. The entry is kept to notify the browsers that may see the row."""
 
 
 class Board:
-    """Rows with their versions. A board belongs to one event loop."""
+    """Rows with their versions. A board is used in one event loop only."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._gone = 0
         self._floor = 0
-        """The board no longer knows rows that were removed up to this version."""
+        """The board has forgotten the rows that were removed up to this version."""
         self.version = 0
         self._changed = asyncio.Event()
 
@@ -80,8 +80,8 @@ class Board:
         return [entry.row for entry in self._entries.values() if not entry.is_gone]
 
     def list_changes_since(self, version: int) -> BoardChanges:
-        """Return newer rows. Return all rows for version 0, for a version of another process, and for one that is too
-        old.
+        """Return newer rows. Return all rows for version 0, for a version of another process, and for a version that
+        is too old.
         """
         if version <= 0 or version < self._floor or version > self.version:
             return BoardChanges(version=self.version, rows=self.list_rows(), is_all=True)
@@ -93,7 +93,7 @@ class Board:
         )
 
     async def wait_newer(self, version: int) -> None:
-        """Return when there are newer rows."""
+        """Wait until there are newer rows."""
         while self.version == version:
             await self._changed.wait()
 

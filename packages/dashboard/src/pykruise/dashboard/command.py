@@ -1,4 +1,4 @@
-"""`pykruise dashboard` and its flags. The command line finds it by the entry point `pykruise.commands`."""
+"""`pykruise dashboard` and its flags. `pykruise` finds this command by the entry point `pykruise.commands`."""
 
 import asyncio
 import logging
@@ -21,11 +21,14 @@ _PATH: click.Path = click.Path(path_type=Path)
 @click.option(
     "--kubeconfig",
     type=_PATH,
-    help="Kubeconfig of the cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).",
+    help="Kubeconfig of the cluster (default: $KUBECONFIG, the pod's account, or ~/.kube/config).",
 )
 @click.option("--context", help="Context of the kubeconfig.")
 @click.option(
-    "--namespace", "-n", default="", help="Namespace to show (default: all, if the user may read them)."
+    "--namespace",
+    "-n",
+    default="",
+    help="Namespace to show (default: all namespaces, if the user has the permission).",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on; 0 picks a free one."
@@ -48,7 +51,7 @@ _PATH: click.Path = click.Path(path_type=Path)
     "--allowed-host",
     "allowed_hosts",
     multiple=True,
-    help="Host name (with its port) that clients may use, such as that of a proxy; with --shared and no name: any.",
+    help="Host name (with its port) that clients may use, such as that of a proxy (default with --shared: any name).",
 )
 @click.option("--base-path", default="", help="Prefix of all paths behind a proxy, such as /kruise.")
 @click.option("--tls-cert", type=_PATH, help="Certificate chain (PEM).")
@@ -115,6 +118,6 @@ def dashboard(
 
 
 def _say(text: str) -> None:
-    """Print and flush the text: a reader of a pipe waits for the link."""
+    """Print and flush the text: a program that reads the output from a pipe waits for the link."""
     click.echo(text)
     sys.stdout.flush()

@@ -1,7 +1,7 @@
 """Feeds from caches to boards: each change becomes rows, once for all browsers.
 
 Cache ──Change──▶ Feeds ──build_…_row(), build_waiting_pod() (pure)──▶ Board: one per list
-                  ├──▶ Verdicts ──▶ the same rows with the phase of explain, and `why/…` rows with its cause
+                  ├──▶ Verdicts ──▶ the same rows with the phase of explain, and `why/…` rows with the cause
                   └──▶ listeners: pages of one workload (pages.py) that watch that namespace
 """
 
@@ -70,7 +70,7 @@ class Feeds:
         self._verdicts = verdicts
 
     def take(self, target: Target, known: Known) -> None:
-        """Take a new verdict of an object and write its rows again."""
+        """Store a new verdict of an object and write the object's rows again."""
         view = self._caches[target.resource].get(target.key)
         if view is None or view.uid != known.uid:
             return
@@ -94,20 +94,20 @@ class Feeds:
         return lambda: self._listeners.pop(listener, None)
 
     def read_status(self) -> Mapping[str, Any]:
-        """Whether everything has been read, and which resources cannot be read."""
+        """Return whether all resources have been read, and which resources cannot be read."""
         problems: list[str] = []
         for resource, cache in self._caches.items():
             if cache.synced and cache.is_connected:
                 continue
             stats = cache.read_stats()
             if stats.last_code == _FORBIDDEN:
-                problems.append(f"the user may not read {resource}")
+                problems.append(f"the user has no permission to read {resource}")
             elif stats.last_error and stats.last_code != 404:
                 problems.append(f"{resource}: {stats.last_error}"[:300])
         return {"is_read": self.is_read(), "problems": problems[:5]}
 
     def is_read(self) -> bool:
-        """Whether each resource has been read once, or cannot be read."""
+        """Whether each resource has been read at least once, or cannot be read."""
         return all(self.has_answer(resource) for resource in self._caches)
 
     def has_answer(self, resource: Resource) -> bool:
@@ -116,7 +116,7 @@ class Feeds:
         return cache.synced or cache.read_stats().last_code != 0
 
     def find_revision_before(self, resource: Resource, document: Document) -> Document | None:
-        """Return the ControllerRevision or ReplicaSet of an object's pods if it is not the newest one."""
+        """Return the ControllerRevision or ReplicaSet of an object's pods if it is not the newest."""
         status = document.get("status") or {}
         if resource == DEPLOYMENTS:
             if status.get("updatedReplicas", 0) == status.get("replicas", 0):
@@ -148,7 +148,7 @@ class Feeds:
             self._verdicts.put(target, uid=change.new.uid, status_phase=status_phase)
 
     def _write(self, resource: Resource, view: DashboardObject) -> str:
-        """Write the row of an object with the verdict of explain. Return the phase that its status alone gives."""
+        """Write the row of an object with the verdict of explain. Return the phase that its status alone shows."""
         document = view.to_document
         board = self._board_of(resource)
         current = self.find_revision_before(resource, document) if board is self.rollouts else None
@@ -180,7 +180,7 @@ class Feeds:
             self._put(self.pods, key, PODS, row.namespace, row)
 
     def _update_pods_of(self, change: Change[DashboardObject]) -> None:
-        """Write rows of pods again that arrived before their owner."""
+        """Update the rows of pods that arrived before their owner."""
         if change.old is None and change.new is not None:
             for pod in self._owned(change.new.uid):
                 if pod.waits:
@@ -214,7 +214,7 @@ class Feeds:
 
     @staticmethod
     def _is_news(resource: Resource, change: Change[DashboardObject]) -> bool:
-        """Whether the change may change the verdict of related objects. The heartbeats of nodes do not."""
+        """Whether the change may change the verdict of related objects. Heartbeats of nodes cannot change it."""
         if resource != NODES or change.new is None or change.old is None:
             return True
         return bool(_without_heartbeat(change.new.to_document) != _without_heartbeat(change.old.to_document))

@@ -1,7 +1,7 @@
-"""Checks of requests: the dashboard answers those of its own page, not those of another site in the same browser.
+"""Checks of requests: the dashboard accepts requests of its own page and rejects those of other sites in the browser.
 
-Request ──▶ Guard.find_refusal(): Host (a name that another site has given this address), Origin, Sec-Fetch-Site, own
-header
+Request ──▶ Guard.find_refusal(): Host (another site may give its own name this address), Origin, Sec-Fetch-Site,
+the dashboard's own header
 
 Pure.
 """
@@ -16,20 +16,23 @@ OWN_HEADER: Final = "x-pykruise-dashboard"
 """Header of every POST. Other sites cannot add it without a CORS preflight request, which is always rejected."""
 
 _OPEN: Final = "/healthz"
-"""Path that the kubelet requests at the pod's address. The base path comes before it."""
+"""Path that the kubelet requests at the pod's address, after the base path."""
 
 
 class Guard:
-    """`hosts`: the allowed names in the Host header, with the port unless it is the usual one; empty: any."""
+    """Checks requests. `hosts`: the allowed Host headers, with a port if it is not the default; empty allows all."""
 
     def __init__(self, hosts: Collection[str] = ()) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
 
     def find_refusal(self, request: WireRequest) -> str:
-        """Return the reason that a request is rejected; empty: it is answered."""
+        """Return the reason why a request is rejected; empty if it is accepted."""
         host = request.headers.get("host", "").lower()
         if not request.path.endswith(_OPEN) and self._hosts and host not in self._hosts:
-            return f"the dashboard does not serve the host name {host[:200]!r}; --allowed-host allows it"
+            return (
+                f"the dashboard does not serve the host name {host[:200]!r};"
+                " to allow it, start the dashboard with --allowed-host"
+            )
         origin = request.headers.get("origin", "")
         if origin and not self._is_own(origin, host):
             return "only the dashboard's own page may send this request"

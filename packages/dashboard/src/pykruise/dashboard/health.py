@@ -37,7 +37,7 @@ async def build_health_rows(client: Client, *, namespace: str) -> list[dict[str,
 
 
 def build_manager_rows(pods: Sequence[Document], lease: Document) -> list[dict[str, Any]]:
-    """Return a row per manager. The Lease's holder begins with the name of the leader."""
+    """Return a row per manager. The holderIdentity of the Lease begins with the name of the leader's pod."""
     holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
     return [
         {

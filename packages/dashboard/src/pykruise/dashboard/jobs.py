@@ -2,7 +2,7 @@
 
 document ──▶ build_job_row() ──▶ JobRow: jobs, schedules, and nodes with their images
 
-Pure. The line is the headline of `explain`.
+Pure. The `line` of a row is the first line of `explain`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     needs_action: bool = False
     owner_kind: str = ""
     owner: str = ""
-    """The AdvancedCronJob or the list of pulls that created it; empty: none."""
+    """The AdvancedCronJob or ImageListPullJob that created the job; empty if it has no owner."""
     line: str = ""
     desired: int = 0
     active: int = 0
@@ -55,8 +55,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the row is about the images of a node."""
     images: tuple[ImageState, ...] = ()
     asked_by: tuple[str, ...] = ()
-    """Ids of the rows of jobs that requested images which could not be pulled; empty: there is no such image, or no job
-    requested it.
+    """Images that could not be pulled: the ids of the rows of the jobs that requested them. Empty if there is no such
+    image, or if no job requested it.
     """
 
 
@@ -99,7 +99,7 @@ def build_job_row(resource: Resource, document: Document) -> JobRow:
 
 
 def headline_of(resource: Resource, status: Mapping[str, Any]) -> str:
-    """Return the first line of `explain` for an object of our kinds with that status; empty: none."""
+    """Return the first line of `explain` for an object with that status; empty if its kind has no such line."""
     insight = find_kind(resource.kind).insight
     if insight is None or insight.headline is None:
         return ""
@@ -114,7 +114,7 @@ def _number(status: Mapping[str, Any], *fields: str) -> int:
 
 
 _Entry = tuple[str, Mapping[str, Any], Mapping[str, Any]]
-"""A repository, a tag that is requested of it, and the state of that tag."""
+"""A repository, a requested tag of this repository, and the state of the tag."""
 
 
 def _entries(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[_Entry]:

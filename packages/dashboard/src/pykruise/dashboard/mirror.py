@@ -4,8 +4,8 @@ API server.
 Client ──GET of one object, or of a list──▶ MirrorTransport ──▶ cache, if it is synced
                                                           └──▶ the API server: everything else
 
-Lists with a field selector (events of one object) are requested from the API server, and the answer is kept for a
-moment. So a page that ten people watch causes one request.
+Lists with a field selector (events of one object) are requested from the API server, and the response is cached for a
+short time. So a page that ten people watch causes one request.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ from pykruise.kube.values.selectors import parse_label_selector
 from pykruise.runtime.views import BY_NAMESPACE
 
 KEPT_S: Final = 3.0
-"""Seconds for which an answer of the API server is reused."""
+"""Seconds for which a response of the API server is reused."""
 _MOST_KEPT: Final = 256
 
 _JSON: Final = {"content-type": "application/json"}
@@ -59,7 +59,7 @@ class MirrorTransport(WrappedTransport):
         return await self._remembered(request)
 
     def _asked(self, path: str) -> tuple[Resource, Cache[DashboardObject], str, str] | None:
-        """Return the object or list of a synced cache that a path requests; None: any other path."""
+        """Return the object or the list that a path requests from a synced cache; None for any other path."""
         parts = path.lstrip("/").split("/")
         size = 2 if parts[0] == "api" else 3
         root, rest = "/" + "/".join(parts[:size]), [unquote(part) for part in parts[size:]]

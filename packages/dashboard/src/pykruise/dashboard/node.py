@@ -56,7 +56,7 @@ class NodeProbeLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     probe: str
     """Name of the PodProbeMarker and of its probe, with # between them."""
     state: str = ""
-    """Succeeded, Failed or Unknown; empty: the agent has not reported."""
+    """Succeeded, Failed or Unknown; empty if the agent has not reported a result."""
     message: str = ""
     since: str = ""
 
@@ -69,7 +69,7 @@ class NodePodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     state: str
     ready: str
     look: str
-    """Colour of its square, as in PodLine."""
+    """Colour of the pod's square, as in PodLine."""
     restarts: int = 0
     code: str = ""
     why: str = ""
@@ -79,7 +79,7 @@ class NodePodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def build_node_part(node: Document) -> PagePart:
-    """The Node object. Users who may list nodes see it."""
+    """Return the part about the Node object. Users who may list nodes see it."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready: Document = next((item for item in conditions if item.get("type") == "Ready"), {})
     body = {
@@ -97,7 +97,7 @@ def build_node_part(node: Document) -> PagePart:
 
 
 def build_images_part(stored: DashboardObject, *, now: Instant) -> PagePart:
-    """The images, and whether the agent answers about them. Users who may list NodeImages see it."""
+    """Return the images, and whether the agent reports about them. Users who may list NodeImages see this part."""
     view = project_node_image(stored.raw)
     lines: list[NodeImageLine] = []
     is_silent, has_answered = False, False
@@ -106,7 +106,7 @@ def build_images_part(stored: DashboardObject, *, now: Instant) -> PagePart:
             asked = ImageName(name, tag.tag)
             status = view.statuses.get(asked)
             reason = obstacle_of(view, asked, now=now)
-            # If an agent does not answer, the manager writes a failure without a start time.
+            # If an agent does not report, the manager writes a failure without a start time.
             is_late = status is not None and status.phase == "Failed" and not status.start_time
             is_silent |= is_late or (reason is not None and reason.code == Code.NO_AGENT)
             has_answered |= status is not None and status.version == tag.version and not is_late
@@ -134,7 +134,9 @@ def build_images_part(stored: DashboardObject, *, now: Instant) -> PagePart:
 
 
 def build_agent_part(pods: Sequence[Document], namespace: str) -> PagePart:
-    """The agent's own pod. `pods` are on the node and in that namespace. Users who may list pods there see it."""
+    """Return the part about the agent's own pod. `pods` are the node's pods in the namespace. Users who may list pods
+    in the namespace see it.
+    """
     label, value = AGENT_LABEL
     agents = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(label) == value]
     body = {
@@ -154,7 +156,7 @@ def build_agent_part(pods: Sequence[Document], namespace: str) -> PagePart:
 
 
 def build_probes_part(stored: Document) -> PagePart:
-    """The probes, failing ones first. Users who may list NodePodProbes see it."""
+    """Return the probes, failing ones first. Users who may list NodePodProbes see this part."""
     order = {"Failed": 0, "Unknown": 1, "": 1}
     lines = sorted(
         _probes(stored), key=lambda line: (order.get(line.state, 2), line.namespace, line.pod, line.probe)
@@ -184,7 +186,7 @@ def _probes(stored: Document) -> Iterator[NodeProbeLine]:
 
 
 def build_pods_parts(pods: Sequence[Owned], *, now: Instant) -> list[PagePart]:
-    """Return a part per namespace. Users who may list pods in the namespace see it."""
+    """Return a part per namespace. Users who may list pods in the namespace see its part."""
     by_namespace: dict[str, list[NodePodLine]] = {}
     for view, owner in pods[:MOST_PODS]:
         if owner is not None:

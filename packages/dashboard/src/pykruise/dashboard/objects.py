@@ -30,7 +30,7 @@ from pykruise.kube.resources import (
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, Views
 
 ROLLOUTS: Final = Resource("rollouts.kruise.io", "v1beta1", "rollouts", "Rollout")
-"""OpenKruise Rollouts, a separate project, shown where the cluster serves them."""
+"""The resource of OpenKruise Rollouts, a separate project. It is shown if the cluster serves it."""
 
 BY_UID: Final = "uid"
 BY_NODE: Final = "node"
@@ -52,35 +52,35 @@ _BUILT_IN: Final = (
 
 
 class DashboardObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One object. `raw`: its JSON, with apiVersion and kind, without managedFields."""
+    """One object. `raw` is its JSON with apiVersion and kind, but without managedFields."""
 
     namespace: str
     name: str
     uid: str
     resource_version: int
     controller: str
-    """uid of its controller; empty: none."""
+    """uid of the object's controller; empty if it has none."""
     labels: Mapping[str, str]
     raw: bytes
     node: str = ""
-    """The node of a pod; empty: it has none yet."""
+    """The node of a pod; empty if the pod is not scheduled, and for other objects."""
     waits: bool = False
     """Whether the pod might be unavailable, so that it needs a closer check."""
 
     @property
     def to_document(self) -> Document:
-        """A copy of the object."""
+        """The object as a new document."""
         return decode(self.raw)
 
 
 def list_watched_resources() -> tuple[Resource, ...]:
-    """Resources that the dashboard lists and watches, and needs permissions for."""
+    """Return the resources that the dashboard lists and watches, and for which it needs permissions."""
     own = dict.fromkeys(kind.resource for kind in list_kinds() if kind.versions)
     return (*own, ROLLOUTS, *_BUILT_IN)
 
 
 def views_of_all() -> Mapping[Resource, Views[DashboardObject]]:
-    """Return the views of each of these resources."""
+    """Return the views of each watched resource."""
     return {resource: _views(resource) for resource in list_watched_resources()}
 
 
@@ -134,7 +134,7 @@ _STATE: Final = "lifecycle.apps.kruise.io/state"
 
 
 def _may_wait(pod: Document) -> bool:
-    """Return False for a pod that is certainly available, or has ended. Most pods of a cluster do."""
+    """Return False for a pod that is certainly available or has ended, as most pods of a cluster are."""
     meta, status = pod["metadata"], pod.get("status") or {}
     if meta.get("deletionTimestamp"):
         return True

@@ -2,8 +2,8 @@
 
 document ──▶ build_other_row() ──▶ OtherRow
 
-Pure. The line is the headline of `explain` if its kind builds one from the status alone. Otherwise it has the columns
-of `kubectl get`.
+Pure. The `line` of a row is the first line of `explain` if the kind builds that line from the status alone. Otherwise
+it contains the columns of `kubectl get`.
 """
 
 import msgspec
@@ -32,7 +32,7 @@ class OtherRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     owner: str = ""
     line: str = ""
     is_node: bool = False
-    """Whether the object has the name of a node and is about that node."""
+    """Whether the object is about one node and has that node's name."""
     since: str = ""
     """Creation time, in RFC 3339."""
 
@@ -77,6 +77,6 @@ def _columns(resource: Resource, document: Document) -> str:
 
 
 def _value(document: Document, column: Column) -> str:
-    """Return the value of a column; empty if it is absent, or if its path has more than names of fields."""
+    """Return the value of a column; empty if the value is absent, or if the column's path is not only field names."""
     result = get_path(document, *column.json_path.removeprefix(".").split("."))
     return str(result) if isinstance(result, int | str) else ""

@@ -4,7 +4,7 @@ stream?page=rollouts|pods|jobs|others ──▶ Feeds' boards
 stream?page=workload&… ──▶ one WorkloadPage for all viewers: a change in its namespace ──▶ refresh, at most twice a
 second
 stream?page=node&… ──▶ one NodePage for all viewers, in the same way
-stream?page=health ──▶ one HealthPage for each session, with the session's own rights
+stream?page=health ──▶ one HealthPage for each session, with the session's own permissions
 """
 
 import asyncio
@@ -87,11 +87,11 @@ passes.
 """
 HEALTH_S: Final = 15.0
 ANSWERS_S: Final = 8.0
-"""Seconds that a page waits for answers of the API server in each refresh."""
+"""Seconds that a page waits for responses of the API server in each refresh."""
 PLANS_AT_ONCE: Final = 2
 """Maximum number of plans at the same time. Each simulates a rollout, which uses one processor."""
 
-_LATE: Final = "the API server has not answered in time"
+_LATE: Final = "the API server did not respond in time"
 
 _OF_A_NODE: Final = (NODES, NODE_IMAGES, NODE_POD_PROBES)
 """Resources whose objects have the name of their node."""
@@ -100,7 +100,7 @@ Caches = Mapping[Resource, Cache[DashboardObject]]
 
 
 class Start(Protocol):
-    """Runs a task beside the others."""
+    """Starts a task that runs concurrently with the others."""
 
     def __call__(self, work: Coroutine[None, None, None], /, *, name: str) -> asyncio.Task[None]: ...
 
@@ -147,7 +147,7 @@ class LivePages:
         if page == "node":
             name = query.get("name", "")
             if not name or "/" in name:
-                raise CommandError("name the node: name=…")
+                raise CommandError("the request must name a node: name=…")
             return self._share(NODES, Key("", name), _NodePage)
         if page == "health":
             health_page = _HealthPage(session.client, self._around.manager_namespace)
@@ -164,11 +164,11 @@ class LivePages:
         resource, key = self._meant(asked)
         kind = find_explained_kind(resource)
         if kind is None:
-            raise CommandError(f"plan does not know {resource.kind} ({resource.group})")
+            raise CommandError(f"plan does not support the kind {resource.kind} of group {resource.group}")
         sets = asked.get("sets")
         changes = sets_of(sets) if isinstance(sets, Mapping) else []
         if not changes:
-            raise CommandError("name a field to change")
+            raise CommandError("no change is given; set at least one field")
         async with self._plans:
             answer = await answer_what_if(
                 session.client,
@@ -214,7 +214,7 @@ class LivePages:
         if count_pods_at_stake(document, argv) > NAMED_ABOVE and asked.get("typed") != name:
             raise CommandError(f"the object has more than {NAMED_ABOVE} pods: type its name, {name}")
         code, said = await run_command(session.client, argv)
-        _log.info("%s: %s: exit code %d", session.user.name, " ".join(argv), code)
+        _log.info("user %s ran %s: exit code %d", session.user.name, " ".join(argv), code)
         return {"code": code, "said": said[:4_000]}
 
     def _ticket(self, session: DashboardSession, document: Document, argv: Sequence[str]) -> str:
@@ -225,7 +225,7 @@ class LivePages:
     ) -> tuple[Resource, Document, list[str]]:
         """Return the object and the command that a browser requests. Raises CommandError, KubeError."""
         if not self._has_actions:
-            raise CommandError("this dashboard is read-only; --actions enables actions")
+            raise CommandError("this dashboard is read-only; start it with --actions to enable actions")
         resource, key = self._meant(asked)
         document = decode(await session.client.get(resource, key.namespace, key.name))
         action = next(
@@ -233,7 +233,7 @@ class LivePages:
         )
         values = asked.get("values")
         if action is None or not isinstance(values, Mapping):
-            raise CommandError("this object does not offer this action, or no longer offers it")
+            raise CommandError("this object does not offer this action now; load the page again")
         return resource, document, argv_of(action, values)
 
     def _meant(self, asked: Mapping[str, Any]) -> tuple[Resource, Key]:
@@ -241,7 +241,7 @@ class LivePages:
         resource = self._by_name.get(str(asked.get("kind", "")))
         name, namespace = asked.get("name"), asked.get("namespace", "")
         if resource is None or not isinstance(name, str) or not name or not isinstance(namespace, str):
-            raise CommandError("name the object: kind=PLURAL.GROUP&namespace=…&name=…")
+            raise CommandError("the request must name an object: kind=PLURAL.GROUP&namespace=…&name=…")
         if "/" in name or "/" in namespace:
             raise CommandError("a name must not contain a slash")
         return resource, Key(namespace if resource.namespaced else "", name)
@@ -299,12 +299,12 @@ class _LookedAtPage(ABC):
                 try:
                     self._show(await self._parts())
                 except Exception:  # a failing page must not end the server
-                    _log.exception("the page for %s %s failed", self._resource, self._key)
+                    _log.exception("the page for %s %s could not be computed", self._resource, self._key)
                     self._show(
                         [self._remark("this object could not be examined; the dashboard's log has the error")]
                     )
                 self._is_read = self._is_read or can_be_whole
-                # One page uses at most half of the time.
+                # One page uses the processor for at most half of the time.
                 await asyncio.sleep(max(AT_LEAST_S, loop.time() - begun))
                 try:
                     async with asyncio.timeout(AT_MOST_S):
@@ -365,7 +365,9 @@ class _NodePage(_LookedAtPage):
             is_read = feeds.has_answer(NODES)
             return [
                 self._remark(
-                    f"there is no node {self._key.name}" if is_read else "its cache is not filled yet"
+                    f"there is no node {self._key.name}"
+                    if is_read
+                    else "the dashboard has not read all objects from the API server yet"
                 )
             ]
 
@@ -399,7 +401,9 @@ class _WorkloadPage(_LookedAtPage):
         if view is None:
             is_read = self._around.feeds.has_answer(self._resource)
             text = (
-                f"there is no {self._resource.kind} {self._key}" if is_read else "its cache is not filled yet"
+                f"there is no {self._resource.kind} {self._key}"
+                if is_read
+                else "the dashboard has not read all objects from the API server yet"
             )
             return [self._remark(text)]
         document = view.to_document
@@ -506,7 +510,7 @@ class _WorkloadPage(_LookedAtPage):
         return views
 
     def _marked(self, pods: Iterable[DashboardObject], mark: str) -> list[DashboardObject]:
-        """Pods with an annotation that names the object. A quick search of their JSON leaves out most others."""
+        """Return the pods with an annotation that names the object. A text search excludes most other pods quickly."""
         name = self._key.name
         return [
             pod
@@ -525,7 +529,7 @@ class _WorkloadPage(_LookedAtPage):
         return [pod for pod in self._marked(pods, mark) if selector.matches(pod.labels)]
 
     async def _events(self, client: Client, uid: str) -> list[PagePart]:
-        """Events of the object itself; empty where the dashboard may not read them."""
+        """Return the part with the object's own events; empty if the dashboard has no permission to read them."""
         namespace = self._key.namespace or "default"
         try:
             async with asyncio.timeout(ANSWERS_S):
@@ -539,7 +543,7 @@ class _WorkloadPage(_LookedAtPage):
 
 @cache
 def _with_templates() -> tuple[Resource, ...]:
-    """Resources whose objects make pods, and may themselves be owned."""
+    """Return the resources whose objects create pods. These objects may have an owner themselves."""
     return tuple(
         resource
         for resource in list_watched_resources()
@@ -577,7 +581,7 @@ class _HealthPage:
             try:
                 rows = await build_health_rows(self._client, namespace=self._namespace)
             except Exception:  # a page that fails must not end the server
-                _log.exception("the health page failed")
+                _log.exception("the health page could not be computed")
                 rows = [
                     {
                         "id": "note",

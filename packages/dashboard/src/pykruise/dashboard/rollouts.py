@@ -2,9 +2,9 @@
 
 document, the revision of its pods ──▶ build_rollout_row() ──▶ RolloutRow
 
-Pure. Phase, counts and the line are those of `kubectl kruise rollout status`. The wait is the condition Waiting, in
-the words that `explain` begins with. So a row needs no pods, however many there are. If `explain` knows more than the
-status (verdicts.py), its phase replaces this one.
+Pure. The phase, the counts and the line are those of `kubectl kruise rollout status`. The wait is the text of the
+condition Waiting; `explain` begins with the same text. So no pods have to be read for a row. If `explain` finds more
+than the status shows (verdicts.py), its phase replaces the phase of the status.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ MOST_IMAGES: Final = 10
 
 
 class RolloutRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One row. Unit of counts: pods (of a SidecarSet: pods that match)."""
+    """One row. The counts are numbers of pods; for a SidecarSet, of matching pods."""
 
     id: str
     resource: str
@@ -43,7 +43,7 @@ class RolloutRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the object stays in this phase until a person acts."""
     owner_kind: str = ""
     owner: str = ""
-    """Name of the object that controls it; empty: none."""
+    """Name of the object's controller; empty if it has none."""
     line: str = ""
     """The line of `rollout status`."""
     code: str = ""
@@ -51,7 +51,7 @@ class RolloutRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     waits: str = ""
     """Text of the wait."""
     since: str = ""
-    """Time since which the object waits, or else its creation time, in RFC 3339."""
+    """Time since which the object waits; if it does not wait, its creation time. In RFC 3339."""
     desired: int = 0
     updated: int = 0
     ready: int = 0
@@ -59,7 +59,7 @@ class RolloutRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Number of pods that a partition keeps at older revisions."""
     images: tuple[str, ...] = ()
     old_images: tuple[str, ...] = ()
-    """Images of the current revision that differ from the new ones."""
+    """Images of the current revision that the new revision does not have."""
     labels: Mapping[str, str] = {}
 
 
@@ -76,7 +76,7 @@ def format_row_id(resource: Resource, namespace: str, name: str) -> str:
 def build_rollout_row(
     resource: Resource, document: Document, *, current: Document | None = None
 ) -> RolloutRow:
-    """Return the row of a rollout. `current` is the revision of its pods, if it is not the newest one."""
+    """Return the row of a rollout. `current` is the revision of its pods, if it is not the newest revision."""
     meta = document["metadata"]
     waiting = _condition(document, WAITING) or {}
     shown = find_shown(resource.group, resource.kind)
@@ -110,7 +110,9 @@ def build_rollout_row(
 
 
 def _read(shown: Shown | None, document: Document) -> tuple[Progress | None, str]:
-    """Return the progress and its text; None: its kind reports none. For an invalid status the text is the error."""
+    """Return the progress and its text; None if the kind reports no progress. For an invalid status, the text is the
+    error.
+    """
     if shown is None or shown.progress is None:
         return None, ""
     progress = shown.progress_of(document)
@@ -118,11 +120,11 @@ def _read(shown: Shown | None, document: Document) -> tuple[Progress | None, str
         return progress, shown.line_of(document, progress)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         # The status has a field that admission would have rejected.
-        return progress, f"its status cannot be read: {error}"
+        return progress, f"the status of the object cannot be read: {error}"
 
 
 def owner_of(meta: Mapping[str, Any]) -> tuple[str, str]:
-    """Return kind and name of the object's controller; empty: none."""
+    """Return kind and name of the object's controller; empty if it has none."""
     for owner in meta.get("ownerReferences") or ():
         if owner.get("controller"):
             return str(owner.get("kind") or ""), str(owner.get("name") or "")
@@ -166,9 +168,7 @@ def _specs_of_revision(revision: Document) -> list[Mapping[str, Any]]:
 
 
 def find_older_set(sets: Iterable[Document]) -> Document | None:
-    """Return the newest ReplicaSet of a Deployment that still has pods, except the newest of all; None: no other has
-    pods.
-    """
+    """Return the newest ReplicaSet with pods, except the Deployment's newest ReplicaSet; None if no other has pods."""
     older = sorted(sets, key=_revision_number, reverse=True)[1:]
     return next((entry for entry in older if (entry.get("status") or {}).get("replicas")), None)
 

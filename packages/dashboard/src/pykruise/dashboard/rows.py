@@ -16,7 +16,7 @@ ObjectRow = RolloutRow | JobRow | OtherRow
 
 
 def row_of(resource: Resource, document: Document, *, current: Document | None = None) -> ObjectRow:
-    """Return the row of an object. `current` is the revision of its pods, if it is not the newest one."""
+    """Return the row of an object. `current` is the revision of its pods, if it is not the newest revision."""
     shown = find_shown(resource.group, resource.kind)
     board = "rollouts" if shown is None or shown.progress is None else shown.board
     if board == "jobs":

@@ -29,7 +29,7 @@ class SealedLogin(msgspec.Struct, frozen=True):
     """The content of a cookie."""
 
     token: str
-    """The bearer token; empty on a laptop: the link was opened."""
+    """The bearer token; empty on a laptop, where the user logged in by opening the link."""
     audience: str
     """API server of the login. A cookie of another cluster's dashboard on the same machine is invalid."""
     begun: float
@@ -39,22 +39,22 @@ class SealedLogin(msgspec.Struct, frozen=True):
 
 
 class Seal:
-    """`key`: 32 bytes or more. `audience`: see SealedLogin."""
+    """Encrypts and signs cookies. `key`: 32 bytes or more. `audience`: see SealedLogin."""
 
     def __init__(self, key: bytes, audience: str) -> None:
         self._fernet = Fernet(urlsafe_b64encode(sha256(b"cookies" + key).digest()))
         self._audience = audience
         self.ticket_key = sha256(b"tickets" + key).digest()
-        """Key that signs the questions before actions."""
+        """Key that signs the tickets of questions (asking.py)."""
 
     def seal(self, token: str, begun: float) -> str:
-        """Return the cookie; empty: it would be too long."""
+        """Return the cookie; empty if it would be too long."""
         login = SealedLogin(token, self._audience, begun, secrets.token_urlsafe(9))
         cookie = self._fernet.encrypt_at_time(msgspec.json.encode(login), int(begun)).decode()
         return cookie if len(cookie) <= MOST else ""
 
     def open_cookie(self, cookie: str, now: float, *, lasts_s: float) -> SealedLogin | None:
-        """Return the login in a cookie; None: the cookie is invalid or too old."""
+        """Return the login in a cookie; None if the cookie is invalid or too old."""
         try:
             login = msgspec.json.decode(
                 self._fernet.decrypt_at_time(cookie.encode(), int(lasts_s), int(now)), type=SealedLogin
@@ -76,8 +76,8 @@ def key_of(path: Path) -> bytes:
 
 
 def own_key(folder: Path) -> bytes:
-    """Return the key of this person's dashboards, which is created at the first start. If no file can be kept, return
-    a new key.
+    """Return the key for all dashboards of this person. It is created at the first start. If its file cannot be
+    written, return a new key.
     """
     path = folder / "pykruise" / "dashboard.key"
     with suppress(OSError):

@@ -56,7 +56,9 @@ class DashboardOptions(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: Path | None = None
     context: str | None = None
     namespace: str = ""
-    """The only namespace to read; empty: all, or the context's namespace if the user may not read all."""
+    """The only namespace to read. If empty, all namespaces are read, or only the context's namespace if the user has no
+    permission to read all.
+    """
     address: str = "127.0.0.1"
     port: int = 0
     is_shared: bool = False
@@ -67,8 +69,8 @@ class DashboardOptions(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: Path | None = None
     tls_key: Path | None = None
     session_key: Path | None = None
-    """Key of logins that outlive the process, the same for all replicas; None: with --shared a random key for each
-    start, otherwise a key file of this user.
+    """File with the key for logins that outlive the process; all replicas need the same key. None: with --shared a
+    random key for each start, otherwise the key file of this user.
     """
     manager_namespace: str = "kruise-system"
     opens_browser: bool = False
@@ -115,7 +117,7 @@ def _say_another(value: Dashboard, door: LaptopDoor, say: Callable[[str], None])
 
 
 def _link(value: Dashboard, door: LaptopDoor) -> str:
-    """Return the link. The token is behind the #: browsers never send that part, and the page's script reads it."""
+    """Return the link. The token is after the #: browsers never send this part; the script of the page reads it."""
     return f"{value.url}#token={door.renew_token()}"
 
 
@@ -180,7 +182,7 @@ async def serve_dashboard(connection: Connection, options: DashboardOptions) -> 
 
 
 class Background:
-    """Tasks that end with the block. A failing task is logged and ends no other task."""
+    """Tasks that are cancelled at the end of the block. If a task fails, the error is logged and other tasks go on."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -194,7 +196,7 @@ class Background:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def start(self, work: Coroutine[None, None, None], *, name: str) -> asyncio.Task[None]:
-        """Run `work` as a task beside the others."""
+        """Run `work` as a task, concurrently with the other tasks."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._end)
@@ -221,20 +223,20 @@ def _check(options: DashboardOptions) -> None:
             " to serve others, add --shared, and each user logs in with a token"
         )
     if bool(options.tls_cert) != bool(options.tls_key):
-        raise CommandError("--tls-cert and --tls-key go together")
+        raise CommandError("give both --tls-cert and --tls-key, or none of them")
     if options.base_path and not options.base_path.startswith("/"):
         raise CommandError(f"--base-path {options.base_path}: must begin with a slash")
 
 
 def _hosts(port: int, options: DashboardOptions) -> set[str]:
-    """Return the allowed names in the Host header; empty: any name (only where each user logs in with a token)."""
+    """Return the allowed names in the Host header; empty allows any (only if each user logs in with a token)."""
     if options.is_shared and not options.allowed_hosts:
         return set()
     return {*options.allowed_hosts, *(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))}
 
 
 async def _namespace_of(client: Client, connection: Connection, options: DashboardOptions) -> str:
-    """Return the empty text (all namespaces) if the user may read them, otherwise the context's namespace."""
+    """Return an empty text (all namespaces) if the user may read all, otherwise the context's namespace."""
     if options.is_shared:
         return ""
     spec = {"resourceAttributes": {"verb": "list", "resource": "pods"}}
@@ -263,8 +265,8 @@ async def _user_of(client: Client) -> DashboardUser:
 
 
 def _tls(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:
-    """Return a function that gives the context for a new connection, and reads replaced files again. Raises OSError,
-    CommandError.
+    """Return a function that returns the TLS context for a new connection. It reads the files again after they were
+    replaced. Raises OSError, CommandError.
     """
 
     def read() -> ssl.SSLContext:
@@ -276,10 +278,10 @@ def _tls(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:
     try:
         known = [(cert.stat().st_mtime, read())]
     except ssl.SSLError as error:
-        raise CommandError(f"{cert}, {key}: not a certificate with its key: {error}") from error
+        raise CommandError(f"{cert}, {key}: the files are not a certificate and its key: {error}") from error
 
     def current() -> ssl.SSLContext:
-        with suppress(OSError, ssl.SSLError):  # a file is half written: the old context stays in use
+        with suppress(OSError, ssl.SSLError):  # a file is incomplete: the old context stays in use
             if (changed := cert.stat().st_mtime) != known[0][0]:
                 known[0] = (changed, read())
         return known[0][1]

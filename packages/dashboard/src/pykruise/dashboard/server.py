@@ -1,15 +1,15 @@
 """Requests of browsers: the page, its files, a login, streams of rows, what-if questions, and actions where enabled.
 
 HttpServer (kube/http/server.py) ──▶ Guard: Host, Origin ──▶ Server.answer() ──▶ Response, or a RowStream
-    GET  /                      the page; knows nothing of the cluster
+    GET  /                      the page, without data of the cluster
     GET  /assets/NAME           its files
     GET  /api/session           the user; 401: not logged in
     POST /api/login, /logout    a token for a cookie
     GET  /api/stream?page=…     rows, as server-sent events
     POST /api/plan              what if?
-    POST /api/rights, /question, /act   with --actions: what the user may do; what it would change; do it, as the user
+    POST /api/rights, /question, /act   with --actions: list the allowed actions; show the change; act as the user
 
-The cookie has no Path: browsers send it to …/api/ alone, wherever a proxy puts the page.
+The cookie has no Path, so browsers send it only to …/api/, under whatever path a proxy serves the page.
 """
 
 import secrets
@@ -84,7 +84,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     mode: str
     """laptop or cluster."""
     namespace: str = ""
-    """The only namespace that is read; empty: all."""
+    """The only namespace that is read; empty if all are read."""
     has_actions: bool = False
 
 
@@ -94,14 +94,14 @@ class Opened(msgspec.Struct, frozen=True):
     board: Board
     close: Callable[[], object]
     is_read: Callable[[], bool]
-    """Whether all content of the page has been read once."""
+    """Whether all content of the page has been read at least once."""
 
 
 class Pages(Protocol):
     """All content of the dashboard."""
 
     def open(self, query: Mapping[str, str], session: DashboardSession) -> Opened | None:
-        """Return the board of a page; None: there is no such page. Raises CommandError for an invalid query."""
+        """Return the board of a page; None if there is no such page. Raises CommandError for an invalid query."""
         ...
 
     def read_status(self) -> Mapping[str, Any]:
@@ -160,7 +160,7 @@ class Server:
     # ── what HttpServer asks ─────────────────────────────────────────────────
 
     def admit(self, request: WireRequest) -> Response | None:
-        """Return the rejection of a request that must never be answered."""
+        """Return the response that rejects a request of another site or with another method; None if it is allowed."""
         refusal = self.guard.find_refusal(request)
         if refusal:
             return _said(403, refusal)
@@ -190,9 +190,12 @@ class Server:
         return _file(asset, request, _ASSET) if asset is not None else _said(404, "there is no such page")
 
     def failed(self, code: int, request: WireRequest) -> Response:
-        """Return the answer to a malformed request, to one that exceeds a limit, and to one that failed."""
+        """Return the response to a request that is malformed, exceeds a limit or failed."""
         return _said(
-            code, "the response could not be computed" if code == 500 else "this request cannot be answered"
+            code,
+            "the response could not be computed"
+            if code == 500
+            else "the dashboard cannot process this request",
         )
 
     # ── data ─────────────────────────────────────────────────────────────────
@@ -219,7 +222,7 @@ class Server:
         except ApiError as error:
             return _said(error.code if error.code in (403, 404, 409) else 502, str(error))
         except KubeError as error:
-            return _said(502, f"the API server: {error}")
+            return _said(502, f"the request to the API server failed: {error}")
         return _said(404, "there is no such page")
 
     async def _log_in(self, request: WireRequest) -> Response:
@@ -288,7 +291,9 @@ def _cookie_of(request: WireRequest) -> str:
 
 
 def _cookie(value: str, request: WireRequest, *, lasts: bool = True) -> str:
-    """Return the cookie. Scripts and other sites cannot use it; it needs TLS, except on this machine."""
+    """Return the cookie. Scripts and other sites cannot use it. Unless the host is local, browsers send it only over
+    TLS.
+    """
     host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
     is_local = host in ("localhost", "127.0.0.1", "[::1]")
     secure = "" if is_local else "; Secure"

@@ -33,7 +33,9 @@ LASTS_S: Final = 24 * 3600.0
 REVIEWED_S: Final = 60.0
 """Seconds for which a token is accepted without another review."""
 MOST: Final = 1_000
-"""Maximum number of sessions. Above it, the user with the most sessions loses the one unused for the longest time."""
+"""Maximum number of sessions. If there are more, the user with the most sessions loses the session that is unused for
+the longest time.
+"""
 MOST_OF_USER: Final = 8
 """Maximum number of sessions of one user. A new session ends the user's session that is unused for the longest time."""
 
@@ -61,7 +63,7 @@ class Door(Protocol):
     """Way to log in."""
 
     async def enter(self, token: str, now: float) -> DashboardSession:
-        """Log in with a token. Raises LoginError, and KubeError when no API server answers."""
+        """Log in with a token. Raises LoginError, and KubeError when no API server responds."""
         ...
 
     async def enter_again(self, token: str, now: float) -> DashboardSession:
@@ -69,7 +71,7 @@ class Door(Protocol):
         ...
 
     def seal_facts(self, token: str) -> str:
-        """Return the facts of a login that a sealed cookie keeps."""
+        """Return the facts about a login that a sealed cookie contains."""
         ...
 
 
@@ -82,7 +84,7 @@ async def _nothing() -> None:
 
 
 class LaptopDoor:
-    """A link that opens once, for the person at this machine. `client` has the kubeconfig's user."""
+    """A link that opens once, for the person at this machine. `client` acts as the kubeconfig's user."""
 
     def __init__(self, client: Client, user: DashboardUser) -> None:
         self._client = client
@@ -98,14 +100,15 @@ class LaptopDoor:
         """See Door."""
         expected, self._token = self._token, ""
         if not expected or not hmac.compare_digest(expected.encode(), token.encode()):
-            self._token = expected  # wrong guesses do not use up the link: there are 2^256 tokens
+            self._token = expected  # the link stays valid after a wrong guess: there are 2^256 tokens
             raise LoginError(
-                "this link was used already or has expired: press Enter in the terminal of the dashboard"
+                "this link was used already or has expired: for another link, press Enter in the"
+                " terminal of the dashboard"
             )
         return await self.enter_again("", now)
 
     def seal_facts(self, token: str) -> str:
-        """Return nothing: the link does not open again, and the permissions are the kubeconfig's."""
+        """Return an empty text: the link opens only once, and the permissions are those of the kubeconfig."""
         return ""
 
     async def enter_again(self, token: str, now: float) -> DashboardSession:
@@ -123,7 +126,7 @@ class LaptopDoor:
 
 
 _REVIEWS_AT_ONCE: Final = 4
-"""Limit of simultaneous reviews, so that guessed tokens wait and the API server stays free for other work."""
+"""Maximum number of simultaneous reviews, so that many guessed tokens cannot overload the API server."""
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 
@@ -150,7 +153,9 @@ class TokenDoor:
         """See Door."""
         user = await self._reviewed(token)
         if user is None:
-            raise LoginError("the API server does not accept this token; make one: kubectl create token NAME")
+            raise LoginError(
+                "the API server rejects this token; create another: kubectl create token SERVICEACCOUNT"
+            )
         own = Connection(
             server=self._connection.server,
             ssl_context=self._ssl_context,
@@ -207,8 +212,8 @@ class TokenDoor:
 
 
 def drop_client_certificate(context: ssl.SSLContext | None) -> ssl.SSLContext | None:
-    """Return a context that trusts the same CAs. With the dashboard's certificate, a user would act as the
-    dashboard.
+    """Return a context that trusts the same CAs and has no client certificate. With the dashboard's certificate, a user
+    would act as the dashboard.
     """
     if context is None:
         return None
@@ -223,8 +228,8 @@ def drop_client_certificate(context: ssl.SSLContext | None) -> ssl.SSLContext | 
 
 
 class Sessions:
-    """All sessions. `clock` returns monotonic seconds. `seal` makes logins outlive the process; None: they do not.
-    `wall_clock` returns Unix time, for cookies.
+    """All sessions. `clock` returns monotonic seconds. `seal` encrypts logins into cookies, so that they outlive the
+    process; if it is None, all logins end with the process. `wall_clock` returns Unix time, for cookies.
     """
 
     def __init__(
@@ -253,7 +258,7 @@ class Sessions:
         return cookie
 
     async def find_by_cookie(self, cookie: str) -> DashboardSession | None:
-        """Return the session of a browser; None: it is not logged in, or no longer. Raises KubeError."""
+        """Return the session of a browser; None if the browser is not logged in, or no longer. Raises KubeError."""
         if not cookie:
             return None
         key = _key(cookie)
@@ -303,7 +308,7 @@ class Sessions:
             self._ended.popitem(last=False)
 
     async def is_still_good(self, session: DashboardSession) -> bool:
-        """Whether the session is still logged in. Streams call it, because they last for hours."""
+        """Whether the session is still logged in. Streams check this, because they run for hours."""
         for key, value in tuple(self._sessions.items()):
             if value is session:
                 return await self._checked(key) is not None

@@ -21,9 +21,9 @@ class RolloutStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     number: int
     traffic: str = ""
-    """Share of requests that new pods get."""
+    """Share of the requests that are sent to new pods."""
     replicas: str = ""
-    """New pods, as a number or a share."""
+    """Number or percentage of new pods."""
     has_matches: bool = False
     """Whether only matching requests reach the new pods."""
     pause_s: int = 0
@@ -38,7 +38,7 @@ def is_about(rollout: Document, resource: Resource, name: str) -> bool:
 
 
 def _target_of(rollout: Document) -> tuple[str, str, str]:
-    """Return group, kind and name of the Rollout's target; empty: it names none."""
+    """Return group, kind and name of the Rollout's target; empty if it names no target."""
     spec = rollout.get("spec") or {}
     ref = spec.get("workloadRef") or get_path(dict(spec), "objectRef", "workloadRef") or {}
     group = str(ref.get("apiVersion") or "").rpartition("/")[0]
@@ -46,7 +46,9 @@ def _target_of(rollout: Document) -> tuple[str, str, str]:
 
 
 def _workload_of(rollout: Document) -> Document:
-    """Return the target as a link of the page names it. It has no resource if the dashboard does not show its kind."""
+    """Return the values from which the page builds a link to the target. `resource` is empty if the dashboard does not
+    show the target's kind.
+    """
     group, kind, name = _target_of(rollout)
     resources = (str(item) for item in list_watched_resources() if (item.group, item.kind) == (group, kind))
     namespace = rollout["metadata"].get("namespace", "")

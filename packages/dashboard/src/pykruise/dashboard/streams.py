@@ -3,13 +3,14 @@
 Board ──list_changes_since(version)──▶ rows that the user may see
       ──▶ reset, rows, gone, synced, status, heartbeat ──▶ EventSource
 
-Each part is built when the connection has taken the previous one, so a slow browser needs memory for one part and not
-for a queue. A browser that takes nothing for Limits.send_s is disconnected. `id:` records the position of a browser:
-after a broken connection it gets the missed changes, and after a restart of the server all rows. The stream ends when
-the login does.
+Each part is built after the previous part was sent, so a slow browser needs memory for one part and not for a queue. A
+browser that reads nothing for Limits.send_s is disconnected. `id:` records the position of a browser: after a broken
+connection the browser gets the missed changes, and after a restart of the server all rows. The stream ends when the
+login ends.
 
-The event `synced` reports that the page is complete, so a browser may report missing objects. The stream does not
-send it before the page has been read once, however late the API server answers. Known rows are sent earlier.
+The event `synced` means that the page is complete: after it, the browser may show that an object does not exist. The
+stream sends it only after all content of the page has been read once, however long the API server needs. Rows are sent
+before that, as soon as they are known.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ JOINED_S: Final = 0.25
 """Seconds within which changes are sent together."""
 HEARTBEAT_S: Final = 15.0
 UNREAD_S: Final = 0.5
-"""Seconds between checks of a page that is not read yet, also when no row has arrived."""
+"""Seconds between two checks whether the page has been read, even if no row has arrived."""
 _ROWS: Final = 100
 """Maximum rows in one event: a browser processes one event at a time."""
 _SIZE: Final = 64 * 1024
@@ -50,7 +51,7 @@ class RowStream:
 
     `is_read`: whether all content of the page has been read once. `status`: the state of the whole dashboard, sent
     again whenever it changes. `still_good`: whether the login is still valid. `boot`: id of this process. `last_id`:
-    where the browser stopped.
+    id of the last event that the browser received.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class RowStream:
         return HEADERS
 
     async def chunk(self) -> bytes:
-        """Return the next part; empty: the login ended."""
+        """Return the next part; empty if the login has ended."""
         while not self._parts:
             if not await self._still_good():
                 return b""
@@ -119,7 +120,8 @@ class RowStream:
             await asyncio.sleep(self._joined_s)
         changes = self._board.list_changes_since(self._version)
         now = asyncio.get_running_loop().time()
-        is_due = now - self._reviewed_at > self._heartbeat_s  # due even if the board changes all the time
+        # A review must not wait until the board is unchanged.
+        is_due = now - self._reviewed_at > self._heartbeat_s
         await self._access.learn(_rights(self._board.list_rows() if is_due else changes.rows))
         self._reviewed_at = now if is_due else self._reviewed_at
         if self._access.epoch != self._epoch:
@@ -166,7 +168,7 @@ class RowStream:
         return [*events, *self._synced()]
 
     def _synced(self) -> Sequence[bytes]:
-        """Return the event that the page is complete, once."""
+        """Return the event that tells that the page is complete; nothing if it was sent before."""
         if self._is_synced or not self._is_read():
             return ()
         self._is_synced = True
@@ -197,7 +199,7 @@ def _portions(rows: Sequence[Row]) -> Iterable[Sequence[bytes]]:
 
 
 def _version_of(last_id: str, prefix: str) -> int:
-    """Return the version that a browser has; 0: it needs all rows."""
+    """Return the version that a browser has; 0 if the browser needs all rows."""
     begin, _, number = last_id.rpartition("-")
     with suppress(ValueError):
         if begin == prefix:

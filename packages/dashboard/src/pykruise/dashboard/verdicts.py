@@ -3,9 +3,10 @@
 Feeds: changed object or namespace ──▶ Verdicts ──look(), a few at a time──▶ Verdict ──▶ Feeds: phase, cause, remedy
 
 A status does not show everything, for example that a write is rejected, or that the pods of another object fail. So the
-dashboard runs explain on the caches. It uses a bounded share of the processor (SHARE), however many objects change. A
-changed object is examined at most once in AT_LEAST_S seconds, unsettled objects first. Until an object is examined, its
-row shows the phase of the status. One task reads and writes the entries, on the loop of the caches.
+dashboard runs explain on the caches. This uses a limited share of the processor time (SHARE), however many objects
+change. A changed object is examined at most once in AT_LEAST_S seconds. Objects that are not at rest (Healthy, Paused,
+Completed or Failed) are examined first. Until an object is examined, its row shows the phase of the status. One task,
+in the event loop of the caches, reads and writes the entries.
 """
 
 import asyncio
@@ -38,8 +39,8 @@ _log = logging.getLogger(__name__)
 AT_LEAST_S: Final = 2.0
 """Minimum seconds between two examinations of the same object."""
 AGAIN_S: Final = 30.0
-"""Seconds after which an unsettled object is examined again without any change, because some states change as time
-passes.
+"""Seconds after which an object that is not at rest is examined again without any change, because some states change
+as time passes.
 """
 SHARE: Final = 4
 """After a turn the task rests for SHARE - 1 times the duration of the turn."""
@@ -57,20 +58,20 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     phase: str
     code: str = ""
-    """Code of the cause; empty: the object waits for nothing."""
+    """Code of the cause; empty if the object waits for nothing."""
     words: str = ""
     remedy: str = ""
     pods: tuple[str, ...] = ()
-    """First pods, or nodes, of the cause."""
+    """The first pods or nodes that the cause affects."""
     count: int = 0
-    """Number of all pods or nodes of the cause."""
+    """Number of all pods or nodes that the cause affects."""
     since: str = ""
     again: str = ""
     headline: str = ""
     rollback_to: int = 0
-    """Revision to roll back to if a rollback is a remedy; 0: it is not."""
+    """The revision for a rollback, if a rollback is a remedy; otherwise 0."""
     codes: tuple[str, ...] = ()
-    """Codes of all causes, the first one included, each once."""
+    """Codes of all causes, including the first cause, without duplicates."""
     part_codes: tuple[str, ...] = ()
     """Codes of the first cause and of a failed run. A parent object whose causes contain one of these codes already
     shows the cause.
@@ -101,7 +102,7 @@ def build_verdict(explanation: Explanation) -> Verdict:
 
 
 def _part_codes(explanation: Explanation) -> tuple[str, ...]:
-    """Return the code of the first cause, and that of a failed run: see cli/insight/children.py."""
+    """Return the code of the first cause, and the code of a failed run: see cli/insight/children.py."""
     ended = [Code.RUN_FAILED] if explanation.phase is Phase.FAILED else []
     return tuple(str(code) for code in (*(wait.code for wait in explanation.waits[:1]), *ended))
 
@@ -114,7 +115,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """A verdict, with the phase of the status at that time. The verdict is stale when that phase changes."""
+    """A verdict, with the phase that the status showed then. If the status now shows another phase, it is stale."""
 
     verdict: Verdict
     status_phase: str
@@ -163,7 +164,7 @@ class Verdicts:
         self._woken = asyncio.Event()
 
     def put(self, target: Target, *, uid: str, status_phase: str) -> None:
-        """Take a new or changed object."""
+        """Note that an object is new or has changed."""
         if find_explained_kind(target.resource) is None:
             return
         entry = self._entries.get(target)
@@ -180,7 +181,7 @@ class Verdicts:
             self._by_namespace[target.key.namespace].discard(target)
 
     def touch(self, namespace: str) -> None:
-        """Mark a namespace in which another object, such as a pod, changed."""
+        """Note that another object, such as a pod, has changed in the namespace."""
         self._touched.add(namespace)
         self._woken.set()
 
@@ -203,7 +204,7 @@ class Verdicts:
                     pass
 
     def take_next_targets(self, now: float) -> list[Target]:
-        """Return the objects of the next turn, unsettled ones first, and mark them as examined."""
+        """Return the objects of the next turn, those that are not at rest first, and mark them as examined."""
         self._spread_touches()
         due = [target for target in self._entries if self._wants_look(target, now)]
         due.sort(key=self._place_of)
@@ -267,6 +268,6 @@ class Verdicts:
 
 
 def find_explained_kind(resource: Resource) -> Kind | None:
-    """Return the kind if explain supports it; None: it does not."""
+    """Return the kind if explain supports it, otherwise None."""
     kind = find(resource.kind.lower())
     return kind if kind is not None and kind.resource == resource and kind.control is not None else None

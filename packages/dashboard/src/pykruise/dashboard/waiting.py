@@ -40,7 +40,7 @@ class PodRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     restarts: int = 0
     needs_a_person: bool = False
     owner_resource: str = ""
-    """`clonesets.apps.kruise.io`; empty: no workload that is shown."""
+    """`clonesets.apps.kruise.io`; empty if the dashboard shows no workload of the pod."""
     owner_kind: str = ""
     owner: str = ""
 

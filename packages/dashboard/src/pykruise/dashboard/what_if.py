@@ -1,6 +1,6 @@
 """Preview of a change: `pykruise plan --set …` in the page, with the chart of `simulate`. Nothing is written.
 
-kind, name, changes ──▶ apply_sets() ──dry run with the user's own rights──▶ forecast_and_play() ──▶ lines, SVG, command
+kind, name, changes ──▶ apply_sets() ──dry run as the user──▶ forecast_and_play() ──▶ lines, SVG, command
 """
 
 import base64
@@ -32,7 +32,7 @@ class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     """Command `pykruise plan …` to copy."""
     chart: str = ""
-    """A data: URL of an SVG; empty: there is no chart."""
+    """A data: URL of an SVG; empty if there is no chart."""
     chart_text: tuple[str, ...] = ()
     """The chart in block characters, for people who cannot see the SVG."""
 
@@ -47,8 +47,9 @@ async def answer_what_if(
     now: Instant,
     settings: ManagerSettings,
 ) -> WhatIfAnswer:
-    """Answer a what-if question. `sets` are values of `plan --set`. `client` is the user's. Raises CommandError,
-    KubeError.
+    """Answer a what-if question. `sets` are values of `plan --set`. `client` has the user's permissions.
+
+    Raises CommandError, KubeError.
     """
     document = apply_sets(await read_live_document(client, namespace, kind, name), sets)
     played: Played | None = None

@@ -71,13 +71,13 @@ class PodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     created: str = ""
     restarts: int = 0
     look: str
-    """Colour of its square: ready, starting, failing, leaving or ended."""
+    """Colour of the pod's square: ready, starting, failing, leaving or ended."""
     code: str = ""
     """Code in docs/reasons.md for the reason that the pod is unavailable."""
     why: str = ""
     """Text of that reason."""
     container: str = ""
-    """Container with the most useful log: the one that ended last, or else the first."""
+    """Container with the most useful log: the container that ended last; if none has ended, the first container."""
     ended: str = ""
     """End of a container: `exit code 1, Error`."""
     last: str = ""
@@ -96,7 +96,7 @@ class PodsOfRevision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One revision of the history, and its changes to the previous one."""
+    """One revision of the history, and its differences from the previous revision."""
 
     number: int
     name: str
@@ -123,9 +123,9 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[ShownCondition, ...]
     actions: tuple[DashboardAction, ...]
     yaml: str = ""
-    """The object like `kubectl get -o yaml` without managedFields; empty: it is too long."""
+    """The output of `kubectl get -o yaml` without managedFields; empty if it is too long."""
     what_if: tuple[tuple[str, str, str], ...]
-    """Fields that the box can change: name for `plan --set`, label and current value."""
+    """Fields that the what-if box can change: name for `plan --set`, label and current value."""
     is_per_node: bool
     has_pods: bool
     """Whether objects of the kind create pods or select them."""
@@ -194,7 +194,7 @@ def _what_if(resource: Resource, document: Document) -> tuple[tuple[str, str, st
 
 
 _ALL: Final = 2**31 - 1
-"""Default of numbers without a limit."""
+"""The default value of number fields that mean "no limit"."""
 
 
 def _shown(value: Any) -> str:
@@ -208,7 +208,7 @@ def build_explained_part(
 ) -> PagePart:
     """Return the explanation. Users who may list pods in the namespace see it, because its text names pods.
 
-    `remark` is the reason that there is no explanation. `words` is the full output of the command.
+    `remark` tells why there is no explanation. `words` is the full output of the command.
     """
     body = {"remark": remark, "text": words[:MOST_YAML], **msgspec.to_builtins(explanation)}
     for wait in body["waits"]:
@@ -257,7 +257,7 @@ def _groups_of(
 
 
 def is_named_in_mark(pod: Document, mark: str, name: str) -> bool:
-    """Whether an annotation of the pod whose key begins with `mark` names the object."""
+    """Whether the pod has an annotation that names the object, with a key that begins with `mark`."""
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
     return any(_is_named_in(text, name) for key, text in annotations.items() if key.startswith(mark))
 
@@ -301,7 +301,7 @@ def _pod_line(pod: Document, now: Instant) -> PodLine:
 
 
 def find_cause_if_down(pod: Document, raw: bytes, now: Instant) -> WaitCause | None:
-    """Return the reason that a pod is unavailable; None: it is available, or has completed."""
+    """Return the reason why a pod is unavailable; None if it is available or has completed."""
     is_done = (pod.get("status") or {}).get("phase") == "Succeeded"
     return None if is_done or _serves(pod) else cause_of(pod, project_pod(raw), now=now)
 
@@ -326,8 +326,8 @@ def look_of(pod: Document, *, needs_a_person: bool) -> str:
 
 
 def _last_end(pod: Document) -> tuple[str, str, str]:
-    """Return the container that ended last, how it ended, and its last lines. If none ended, return the first
-    container.
+    """Return the container that ended last, how it ended, and its last lines. If no container has ended, return the
+    first one.
     """
     status = pod.get("status") or {}
     ends = []
@@ -409,6 +409,6 @@ def build_nodes_part(job: Document, resource: Resource, node_images: Sequence[Do
 
 
 def has_history(document: Document) -> bool:
-    """Whether its kind keeps revisions."""
+    """Whether the object's kind keeps revisions."""
     shown = shown_of(document)
     return shown is not None and bool(shown.verbs.history)

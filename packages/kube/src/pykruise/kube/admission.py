@@ -1,7 +1,7 @@
 """Admission reviews: the question that an API server asks before it stores an object, and the response.
 
 API server ──▶ AdmissionRequest ──▶ a reviewer (webhook server, or a function in the same process)
-           ◀── AdmissionAnswer (allowed with patched object, or refused with a Status)
+           ◀── AdmissionAnswer (allowed, perhaps with a changed object, or rejected with a Status)
 
 The names follow `admission.k8s.io/v1 AdmissionReview`.
 """
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
-"""Label that every namespace carries with its own name as the value."""
+"""Label of every namespace, with the name of the namespace as its value."""
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,22 +55,22 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     options: dict[str, Any] | None = None
     served: ServedFields = ServedFields()
-    """Fields that are known to the API server that sent the review."""
+    """Fields that the sending API server knows."""
     size: int = 0
     """Size of the review in bytes as it was sent; 0 when it was not sent over the network."""
 
 
 class AdmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Allowed (`refusal` is None), possibly with a changed object; or rejected."""
+    """The response: the write is allowed (`refusal` is None), possibly with a changed object, or it is rejected."""
 
     refusal: ErrorStatus | None = None
     object: dict[str, Any] | None = None
-    """The object that the reviewer wants to store; None: no change. Only a mutating reviewer may set it."""
+    """The changed object to store; None: the reviewer changes nothing. Only a mutating reviewer may set it."""
     warnings: tuple[str, ...] = ()
 
 
 ALLOWED = AdmissionAnswer()
-"""Answer of a reviewer that allows a request without changes."""
+"""Response of a reviewer that allows a request without changes."""
 
 
 def is_reviewed_write(request: AdmissionRequest) -> bool:
@@ -103,8 +103,8 @@ class SpokeRules(msgspec.Struct, frozen=True, kw_only=True):
     written.
     """
     field_of: Callable[[str], str | None]
-    """Return the name that a field of the hub version has in the older version. None: errors of this field are
-    dropped.
+    """Return the name that a field of the hub version has in the older version. None: errors about this field are not
+    reported.
     """
 
 
@@ -118,8 +118,8 @@ class ResourceRule(msgspec.Struct, frozen=True, kw_only=True):
     operations: tuple[str, ...]
 
     def matches(self, resource: Resource, subresource: str, operation: str) -> bool:
-        """Whether the rule covers the write. Versions do not matter: an API server converts to a listed one
-        (matchPolicy Equivalent).
+        """Whether the rule covers the write. The version does not matter: an API server converts the object to a
+        version in the rule (matchPolicy Equivalent).
         """
         return (
             _is_listed(operation, self.operations)
@@ -151,7 +151,7 @@ def _matches_resource(pattern: str, plural: str, subresource: str) -> bool:
 
 
 class MatchCondition(msgspec.Struct, frozen=True):
-    """A CEL expression over `object`, `oldObject` and `request` that must hold for the webhook to be called."""
+    """A CEL expression over `object`, `oldObject` and `request`; if it is false, the webhook is not called."""
 
     name: str
     expression: str
@@ -160,8 +160,8 @@ class MatchCondition(msgspec.Struct, frozen=True):
 class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook: its reviewer, the writes that it reviews, and the content of its entry in a webhook configuration.
 
-    The selectors apply in every cluster. The match conditions only save calls: a reviewer returns ALLOWED for an object
-    that does not concern it, so an API server that does not support conditions gets the same responses.
+    The selectors apply in every cluster. The match conditions only avoid unnecessary calls: a reviewer returns ALLOWED
+    for an object that does not concern it, so an API server that does not support conditions gets the same responses.
     """
 
     name: str
@@ -178,10 +178,10 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     namespace_selector: Mapping[str, Any] | None = None
     object_selector: Mapping[str, Any] | None = None
     side_effects: str = "None"
-    """None or NoneOnDryRun: whether a review changes anything besides the reviewed object."""
+    """None, or NoneOnDryRun if a review changes anything besides the reviewed object."""
     conditions: tuple[MatchCondition, ...] = ()
     narrowed: Callable[[Interests], tuple[MatchCondition, ...]] | None = None
-    """Conditions that follow from the objects stored now, for a caller that keeps them up to date
+    """Return further conditions, computed from the objects that are stored now. The caller must keep them up to date
     (admission/match_conditions.py).
     """
     needs: tuple[str, str] | None = None
@@ -193,7 +193,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
         return (self.path, *self.aliases)
 
     def wants(self, resource: Resource, subresource: str, operation: str) -> bool:
-        """Whether the webhook reviews such writes; an empty subresource is the object itself."""
+        """Whether the webhook reviews these writes; an empty subresource is the object itself."""
         return any(rule.matches(resource, subresource, operation) for rule in self.rules)
 
     def selects(self, request: AdmissionRequest, namespace_labels: Mapping[str, str] | None = None) -> bool:

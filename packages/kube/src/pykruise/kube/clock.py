@@ -1,7 +1,7 @@
 """Clocks: they show the event loop's time as wall time.
 
-Code that needs "now" takes a `Clock`; plans take the instant itself. Under test the loop's time is virtual, so a year
-of rollouts passes in a second and gives the same result every time.
+Code that needs "now" takes a `Clock`; plans take the instant itself. In tests the loop's time is virtual, so a year of
+rollouts passes in a second and gives the same result every time.
 
 An instant is a float: seconds since 1970-01-01T00:00:00Z (the scale of Kubernetes' timestamps).
 """
@@ -45,7 +45,7 @@ def make_loop_clock(*, start: Instant) -> Clock:
 
 
 LAST: Final = 252_455_616_000.0
-"""The first second of the year 9970: later times, stored or computed from stored values, are replaced by this one. The
+"""The first second of the year 9970: later times, stored or computed from stored values, are replaced by this time. The
 calendar ends with the year 9999.
 """
 _FIRST: Final = -30_610_224_000.0

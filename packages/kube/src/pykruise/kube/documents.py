@@ -1,6 +1,6 @@
 """Documents: Kubernetes objects as plain JSON values.
 
-bytes of an answer ──▶ decode() ──▶ Document (dict) ──▶ patches, selectors, ... ──▶ encode() ──▶ bytes
+bytes of a response ──▶ decode() ──▶ Document (dict) ──▶ patches, selectors, ... ──▶ encode() ──▶ bytes
 
 Pure. A document is the result of `orjson`: dict, list, str, int, float, bool, None. Values that a decision needs are
 projected into typed values elsewhere. All other values stay unchanged, so unknown fields are kept.
@@ -48,7 +48,7 @@ MOST_CONTAINERS: Final = 100_000
 def decode(raw: bytes | msgspec.Raw) -> Document:
     """Return the document of a JSON text (UTF-8).
 
-    Raises ValueError when the text is not JSON, or not an object; the message says which, and where.
+    Raises ValueError when the text is not JSON, or not an object; the message says what is wrong, and where.
     """
     try:
         value = orjson.loads(memoryview(raw))
@@ -121,8 +121,8 @@ def drop_nulls(value: Mapping[str, Any] | None) -> Document:
 def get_path(doc: Any, *path: str | int, default: Any = None) -> Any:
     """Return the value under `path` (field names and list indexes), or `default` where the path ends early.
 
-    `get_path(pod, "spec", "containers", 0, "image")`. A null on the way counts as absent, as in Kubernetes; a null at
-    the end is `default` too.
+    `get_path(pod, "spec", "containers", 0, "image")`. A null on the way is treated as an absent field, as in
+    Kubernetes; for a null at the end, `default` is returned too.
     """
     value = doc
     for step in path:

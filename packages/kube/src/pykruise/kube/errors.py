@@ -1,13 +1,13 @@
 """Types of the errors between a client and an API server.
 
 KubeError
-├── TransportError            no answer; `sent` is true when the request may have taken effect
-│   ├── UnreachableError      no connection (refused, name not found, TLS refused): nothing was sent
-│   ├── ConnectionLostError   the connection broke before the answer was complete
-│   ├── AnswerTooLargeError   the answer is larger than the limit
-│   ├── MalformedAnswerError  the answer does not fit the request: a proxy's page, half an object
-│   └── RequestTimeoutError   the answer did not arrive in time
-├── ApiError                  the server answered with a Status: code, reason, message, causes
+├── TransportError            no response; `sent` is true when the request may have taken effect
+│   ├── UnreachableError      no connection (refused, name not found, TLS failed): nothing was sent
+│   ├── ConnectionLostError   the connection broke before the response was complete
+│   ├── AnswerTooLargeError   the response is larger than the limit
+│   ├── MalformedAnswerError  the response does not fit the request: a proxy's page, half an object
+│   └── RequestTimeoutError   the response did not arrive in time
+├── ApiError                  the server responded with a Status: code, reason, message, causes
 │   ├── BadRequestError       400
 │   ├── UnauthorizedError     401
 │   ├── ForbiddenError        403
@@ -20,7 +20,7 @@ KubeError
 │   ├── UnsupportedMediaTypeError 415
 │   ├── InvalidError          422, causes carry field paths
 │   ├── TooManyRequestsError  429, retry_after_s
-│   │   └── HeldBackError     not sent: an earlier answer requested a wait
+│   │   └── HeldBackError     not sent: an earlier response requested a wait
 │   ├── InternalError         500
 │   ├── ServerUnavailableError 502, 503, retry_after_s
 │   └── ServerTimeoutError    504, and 500 with reason ServerTimeout: the request may have taken effect
@@ -133,8 +133,8 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 DISRUPTION_BUDGET: Final = "DisruptionBudget"
-"""Reason of the cause in a Status by which a disruption budget refuses a request. API servers use it for evictions; a
-webhook that guards pods uses it too, with the action that a person can take as its message.
+"""Reason of the cause in a Status by which a disruption budget rejects a request. API servers use it for evictions; a
+webhook that guards pods uses it too, and its message names the action that a person can take.
 """
 
 

@@ -4,7 +4,7 @@ container runtime.
 text of any length ──▶ excerpt() ──▶ its beginning and its end, MOST_TEXT characters at most
 status of any size ──▶ fit_status() ──▶ the same counts and entries, with shortened texts and lists of names
 
-Such text is in errors, log lines and conditions, often in several of them at the same time. Pure.
+Errors, log lines and conditions contain this text, often several of them at the same time. Pure.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,8 +16,8 @@ MOST_TEXT: Final = 1024
 """Maximum number of characters that are kept of a text from outside."""
 _GAP: Final = " … "
 _WORD: Final = 128
-"""Maximum number of characters by which a cut is moved to be between two words: a part of a name could differ with each
-try.
+"""Maximum number of characters by which a cut is moved to be between two words. Otherwise the cut could split a name,
+and the text could differ at each retry.
 """
 
 
@@ -36,7 +36,7 @@ def excerpt(text: str, *, most: int = MOST_TEXT) -> str:
 
 
 _TOLD: Final = ("message", "reason")
-"""Fields with these endings contain text for people; others (a label selector, a name) are useless when cut."""
+"""Fields with these endings contain text for people; other fields (a label selector, a name) are useless when cut."""
 
 
 def shorten_messages(value: Any) -> Any:
@@ -62,7 +62,7 @@ def _short_item(name: str, item: Any) -> Any:
 
 MOST_TOLD: Final = 24 * 1024
 """Maximum number of bytes of the messages of a status's entries (subsets, images, containers) together: with 256
-entries, 96 each. The status's own message and conditions do not count.
+entries, 96 bytes for each entry. The status's own message and conditions do not count.
 """
 MOST_NAMED: Final = 24 * 1024
 """Maximum number of bytes of a status's lists of names together: nodes or namespaces with failures. A number next to a
@@ -70,7 +70,7 @@ list gives the full count.
 """
 _LENGTHS: Final = (MOST_TEXT, 512, 256, 128, 64, 16, 0)
 """Possible limits of a message in bytes. The first limit with which all messages fit is used; with thousands of entries
-it is 0.
+the limit is 0.
 """
 _CODE: Final = 64
 """Smallest limit of a reason in bytes: a code is useless when cut."""

@@ -79,7 +79,7 @@ def root_of(group: str, version: str = "") -> str:
     """Return the URL prefix of a group-version, or of a group alone. Raises InvalidNameError for invalid ones."""
     for part in (group, version):
         if part and not is_group_part(part):
-            raise InvalidNameError(f"{part[:253]!r} is not an API group and version")
+            raise InvalidNameError(f"{part[:253]!r} is neither an API group nor a version of an API")
     root = f"/apis/{group}" if group else "/api"
     return f"{root}/{version}" if version else root
 

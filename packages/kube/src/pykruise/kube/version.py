@@ -1,4 +1,4 @@
-"""Version of all distributions of this repository, which are released together, and the registry of its images.
+"""The version that all distributions of this repository have, and the registry of its images.
 
 A release is made from a copy of the sources in which both values are set (tools/release).
 """

@@ -17,7 +17,7 @@ _TEXTS: Final = frozenset({"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:val
 
 
 class KubernetesLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Loads texts as texts, with libyaml where it is installed."""
+    """Loads dates and `=` as texts. Uses libyaml if it is installed."""
 
 
 KubernetesLoader.yaml_implicit_resolvers = {
@@ -32,5 +32,5 @@ def read_yaml(text: str) -> Any:
 
 
 def read_yaml_documents(text: str) -> Iterator[Any]:
-    """Return the values of a text with `---` between them; an empty one is None. Raises yaml.YAMLError."""
+    """Return the values of a text with `---` between them; None for an empty one. Raises yaml.YAMLError."""
     return iter(yaml.load_all(text, Loader=KubernetesLoader))

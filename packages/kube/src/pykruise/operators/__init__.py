@@ -3,7 +3,7 @@
 plan(Observed) ──▶ Desired ──▶ operator() ──▶ Work ──▶ main(): a program with leader election, metrics and probes
 check(document) ──▶ validating(), defaulting() ──▶ ReviewRule ──▶ main(): a webhook server
 
-It builds values of `pykruise.runtime`: for everything that this package cannot express, write a `Control`, which runs
+This package builds values of `pykruise.runtime`. For everything that it cannot express, write a `Control`, which runs
 in the same program.
 """
 

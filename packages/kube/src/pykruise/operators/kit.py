@@ -34,7 +34,7 @@ __all__ = ["operator"]
 PlanFunction = Callable[[Observed], Desired]
 
 _TAKEN_AGAIN_S = 300.0
-"""Seconds until a taken name is checked and reported again: events of the object with the name enqueue nothing here."""
+"""Seconds until a taken name is checked again: events of the object that has the name do not enqueue the owner."""
 
 
 def operator(
@@ -134,7 +134,7 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
             return ()
         names = [*view.finalizers, self.finalizer]
         step = self._finalizer_step(
-            view, names, because="its deletion must wait for the objects that it owns"
+            view, names, because="the deletion of the object must wait for the objects that it owns"
         )
         return (_stage("add the finalizer", [step]),)
 

@@ -65,16 +65,19 @@ _log = logging.getLogger(__name__)
 
 FLAGS: Final[Sequence[Flag]] = (
     make_text_flag(
-        "kubeconfig", "", "Path of a kubeconfig; empty: $KUBECONFIG, the pod's account, or ~/.kube/config."
+        "kubeconfig", "", "Path of a kubeconfig (default: $KUBECONFIG, the pod's account, or ~/.kube/config)."
     ),
-    make_text_flag("namespace", "", "Work on objects of this namespace only."),
-    switch("leader-elect", "false", "Elect a leader through a Lease; only the leader works."),
+    make_text_flag("namespace", "", "Reconcile only the objects of this namespace."),
+    switch("leader-elect", "false", "Elect a leader through a Lease; only the leader reconciles."),
     make_text_flag(
-        "leader-election-namespace", "", "Namespace of the Lease; empty: the pod's namespace, or default."
+        "leader-election-namespace", "", "Namespace of the Lease (default: the pod's namespace, or default)."
     ),
-    make_text_flag("metrics-bind-address", ":8080", "Address of /metrics; 0: none.", read=read_address),
+    make_text_flag("metrics-bind-address", ":8080", "Address of /metrics; 0 disables it.", read=read_address),
     make_text_flag(
-        "health-probe-bind-address", ":8081", "Address of /healthz and /readyz; 0: none.", read=read_address
+        "health-probe-bind-address",
+        ":8081",
+        "Address of /healthz and /readyz; 0 disables them.",
+        read=read_address,
     ),
     make_text_flag(
         "webhook-bind-address",
@@ -83,8 +86,10 @@ FLAGS: Final[Sequence[Flag]] = (
         read=read_address,
     ),
     make_text_flag("webhook-cert-dir", "", "Folder with tls.crt and tls.key of the webhooks."),
-    make_text_flag("log-format", "text", "text or json.", read=read_one_of("text", "json")),
-    make_text_flag("v", "0", "Verbosity of logs; from 5 on, debug lines.", read=read_whole(0)),
+    make_text_flag(
+        "log-format", "text", "Format of the logs: text or json.", read=read_one_of("text", "json")
+    ),
+    make_text_flag("v", "0", "Verbosity of the logs; 5 or higher adds debug lines.", read=read_whole(0)),
 )
 """Flags of every operator."""
 
@@ -271,7 +276,9 @@ class _Metrics(Collector):
         controllers: Sequence[Any] = self._operator.controllers
         caches = self._operator.sources.by_resource
         leads = int(self._operator.is_leading)
-        yield make_gauge("leader_election_master_status", "1 while this replica leads.", [], [([], leads)])
+        yield make_gauge(
+            "leader_election_master_status", "1 while this replica is the leader.", [], [([], leads)]
+        )
         yield from collect_controller_metrics({item.name: item.read_stats() for item in controllers}, {})
         yield from collect_queue_metrics({item.name: item.queue.read_stats() for item in controllers}, {})
         yield from cache_metrics({str(resource): cache.read_stats() for resource, cache in caches.items()})

@@ -33,8 +33,8 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, tag="patch"):
     """PATCH of an object or one of its subresources.
 
     `uid` guards against another object of the same name. `resource_version` guards against any change since the
-    decision was made (empty: the decision did not depend on the rest of the object). The executor puts both into the
-    patch body, so that the API server checks them.
+    decision was made (empty: the decision does not depend on such changes). The executor puts both into the patch body,
+    so that the API server checks them.
     """
 
     resource: Resource

@@ -85,7 +85,7 @@ class KindContext:
         self.recorders: list[EventRecorder] = []
         self._events = EventMemory()
         self.further: list[FurtherKinds] = []
-        """Readers that follow lists of kinds; the operator runs them."""
+        """Readers of the ConfigMaps that name further kinds; the operator runs them."""
         self.brake = ChurnBrake(now=lambda: asyncio.get_running_loop().time())
         """Holds back the writes of objects that undo their own work."""
         self.memories: list[Memories] = []

@@ -1,4 +1,5 @@
-"""Slows down objects whose reconciles undo their own work. Without this they write as fast as the API server responds.
+"""Slows down objects whose reconciles undo their own work. Without the brake, they write as fast as the API server
+responds.
 
 writes that took effect ──▶ ChurnBrake.note() ──▶ how often a reconcile undid work of the same object
                             ChurnBrake.hold() ──▶ until when its writes are held back, and why
@@ -13,9 +14,10 @@ The third such reconcile and each later one hold the object's writes back, for 1
 status is still written and shows the reason. A change of the spec ends the hold immediately. A period in which
 nothing is undone resets the count.
 
-Changes by other clients are not churn: a pod that a user deletes is created again immediately, and a label that follows
-a probe changes as often as the probe does. An owner that creates and deletes the same number of objects makes no
-progress, whatever the cause: its template, a webhook of another program that marks each new pod, or a fault in a plan.
+Changes by other clients are not churn: a pod that a user deletes is created again immediately, and a label with the
+result of a probe changes as often as the result does. An owner that creates and deletes the same number of objects
+makes no progress, whatever the cause: its template, a webhook of another program that marks each new pod, or a fault in
+a plan.
 """
 
 from collections import OrderedDict
@@ -38,7 +40,7 @@ __all__ = ["CHURN_ENTRIES", "FREE_TURNS", "ChurnBrake", "ChurnHold", "hold_back"
 YOUNG_S: Final = 30.0
 AGAIN_S: Final = 1.0
 FREE_TURNS: Final = 2
-"""Reconciles that may undo something before the first wait."""
+"""Number of reconciles that may undo something before the first wait."""
 LONGEST_S: Final = 300.0
 TELL_AGAIN_S: Final = 600.0
 
@@ -69,7 +71,7 @@ class ChurnHold(msgspec.Struct, frozen=True, kw_only=True):
         """The event that reports the hold."""
         return Note(
             reason=WriteFault.CHURNING,
-            message=f"{self.message}; the next writes wait {self.wait_s:g} s",
+            message=f"{self.message}; the next writes are delayed for {self.wait_s:g} s",
             warning=True,
             again_after_s=TELL_AGAIN_S,
             same_as=WriteFault.CHURNING,

@@ -41,12 +41,12 @@ class Snapshot(Protocol):
 
 
 def _no_status(snapshot: Any, plan: Plan, failure: Failure) -> Document | None:
-    """The status does not show a failed write; an event reports it."""
+    """Return None: the status does not show a failed write; an event reports it."""
     return None
 
 
 def _own_generation(planned: Any, now: Any) -> bool:
-    """Whether an object is still the planned one, with the same spec."""
+    """Whether an object is still the one that was planned, with the same spec."""
     return bool(
         now.uid == planned.uid
         and now.generation == planned.generation
@@ -55,7 +55,7 @@ def _own_generation(planned: Any, now: Any) -> bool:
 
 
 def is_same_object(planned: Any, now: Any) -> bool:
-    """Whether an object is still the planned one, for kinds without a spec of their own."""
+    """Whether an object is still the one that was planned, for kinds without a spec of their own."""
     return bool(now.uid == planned.uid)
 
 
@@ -90,26 +90,28 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     plan: Callable[[Any], Plan]
     """Decides. The same snapshot gives the same plan."""
     failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
-    """Returns the status after a plan ended with a fault (never with a stale write); None: the plan's status."""
+    """Returns the status after a write failed, except for a stale write; None: the plan's status is used."""
     unreported: frozenset[str] = frozenset()
     """Purposes of stages whose failure delays nothing else: every plan tries them again, and the status does not show
     the failure unless `failed` does.
     """
     learn: Callable[[Read[Any], Any, Sequence[Failure]], None] | None = None
-    """Stores failed writes in the object's memory, where the next snapshot, which follows immediately, finds them.
-    For kinds whose plan handles each failure: when to try again, and what the status shows. Without it, a failed
+    """Stores failed writes in the object's memory, where the next snapshot, which follows immediately, finds them. For
+    kinds whose plan handles each failure: when to try again, and what the status shows. Without this function, a failed
     write ends the reconcile with an error, and the object is requeued with backoff.
     """
     remember: Callable[[Read[Any], Any, Plan], None] | None = None
     """Stores facts of a plan in the object's memory."""
     is_current: Callable[[Any, Any], bool] = _own_generation
-    """Whether the current object (second) is still the planned one (first)."""
+    """Whether the current object (second) is still the one that was planned (first)."""
     standing: Callable[[Document, Reason | None], Standing] | None = None
-    """Computes the standing for Ready, Reconciling and Stalled from the status to be written and the plan's wait.
-    None: the kind has no such conditions.
+    """Computes the Standing (kstatus.py) for Ready, Reconciling and Stalled from the status to be written and the
+    plan's wait. None: the kind has no such conditions.
     """
     has_waits_beside_status: bool = False
-    """Whether the plan skips subjects whose waits the standing does not contain. Metrics count these apart."""
+    """Whether plans skip pods or nodes for reasons that the Standing does not contain. Metrics count these reasons
+    separately.
+    """
     is_generation_in_conditions: bool = False
     """Whether the kind's schema has observedGeneration in conditions; Ready, Reconciling and Stalled then have it.
     OpenKruise's schemas do not have it; kstatus and kubectl read the status' own observedGeneration.

@@ -143,7 +143,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     done: tuple[Action, ...] = ()
     """Writes that took effect; dry runs have none."""
     failure: Failure | None = None
-    """The first failed write that is a fault; a stale one only when there is no other."""
+    """The first failed write that is a fault; a stale write only if no other write failed."""
     failures: tuple[Failure, ...] = ()
     """All failed writes, except those of optional stages."""
     interrupted: bool = False
@@ -436,7 +436,7 @@ def _may_be_own_write(error: ApiError, *kinds: type[ApiError], uncertain: bool) 
 
 
 def _is_other_object(error: KubeError) -> bool:
-    """Whether a patch met another object of the same name. API servers answer that with 422, not with 409."""
+    """Whether a patch met another object of the same name. API servers respond to it with 422, not with 409."""
     return isinstance(error, InvalidError) and any(cause.field == "metadata.uid" for cause in error.causes)
 
 
@@ -463,7 +463,9 @@ def _with_preconditions(action: Patch) -> Any:
 
 
 def _split_batches(chains: Sequence[Chain], largest: int) -> Iterator[Sequence[Chain]]:
-    """Yield batches of 1, 2, 4, … chains. Once a batch would reach `largest`, it has all remaining chains."""
+    """Yield batches of 1, 2, 4, … chains. When the next batch would have `largest` chains or more, it has all remaining
+    chains.
+    """
     start, size = 0, 1
     while start < len(chains):
         end = start + size if size < largest else len(chains)
@@ -487,7 +489,7 @@ def _with_name(note: Note, name: str) -> Note:
 
 
 def merge_notes(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
-    """Merge the notes of one plan into one per reason and type, with a count and a list of the subjects.
+    """Merge the notes of one plan into one note for each reason and type, with a count and a list of the subjects.
 
     One event then replaces thirty, and the API server stores one object.
     """

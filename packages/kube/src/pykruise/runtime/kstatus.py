@@ -1,6 +1,6 @@
 """Ready, Reconciling and Stalled: the conditions that Flux, Helm and `kubectl wait` read of any object (kstatus).
 
-stored status ──▶ split_kstatus() ──▶ the status that a kind's view keeps, and the three conditions apart from it
+stored status ──▶ split_kstatus() ──▶ the status that a kind's view keeps, and the three conditions separately
 status + Standing ──▶ add_kstatus() ──▶ the status with the three conditions
 
 Pure. The plan of a kind does not know these conditions: they are removed from the status that it reads and added to
@@ -46,7 +46,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     is_ready: bool
     is_stalled: bool = False
-    """Whether the object cannot continue without help; only where it is not ready."""
+    """Whether the object cannot continue without help; never true while it is ready."""
     is_held: bool = False
     """Whether the object is ready only as far as its spec allows now: a pause or a partition, for example, holds back
     other pods.

@@ -111,9 +111,9 @@ async def list_once(
     """List everything that a snapshot of an object of this namespace reads (empty: of a cluster-scoped object), one
     request per resource.
 
-    A resource that is not served is empty, and so are nodes and storage classes without permission. For any other
-    resource without permission, a lookup raises ForbiddenError: not every object needs everything. Other errors are
-    raised immediately.
+    A resource that is not served is treated as empty, and so are nodes and storage classes that the user has no
+    permission to list. For any other resource without permission, only a lookup raises ForbiddenError, because not
+    every snapshot needs every resource. Other errors are raised immediately.
     """
     views = list(dict.fromkeys(needed))
     wanted = [(only or {}).get(view) or Only(namespace=namespace) for view in views]

@@ -117,7 +117,7 @@ class FurtherKinds:
                     await self._apply_list()
                 except (KubeError, ValueError) as error:
                     _log.warning(
-                        "list %s of ConfigMap %s could not be applied: %s",
+                        "the list in key %s of ConfigMap %s could not be applied: %s",
                         self._reads.key,
                         self._reads.configuration,
                         error,
@@ -139,7 +139,9 @@ class FurtherKinds:
                 self._drop(target)
             if resource is None:
                 _log.warning(
-                    "kind %s of the list %s is not served by the API server", target.kind, self._reads.key
+                    "the API server does not serve the kind %s, which the list %s names",
+                    target.kind,
+                    self._reads.key,
                 )
             elif target not in self.by_kind:
                 self._add(target, resource)

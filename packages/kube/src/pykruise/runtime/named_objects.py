@@ -33,7 +33,7 @@ class Named(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """Views by UID."""
     is_behind: bool
     """Whether the cache does not show all of them yet. If an object is deleted before the cache shows it, no event
-    reports that: look up again after BEHIND_S.
+    reports the deletion: look up again after BEHIND_S.
     """
 
 

@@ -1,7 +1,7 @@
 """Readers of one kind's objects for admission: with a request each time, or from a cache of their own.
 
 LiveObjects     asks the API server each time: for reviews in the process of a sandbox
-CachedObjects   reads a cache that `run()` maintains: a review that no object concerns costs no request
+CachedObjects   reads a cache that `run()` maintains: a review that concerns none of the objects costs no request
 
 The webhooks of every replica have their own cache, whether the replica leads or not.
 """
@@ -90,7 +90,7 @@ class CachedObjects(LiveObjects[T]):
 
     @property
     def objects(self) -> "CachedObjects[T]":
-        """The reader itself, for code that also accepts readers of several kinds, where the objects have this name."""
+        """This reader itself: code that also accepts readers of several kinds reads the attribute `objects`."""
         return self
 
     @property

@@ -4,8 +4,8 @@ Client ──▶ Sources (caches) ──▶ controllers (one for each Work) ─�
                                 └──▶ EventRecorder
 
 `run()` starts the caches first. A controller starts when the caches that it reads are synced. A kind that the API
-server does not serve yet (its CRD is missing) waits alone and starts once it is served. `stop()` lets running plans
-finish their writes. A kill loses nothing either: everything is planned again from the stored objects.
+server does not serve yet (its CRD is missing) delays no other kind, and starts once it is served. `stop()` lets running
+plans finish their writes. A killed process loses nothing either: everything is planned again from the stored objects.
 
 With an elector, several operators share a cluster: all have full caches, and one runs controllers. An operator that
 could not work is no candidate for election. A new leader works once its caches show the writes of the previous one
@@ -182,7 +182,7 @@ class Operator:
 
     @property
     def rollouts(self) -> Mapping[str, RolloutMeter]:
-        """Waits by controller name, and rollouts where the Control computes the standing of its objects."""
+        """Waits by controller name, and rollouts if the Control computes the Standing of its objects."""
         return self._context.rollouts
 
     @property
@@ -236,7 +236,7 @@ class Operator:
                 await run_in_own_task(self._serve_term())
                 return
             except* LeaseLostError as lost:
-                _log.error("this program no longer leads: %s", lost.exceptions[0])
+                _log.error("this program is no longer the leader: %s", lost.exceptions[0])
             # Others write meanwhile, so no decision may use memories of objects. Queues keep their due keys.
             for memories in self._context.memories:
                 memories.clear()

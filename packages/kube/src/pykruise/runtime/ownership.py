@@ -82,7 +82,7 @@ def plan_ownership(
                 of,
                 item,
                 release_patch(owner_uid=owner.uid, uid=item.uid),
-                "the selector no longer matches it",
+                "the selector no longer matches the object",
             )
             for item in ownership.released
         )
@@ -94,7 +94,7 @@ def plan_ownership(
                 of,
                 item,
                 build_adoption_patch(reference, uid=item.uid),
-                "the selector matches it, and it is an orphan",
+                "the selector matches the object, which has no controller",
             )
             for item in ownership.adopted
         )
@@ -119,7 +119,7 @@ def check_still_there(
         uid=uid,
         resource_version=resource_version,
     )
-    step = Step(action=action, because="checks that the owner still exists unchanged")
+    step = Step(action=action, because="check that the owner still exists and is unchanged")
     return Stage(purpose=purpose, chains=(Chain(subject="", steps=(step,)),))
 
 

@@ -38,7 +38,7 @@ CREATED_NAME: Final = "{created name}"
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """The object of an event, where it is not the owner."""
+    """The object of an event, if that is not the owner."""
 
     resource: Resource
     key: Key
@@ -105,7 +105,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 
     `ramp=True` begins with one chain and doubles (1, 2, 4, …) while all succeed, so that a template that the API server
     rejects costs one request instead of a thousand. `regardless=True`: the stage does not depend on earlier stages and
-    runs even if they failed, so that neither can block the other.
+    runs even if they failed.
     """
 
     purpose: str

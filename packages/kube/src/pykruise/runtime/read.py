@@ -174,7 +174,7 @@ class Read(Mirrors, Generic[C]):
     def live(self) -> Client:
         """Client for requests to the API server. Raises RuntimeError where there is none (a simulated plan)."""
         if self._live is None:
-            raise RuntimeError("there is no API server to ask")
+            raise RuntimeError("a simulated plan cannot send requests to an API server")
         return self._live
 
     def draw_seed(self) -> int:

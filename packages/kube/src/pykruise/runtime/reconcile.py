@@ -52,8 +52,8 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 SLICE_S = 1.0
-"""Seconds that one plan is executed before the object is planned again. A plan of ten thousand creations must notice
-that the owner was scaled down meanwhile, and that its first pods are ready for their next step.
+"""Maximum number of seconds for which one plan is executed before the object is planned again. A plan of ten thousand
+creations must notice that the owner was scaled down meanwhile, and that its first pods are ready for their next step.
 """
 
 MADE_LATELY_S = 1.0
@@ -85,13 +85,13 @@ class ReconciledOwner(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions of the stored status that `stored_status` does not have (kstatus.py)."""
     is_deleting: bool = False
     is_guarded: bool = False
-    """Whether other clients write the status too: it is then written only if the object's resourceVersion has not
-    changed.
+    """Whether other clients write the status too. If so, the status is written only if the object's resourceVersion has
+    not changed.
     """
 
     @property
     def whole_status(self) -> Document:
-        """The stored status, except for the order of its conditions."""
+        """The stored status; the order of its conditions may differ."""
         if not self.kstatus:
             return self.stored_status
         conditions = [*self.stored_status.get("conditions", ()), *self.kstatus]
@@ -134,7 +134,7 @@ class _Past(msgspec.Struct):
     owed_since: float | None = None
     """Time since which a status waits for the writes of its plan."""
     own_owed_since: float | None = None
-    """Time since which a status waits that differs only in conditions that no other client knows."""
+    """Time since which a status waits, if it differs only in conditions that no other client knows."""
     notes: dict[tuple[str, str, str], float] = {}
     """Events that must not be repeated yet, with the time when each was recorded."""
     made_at: float = -MADE_LATELY_S
@@ -162,13 +162,13 @@ class _Past(msgspec.Struct):
 class Reconciler:
     """Reconciles the objects of one kind.
 
-    `objects`: the kind's own objects. `read_for`: returns the reads for an object's snapshot. `record`: records
-    events and must neither block nor raise. `memories`: values that the kind and this class remember between
-    reconciles. `executor_of`: returns the executor for an object, where `executor` does not serve all. `rollouts`:
-    measures rollouts. `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them.
-    `brake`: holds back objects that undo their own work; all reconcilers of a manager share it. `blank_status`:
-    required fields of a status while nothing is known, since the API server would reject a status without them.
-    `children`: children whose waits count as their parent's.
+    `objects`: the kind's own objects. `read_for`: returns the reads for an object's snapshot. `record`: records events
+    and must neither block nor raise. `memories`: values that the kind and this class remember between reconciles.
+    `executor_of`: returns the executor for an object, if not all objects use `executor`. `rollouts`: measures rollouts.
+    `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them. `brake`: holds back objects
+    that undo their own work; all reconcilers of a manager share it. `blank_status`: required fields of a status while
+    nothing is known, since the API server would reject a status without them. `children`: children whose waits count as
+    their parent's.
     """
 
     def __init__(
@@ -349,7 +349,7 @@ class Reconciler:
             past.logged, past.logged_at = code, now
         _log.log(
             logging.DEBUG if is_known else logging.WARNING,
-            "%s %s: %d writes failed, the first: %s",
+            "%s %s: %d writes failed; the first error: %s",
             owner.resource.kind,
             owner.key,
             len(outcome.failures),
@@ -526,7 +526,7 @@ class Reconciler:
         return None if wanted == owner.whole_status else wanted
 
     def _note_causes(self, owner: ReconciledOwner, plan: Plan, waiting: Reason | None) -> None:
-        """Note for metrics what an object, its pods and its nodes wait for, where its conditions do not contain it."""
+        """Note for metrics why an object, its pods or its nodes wait, unless its conditions contain the reasons."""
         if self._rollouts is None:
             return
         has_conditions = self._standing is not None and not owner.is_deleting
@@ -545,8 +545,8 @@ class Reconciler:
 
     def _learn_unkept_fields(self, owner: ReconciledOwner, patch: Patch, *, now: float) -> float | None:
         """Compare the written status with the stored one, to find fields that the API server dropped. A field that
-        another manager removed before the patch is not in the patch. Returns the seconds until a status without a
-        field that was missing for the first time is written again.
+        another manager removed before the patch is not in the patch. If a field was missing for the first time, returns
+        the seconds until the status is written again.
         """
         written = patch.body["status"] if isinstance(patch.body, dict) else {}
         stored = self._objects.get(owner.key)
@@ -575,7 +575,7 @@ def _tell(owner: ReconciledOwner, plan: Plan, outcome: Outcome, *, duration_s: f
     if len(reasons) > len(shown):
         shown.append(f"and {format_count(len(reasons) - len(shown), 'more reason')}")
     _log.info(
-        "%s %s: %d of %d writes: %s",
+        "%s %s: %d of %d writes succeeded: %s",
         owner.resource.kind,
         owner.key,
         outcome.written,

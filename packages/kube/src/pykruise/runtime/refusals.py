@@ -33,7 +33,9 @@ _CORRECT: Final = "change the object's spec so that the policy allows the write,
 _FIT_LIMITS: Final = (
     "request what the LimitRange allows, or change the LimitRange (kubectl edit limitrange{place})"
 )
-_UNREACHABLE: Final = "make the server of this webhook answer, or correct or delete the webhook configuration"
+_UNREACHABLE: Final = (
+    "make the server of this webhook respond, or correct or delete the webhook configuration"
+)
 _ALLOW: Final = "change the object so that the write is allowed, or change what rejects the write"
 _CORRECT_SPEC: Final = "correct what the API server rejects in the object's spec"
 _RECOVERS: Final = "no action is needed if the API server and its webhooks recover"
@@ -43,21 +45,25 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     (
         r"exceeded quota: (?P<name>[^\s,]+), requested",
         WriteFault.QUOTA,
-        "raise the ResourceQuota (kubectl edit resourcequota{place} {name}), or free some of it",
+        "raise the ResourceQuota (kubectl edit resourcequota{place} {name}), or free resources that it counts",
     ),
-    ("exceeded quota", WriteFault.QUOTA, "raise the ResourceQuota, or free some of it"),
+    ("exceeded quota", WriteFault.QUOTA, "raise the ResourceQuota, or free resources that it counts"),
     (
         r"failed quota: (?P<name>[^\s:]+)",
         WriteFault.QUOTA,
         "set in the pod template what the ResourceQuota requires (kubectl describe resourcequota{place} {name}), or add"
         " a LimitRange with defaults",
     ),
-    ("enough allocatable resources", WriteFault.WRITE_FAILED, "request less, or make room on the node"),
+    (
+        "enough allocatable resources",
+        WriteFault.WRITE_FAILED,
+        "lower the requests of the pod, or make room on the node",
+    ),
     ("being terminated", WriteFault.WRITE_FAILED, "no action is needed: the namespace is being deleted"),
     (
         "webhook",
         WriteFault.WEBHOOK,
-        "satisfy the webhook that rejects the write, or have the webhook changed",
+        "change the object so that the webhook allows the write, or have the webhook changed",
     ),
     ("AdmissionPolicy", WriteFault.POLICY, _CORRECT),
     (" usage per ", WriteFault.POLICY, _FIT_LIMITS),
@@ -101,7 +107,7 @@ _OTHERS: Final = (
 
 
 def explain_refusal(message: str, *, namespace: str) -> tuple[WriteFault, str] | None:
-    """Return the code and the remedy of an answer with status code 403, from its message; None: it is unknown.
+    """Return the code and the remedy of a response with status code 403, from its message; None if the message is unknown.
     `namespace`: of the rejected write.
     """
     return next(_explain_each(message, namespace), None)

@@ -25,18 +25,18 @@ BOUNDS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600
 
 
 class ChildAtWork(msgspec.Struct, frozen=True):
-    """A child of an object. The child has not ended."""
+    """A child of an object. The child still works."""
 
     resource: Resource
     key: Key
     reason: str = ""
-    """Code of its wait, as far as the parent's snapshot contains it: managers do not reconcile some kinds of children.
-    Empty: the snapshot does not contain it.
+    """Code of the reason for which the child waits, if the parent's snapshot contains it. It is needed for children
+    that no manager reconciles. Empty: the snapshot does not contain it.
     """
 
 
 ChildrenOf = Callable[[Any], Iterable[ChildAtWork]]
-"""Children that a snapshot names and that have not ended."""
+"""Returns the children that a snapshot names and that still work."""
 
 Result = Literal["complete", "held", "stalled", "superseded"]
 """Results of a rollout: it completed; it went as far as a pause or a partition allows; it cannot continue without
@@ -82,13 +82,13 @@ class RolloutMeter:
 
     @property
     def children(self) -> Mapping[Key, Sequence[ChildAtWork]]:
-        """Objects with the children that are at work for them."""
+        """Children that work for each object now, by object."""
         return self._children
 
     def note(
         self, key: Key, generation: int, standing: Standing, *, since: Instant | None, now: Instant
     ) -> None:
-        """Note the standing of an object at `now`. `since`: time since which it has not been ready, from its status."""
+        """Note the Standing of an object at `now`. `since`: time since which it has not been ready, from its status."""
         rollout = self._under_way.get(key)
         if standing.is_ready:
             if rollout is not None and not rollout.is_stalled:

@@ -1,4 +1,4 @@
-"""The caches of a manager, and the observers with which the writer puts its own writes into them.
+"""The caches of a manager, and the observers with which the writer puts the results of its writes into them.
 
 API server ──▶ Sources.find_cache(views) ──▶ one cache, however many kinds read it ──▶ snapshots
 Writer ──▶ Sources.observers (the response of a write enters the caches of its resource immediately)

@@ -184,7 +184,7 @@ class UnkeptFields:
         """Fields that were missing once, and the time."""
 
     def without(self, wanted: dict[str, Any], *, now: float) -> dict[str, Any]:
-        """Return the status without the fields that are not kept. `now`: the event loop's time in seconds."""
+        """Return the status without the fields that the API server drops. `now`: the event loop's time in seconds."""
         self._until = {path: until for path, until in self._until.items() if until > now}
         return _without(wanted, frozenset(self._until), ()) if self._until else wanted
 

@@ -30,8 +30,8 @@ class Views(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
     waits until it is synced, because the resource may not be served.
     """
     is_metadata_only: bool = False
-    """Whether only metadata is listed and watched (objects are of kind PartialObjectMetadata); responses of own
-    writes are complete. For resources with large or secret contents.
+    """Whether only metadata is listed and watched (objects are of kind PartialObjectMetadata); the responses to writes
+    are complete. For resources with large or secret contents.
     """
 
     def project(self, raw: bytes | msgspec.Raw) -> T:

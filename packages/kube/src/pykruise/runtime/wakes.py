@@ -87,7 +87,9 @@ def wake_owner(
     *,
     when: Callable[[Change[P], Key, Around[Any]], bool] | None = None,
 ) -> Wake:
-    """An object enqueues its managing owner, before and after the change. `when`: selects the owners to enqueue."""
+    """A change of an object enqueues its managing owners before and after the change. `when`: selects the owners to
+    enqueue.
+    """
     if when is None:
         return Wake(on=views, keys=lambda change, _: _owners_in(change, resource))
     wanted = when

@@ -1,1 +1,1 @@
-"""Admission: the reviews that an API server requests, and the reviewers that respond to them."""
+"""Admission: an API server sends an admission review for a write, and a reviewer responds to it."""

@@ -1,6 +1,6 @@
-"""Warnings that all kinds share: limits of 0, and names that are too long for the objects named after them.
+"""Warnings for objects of every kind: about limits of 0, and about names from which longer, invalid names are derived.
 
-the review of a kind ──▶ add_advice() ──▶ the same review, whose allowed requests get warnings
+the reviewer of a kind ──▶ add_advice() ──▶ a reviewer that also adds warnings to allowed requests
                                            (pods/workload/amounts.py, pods/workload/derived_names.py)
 """
 
@@ -15,8 +15,8 @@ from pykruise.pods.workload.derived_names import warnings_of_names
 
 
 def add_advice(reviewer: Reviewer, kind: Kind, settings: Any) -> Reviewer:
-    """Return a reviewer that answers like `reviewer` and adds warnings to allowed writes. `settings`: those of the
-    kind.
+    """Return a reviewer that responds like `reviewer`, but adds warnings to allowed writes. `settings`: the settings
+    of the kind.
     """
     if not (kind.amounts or kind.derived):
         return reviewer

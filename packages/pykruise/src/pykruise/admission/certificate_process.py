@@ -1,4 +1,4 @@
-"""Examines and renews webhook certificates: in this process, or in a child process that then exits.
+"""Examination and renewal of webhook certificates, in this process or in a child process that exits afterwards.
 
 WebhookSync ──▶ CertificateWork ──▶ InProcess, or CertificateProcess ══ JSON ══▶ certificate_work.py
 """
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class CertificateWork(Protocol):
-    """Examines and renews certificates. Raises OSError when that is not possible now."""
+    """Examines and renews certificates. Raises OSError if this is not possible now."""
 
     async def examine(self, stored: Certificates, *, host: str) -> CertificateFacts:
         """See certificate_work.examine."""
@@ -30,7 +30,7 @@ class CertificateWork(Protocol):
 
 
 class InProcess:
-    """Works in this process: for programs that have loaded the package `cryptography` anyway."""
+    """Works in this process. For programs that load the package `cryptography` in any case."""
 
     async def examine(self, stored: Certificates, *, host: str) -> CertificateFacts:
         """See CertificateWork."""
@@ -46,7 +46,7 @@ class InProcess:
 
 
 class CertificateProcess:
-    """Works in a child process, which then exits. Remembers the facts of the latest certificates."""
+    """Works in a child process, which exits after each call. Remembers the facts about the latest certificates."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Certificates, str], CertificateFacts] = {}
@@ -56,7 +56,7 @@ class CertificateProcess:
         key = (stored, host)
         if (known := self._known.get(key)) is None:
             known = await _run_child(CertificateRequest(stored=stored, host=host), CertificateFacts)
-            while len(self._known) > 1:  # the stored and the served certificates
+            while len(self._known) > 1:  # keep two: for the stored and for the served certificates
                 del self._known[next(iter(self._known))]
             self._known[key] = known
         return known
@@ -67,7 +67,7 @@ class CertificateProcess:
 
 
 async def _run_child(asked: CertificateRequest, kind: type[T]) -> T:
-    # Keys pass through pipes, which no other process can read.
+    # Private keys are sent through pipes, which no other process can read.
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", _WORK), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
@@ -78,5 +78,7 @@ async def _run_child(asked: CertificateRequest, kind: type[T]) -> T:
             child.kill()
             await child.wait()
     if child.returncode:
-        raise ChildProcessError(f"the process for certificates ended with {child.returncode}")
+        raise ChildProcessError(
+            f"the process that works on certificates ended with exit code {child.returncode}"
+        )
     return msgspec.json.decode(answer, type=kind)

@@ -1,14 +1,16 @@
 """Work that needs the `cryptography` package: creating certificates and reading facts from them.
 
-stored certificates, host ──▶ examine() ──▶ CertificateFacts (certificates.py judges by them)
+stored certificates, host ──▶ examine() ──▶ CertificateFacts (certificates.py decides by them)
 stored certificates, host, now ──▶ renew_certificates() ──▶ Certificates
 
-Run as a program, this module carries out one of the two functions and exits. A manager needs them only at its start and
-once in several years, so it does not keep the 10 MB of the library in memory (certificate_process.py).
+If this module is run as a program, it calls one of the two functions and exits. A manager needs them only at its start
+and once in several years. So it runs them in another process, and does not keep the 10 MB of the library in memory
+(certificate_process.py).
 
-Pure, except for the randomness of keys. Durations, names and key formats are OpenKruise's, so that each of the two
-managers can serve with the other's certificates. When the CA itself is replaced, the previous CA stays in the CA bundle
-of the API servers until it expires, so that they trust replicas that still serve with the old pair.
+Pure, except for the randomness of keys. Durations, names and key formats are OpenKruise's, so that OpenKruise's manager
+can use the certificates of pykruise's manager, and the other way round. When the CA is replaced, the previous CA stays
+in the CA bundle of the API servers until it expires. So they still trust replicas that use a certificate of the
+previous CA.
 """
 
 import sys
@@ -43,10 +45,12 @@ from pykruise.kube.values.x509 import (
 
 VALID_S: Final = 10 * YEAR_S
 AUTHORITY_MUST_LAST_S: Final = YEAR_S
-"""A CA that expires sooner than this is replaced together with the certificate."""
+"""A CA that expires within this number of seconds is replaced when the certificate is renewed."""
 
 SKEW_S: Final = 3600.0
-"""Certificates are valid from this many seconds before their creation, because an API server's clock may be slow."""
+"""Certificates are valid from this number of seconds before their creation, because an API server's clock may
+be slow.
+"""
 
 AUTHORITY_NAME: Final = "webhook-cert-ca"
 KEY_BITS: Final = 2048
@@ -55,11 +59,11 @@ PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 
 def renew_certificates(stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
-    """Return certificates for `host`: a new pair, signed by the stored CA if that is valid for long enough, otherwise
-    by a new CA.
+    """Return certificates for `host`: a new pair (certificate and key), signed by the stored CA, or by a new CA if the
+    stored CA expires too soon.
 
-    After a change of the CA, previous CAs that have not expired stay in the bundle. Each new RSA key takes a tenth of a
-    second of one core.
+    After a change of the CA, previous CAs that have not expired stay in the bundle. The creation of an RSA key takes a
+    tenth of a second.
     """
     authority = _lasting_authority(stored, now=now)
     former = _parse_bundle(stored.authority) if stored is not None else []
@@ -82,7 +86,7 @@ def renew_certificates(stored: Certificates | None, *, host: str, now: Instant) 
 
 @remember(entries=8, longest=64 * 1024)
 def examine(stored: Certificates, *, host: str) -> CertificateFacts:
-    """Return the facts about a pair that must serve `host`, and about its CA."""
+    """Return facts about the pair and its CA. `host` is the name that the certificate must cover."""
     authorities = tuple(
         certificate.fingerprint(hashes.SHA256()).hex() for certificate in _parse_bundle(stored.authority)
     )
@@ -100,7 +104,7 @@ def examine(stored: Certificates, *, host: str) -> CertificateFacts:
         return CertificateFacts(problem="the key does not belong to the certificate", authorities=authorities)
     issuer = next((item for item in bundle if _is_signed_by(certificate, item)), None)
     if issuer is None:
-        return CertificateFacts(problem="the authority did not sign the certificate", authorities=authorities)
+        return CertificateFacts(problem="the CA did not sign the certificate", authorities=authorities)
     return CertificateFacts(
         periods=(_period_of("certificate", certificate), _period_of("authority", issuer)),
         uncovered="" if _is_covered(certificate, host) else f"the certificate does not cover {host}",
@@ -117,7 +121,7 @@ def _period_of(what: str, certificate: x509.Certificate) -> Period:
 
 
 def find_problem(stored: Certificates, *, host: str, now: Instant, lasting_s: float) -> str:
-    """Return why the pair cannot serve `host` in `lasting_s` seconds from `now`; empty when it can."""
+    """Return why a server for `host` cannot use the pair at the time `now + lasting_s`; empty if it can."""
     return judge(examine(stored, host=host), now=now, lasting_s=lasting_s)
 
 
@@ -130,7 +134,7 @@ def shares_authority(left: bytes, right: bytes) -> bool:
 
 
 def authorities_of(bundle: bytes) -> list[x509.Certificate]:
-    """Return the certificates of a bundle. Raises ValueError when it has none or one of them is unreadable."""
+    """Return the certificates of a bundle. Raises ValueError if it has no certificate or an unreadable certificate."""
     return x509.load_pem_x509_certificates(bundle)
 
 
@@ -144,7 +148,9 @@ def _parse_bundle(bundle: bytes) -> list[x509.Certificate]:
 def _lasting_authority(
     stored: Certificates | None, *, now: Instant
 ) -> tuple[PrivateKey, x509.Certificate] | None:
-    """Return the stored CA if its key is available and it is valid for another year."""
+    """Return the stored CA and its key, if both are usable and the CA is valid for at least another year; otherwise
+    None.
+    """
     if stored is None or not stored.authority_key or not stored.authority:
         return None
     try:
@@ -230,7 +236,7 @@ def _new_key() -> rsa.RSAPrivateKey:
 
 
 def _key_pem(key: PrivateKey) -> bytes:
-    """PKCS#1 for RSA keys, as OpenKruise writes and reads them."""
+    """Return a key as PEM. RSA keys have the format PKCS#1, as in OpenKruise."""
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,
@@ -242,7 +248,7 @@ def _key_pem(key: PrivateKey) -> bytes:
 def _read_key(pem: bytes) -> PrivateKey:
     """Parse a private key. Raises ValueError unless it is an RSA or EC key without a password.
 
-    Checking an RSA key takes 50 ms, and every reconcile reads the same key, so the result is remembered.
+    The check of an RSA key takes 50 ms. The result is remembered, because every reconcile reads the same key.
     """
     try:
         key = serialization.load_pem_private_key(pem, password=None)
@@ -254,7 +260,7 @@ def _read_key(pem: bytes) -> PrivateKey:
 
 
 def main() -> None:
-    """Process the request on standard input and write the result to standard output."""
+    """Read a request from standard input, and write the result to standard output."""
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=CertificateRequest)
     answer: Certificates | CertificateFacts
     if asked.renew_at is not None:

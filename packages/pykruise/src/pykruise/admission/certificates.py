@@ -1,6 +1,6 @@
 """Certificates of the webhook server as values, and the decision whether the server can use them.
 
-stored certificates ──▶ certificate_work.py ──▶ CertificateFacts ──▶ judge(): why they must be renewed, or nothing
+stored certificates ──▶ certificate_work.py ──▶ CertificateFacts ──▶ judge(): why they are not usable, or nothing
                                                               └──▶ shares_authority()        stores.py keeps them
 
 Pure, and without the `cryptography` package.
@@ -17,18 +17,20 @@ DAY_S: Final = 86400.0
 YEAR_S: Final = 365 * DAY_S
 
 RENEW_BEFORE_S: Final = 180 * DAY_S
-"""A certificate that expires within this time is renewed. Seconds."""
+"""A certificate that expires within this number of seconds is renewed."""
 
 _DURATION = re.compile(r"([0-9]{1,6})([dmy])", re.ASCII)
 _UNITS_S: Final = {"d": DAY_S, "m": 30 * DAY_S, "y": YEAR_S}
 
 
 class Certificates(msgspec.Struct, frozen=True, kw_only=True):
-    """A CA and the pair that it signed, all as PEM. The fields are as stored: each may be empty or invalid."""
+    """A CA, and the pair (certificate and key) that it signed, as PEM. Each field is as stored, so it may be empty or
+    invalid.
+    """
 
     authority_key: bytes
     authority: bytes
-    """The CA's certificate; previous CAs that API servers must still trust may follow."""
+    """The CA bundle: the certificate of the CA, and then previous CAs that API servers must still trust."""
     key: bytes
     certificate: bytes
 
@@ -42,7 +44,7 @@ class Period(msgspec.Struct, frozen=True):
 
 
 class CertificateFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about a pair for a server with a certain host name, and about its CA."""
+    """Facts about a pair and its CA, for a server with a certain host name."""
 
     problem: str = ""
     """Reason why the pair can never be used."""
@@ -50,11 +52,13 @@ class CertificateFacts(msgspec.Struct, frozen=True, kw_only=True):
     uncovered: str = ""
     """Reason why the certificate does not cover the host."""
     authorities: tuple[str, ...] = ()
-    """Fingerprints of the bundle's certificates, in order; empty when the bundle is unreadable."""
+    """Fingerprints of the bundle's certificates, in order; empty if the bundle is unreadable."""
 
 
 class CertificateRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Request to certificate_work.py as a program: for CertificateFacts, or with `renew_at` for new Certificates."""
+    """Request to the program certificate_work.py: for CertificateFacts, or, if `renew_at` is set, for new
+    Certificates.
+    """
 
     stored: Certificates | None
     host: str
@@ -62,14 +66,16 @@ class CertificateRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_renew_before(text: str | None) -> float:
-    """Parse CERTS_RENEW_BEFORE, such as `30d`, `6m` (of 30 days) or `1y`, to seconds; 180 days for anything else."""
+    """Return CERTS_RENEW_BEFORE in seconds. Values are `30d`, `6m` (30 days each) or `1y`; any other value means 180
+    days.
+    """
     match = _DURATION.fullmatch(text or "")
     seconds = int(match[1]) * _UNITS_S[match[2]] if match else 0.0
     return seconds if seconds > 0 else RENEW_BEFORE_S
 
 
 def judge(facts: CertificateFacts, *, now: Instant, lasting_s: float) -> str:
-    """Return why the pair cannot serve in `lasting_s` seconds from `now`; empty when it can."""
+    """Return why the server cannot use the pair at the time `now + lasting_s`; empty if it can."""
     if facts.problem:
         return facts.problem
     then = now + lasting_s

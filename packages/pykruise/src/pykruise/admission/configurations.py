@@ -1,16 +1,16 @@
-"""Documents that register the webhooks in API servers: webhook configurations and the conversion stanza of CRDs.
+"""Documents that register the webhooks in API servers: webhook configurations, and `spec.conversion` of CRDs.
 
-ReviewRules ──▶ build_configurations() ──▶ both objects, for installing
+ReviewRules ──▶ build_configurations() ──▶ both webhook configurations, for the installation
 live object + Endpoint + bundle ──▶ build_desired_webhooks()   ──▶ the desired object
-live object                     ──▶ add_confirmation()  ──▶ the same, for a second write
-live CRD    + Endpoint + bundle ──▶ build_desired_conversion() ──▶ its desired stanza, or None: not ours
+live object                     ──▶ add_confirmation()  ──▶ the object for a second write
+live CRD    + Endpoint + bundle ──▶ build_desired_conversion() ──▶ desired `spec.conversion`, or None: no change
                                     (webhook_plan.py decides when they are written)
 
-Pure. Object names and the annotation `template` are OpenKruise's: the template contains the entries as installed, so
-that an entry that is left out while its feature is off returns when the feature is on again.
+Pure. Object names and the annotation `template` are OpenKruise's. The template contains all entries as installed. While
+a feature is off, its entry is left out of the configuration; the template allows adding the entry again.
 
-The match conditions that avoid requests (`CONDITIONS`) are never part of the template. So another manager that uses the
-template, for example OpenKruise's, gets the webhooks as they were installed.
+The template never contains this program's match conditions (`CONDITIONS`), which reduce the number of reviews. So
+another manager that uses the template, for example OpenKruise's, gets the webhooks as they were installed.
 """
 
 import base64
@@ -42,38 +42,38 @@ VALIDATING: Final = Resource(
 CONFIGURATIONS: Final = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
 
 TEMPLATE: Final = "template"
-"""Annotation: the entries as installed, as JSON. OpenKruise's."""
+"""Annotation that OpenKruise defines: the entries as installed, as JSON."""
 
 RELEASE: Final = "pykruise.io/webhooks"
-"""Annotation by the installer: hash of the webhook table that it installed."""
+"""Annotation that the installer writes: hash of the entries that it installed."""
 
 TEMPLATE_OF: Final = "pykruise.io/template-of"
-"""Annotation by the manager: hash of the table that the template was taken from. If the hash differs, the manager
-stores a new template.
+"""Annotation that the manager writes: the value of RELEASE when it stored the template. If RELEASE has another value
+now, the manager stores a new template.
 """
 
 CONFIRMED: Final = "pykruise.io/confirmed"
-"""Annotation by the manager: hash of the entries that it has written a second time; see `add_confirmation`."""
+"""Annotation that the manager writes: hash of the entries that it has written a second time; see `add_confirmation`."""
 
 CONDITIONS: Final = frozenset({CONDITION})
-"""Names of the match conditions that this program writes and may replace."""
+"""Names of the match conditions that this program writes."""
 
 CONVERT_PATH: Final = "/convert"
 
 
 class WebhookConfigurationError(ValueError):
-    """A webhook configuration that cannot be reconciled; the message names the entry and the reason."""
+    """A webhook configuration cannot be reconciled. The message names the entry and the reason."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Address at which API servers reach the server: a Service, or with `host` a URL."""
+    """Address of the webhook server for API servers: a Service, or, if `host` is set, a URL."""
 
     namespace: str = "kruise-system"
     service: str = "kruise-webhook-service"
     host: str = ""
     """WEBHOOK_HOST: a DNS name or an IP address."""
     port: int = 9876
-    """Port of the server; only for `host`. A Service has port 443."""
+    """Port of the server. It is used only with `host`; a Service has port 443."""
 
     @property
     def name(self) -> str:
@@ -82,7 +82,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def base_url(self) -> str:
-        """`https://host:port`; empty behind a Service."""
+        """`https://host:port`; empty if API servers use the Service."""
         if not self.host:
             return ""
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -103,10 +103,9 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 def build_configurations(
     rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: bytes = b""
 ) -> list[Document]:
-    """Return both webhook configurations for installing. Without a bundle, the manager sets it later.
+    """Return both webhook configurations for the installation. If no bundle is given, the manager sets it later.
 
-    The manager alone writes match conditions, since it knows the stored objects. An installer that also wrote them
-    would compete with it.
+    Only the manager writes match conditions, because they depend on the stored objects.
     """
     rules = tuple(rules)
     configurations = []
@@ -129,7 +128,7 @@ def build_configurations(
 
 
 def release_of(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return a short hash of a table of webhooks, which does not depend on the server's address."""
+    """Return a short hash of webhook entries that does not depend on the server's address."""
     return _hash_of(
         [{key: value for key, value in entry.items() if key != "clientConfig"} for entry in entries]
     )
@@ -145,10 +144,10 @@ def _hash_of(entries: Sequence[Mapping[str, Any]]) -> str:
 def build_desired_webhooks(
     live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, endpoint: Endpoint, bundle: bytes
 ) -> Document:
-    """Return the desired state of a live webhook configuration; `rules` by every served path.
+    """Return the desired state of a live webhook configuration. `rules`: served path → rule.
 
-    Entries whose path is not served are left out. The others point to this server and trust `bundle`.
-    Namespaces that others have excluded since the installation stay excluded. Raises WebhookConfigurationError.
+    Entries whose path is not served are left out. All other entries get the address of this server and `bundle`.
+    Namespaces that other programs excluded after the installation stay excluded. Raises WebhookConfigurationError.
     """
     template, is_new = _template_of(live)
     present = {entry.get("name"): entry for entry in live.get("webhooks") or ()}
@@ -170,12 +169,12 @@ def build_desired_webhooks(
 
 
 def add_confirmation(live: Mapping[str, Any]) -> Document | None:
-    """Return the configuration with an annotation that records the second write of its entries; None: it already has
+    """Return the configuration with an annotation that records the second write of its entries; None if it already has
     this annotation.
 
-    API servers (Kubernetes 1.27 and newer) keep the entries in memory until the configuration is written again. An
-    API server that reads them during the next write may keep the old entries permanently. Without the bundle, it
-    rejects all requests that the webhooks review. Any later write corrects that.
+    API servers (Kubernetes 1.27 and newer) cache the entries until the configuration is written again. An API server
+    that reads them during a write may keep the old entries permanently. If the old entries have no CA bundle, it
+    rejects all requests that the webhooks review. Any later write corrects this.
     """
     annotations, entries = annotations_of(live), _hash_of(live.get("webhooks") or [])
     if annotations.get(CONFIRMED) == entries:
@@ -185,7 +184,7 @@ def add_confirmation(live: Mapping[str, Any]) -> Document | None:
 
 
 def list_mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bundle: bytes) -> list[str]:
-    """Return the names of served entries that do not trust `bundle`, for external certificates."""
+    """Return the names of served entries whose caBundle is not `bundle`. Used with external certificates."""
     encoded = base64.b64encode(bundle).decode()
     return [
         str(entry.get("name"))
@@ -195,8 +194,8 @@ def list_mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *,
 
 
 def read_current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCondition, ...]]:
-    """Return this program's match conditions that API servers use now, by the path of the entry; also entries without
-    conditions.
+    """Return the path of each entry with this program's match conditions in the entry, which API servers use now. An
+    entry without conditions is included.
     """
     return {
         _path_of(entry): tuple(
@@ -209,14 +208,14 @@ def read_current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCon
 
 
 def drop_conditions(live: Mapping[str, Any]) -> Document:
-    """Return the configuration without this program's conditions: API servers then send admission reviews for
-    everything in its rules.
+    """Return the configuration without this program's conditions. With it, API servers send admission reviews for all
+    objects that the rules match.
     """
     return {**live, "webhooks": [_without_conditions(entry) for entry in live.get("webhooks") or ()]}
 
 
 def _template_of(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
-    """Return the entries as installed, and whether they must be stored as the template."""
+    """Return the entries as installed, and whether the annotation `template` must be written."""
     annotations = annotations_of(live)
     text = annotations.get(TEMPLATE) or ""
     if text and annotations.get(RELEASE) == annotations.get(TEMPLATE_OF):
@@ -235,7 +234,7 @@ def _template_of(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
 
 
 def _without_conditions(entry: Mapping[str, Any]) -> Document:
-    """The entry without this program's conditions."""
+    """Return the entry without this program's conditions."""
     conditions = dict(entry)
     others = [
         condition
@@ -251,11 +250,11 @@ _EXCLUDING: Final = ("DoesNotExist", "NotIn")
 
 
 def _with_exclusions(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The entry as it was installed. If others have only added exclusions to its namespace selector, they are kept.
+    """Return the entry as installed. If other programs have only added exclusions to its namespace selector, keep them.
 
-    Hosted clusters exclude their own namespaces from all webhooks: AKS's admissions enforcer excludes
-    `control-plane` and `kubernetes.azure.com/managedby`. It adds a missing exclusion again, so a manager that removed
-    one would write forever.
+    Hosted clusters exclude their own namespaces from all webhooks: AKS's admissions enforcer excludes the labels
+    `control-plane` and `kubernetes.azure.com/managedby`. If a manager removed an exclusion, the enforcer would add it
+    again, and both would write forever.
     """
     installed, present = entry.get(_NAMESPACES) or {}, live.get(_NAMESPACES) or {}
     if installed == present or not _only_excludes_more(installed, present):
@@ -264,7 +263,9 @@ def _with_exclusions(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Mappi
 
 
 def _only_excludes_more(installed: Mapping[str, Any], present: Mapping[str, Any]) -> bool:
-    """Whether the present selector has every requirement of the installed one, and its others only exclude."""
+    """Whether the present selector has all requirements of the installed selector, and its other requirements only
+    exclude.
+    """
     wanted = [*(installed.get("matchExpressions") or ())]
     there = [*(present.get("matchExpressions") or ())]
     if (installed.get("matchLabels") or {}) != (present.get("matchLabels") or {}):
@@ -275,7 +276,7 @@ def _only_excludes_more(installed: Mapping[str, Any], present: Mapping[str, Any]
 
 
 def _is_narrower(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether the new expression equals the old one, or excludes at least the same values."""
+    """Whether the new expression equals the old expression, or excludes at least the same values."""
     if old.get("operator") != "NotIn" or new.get("operator") != "NotIn":
         return old == new
     return old.get("key") == new.get("key") and set(old.get("values") or ()) <= set(new.get("values") or ())
@@ -285,7 +286,9 @@ def _path_of(entry: Mapping[str, Any]) -> str:
     config = entry.get("clientConfig") or {}
     path = (config.get("service") or {}).get("path") or urlsplit(config.get("url") or "").path
     if not path:
-        raise WebhookConfigurationError(f"webhook {entry.get('name')}: it has neither service.path nor url")
+        raise WebhookConfigurationError(
+            f"webhook {entry.get('name')} has neither clientConfig.service.path nor clientConfig.url"
+        )
     return str(path)
 
 
@@ -311,9 +314,9 @@ def _build_entry(
 def build_desired_conversion(
     conversion: Mapping[str, Any] | None, *, endpoint: Endpoint, bundle: bytes
 ) -> Document | None:
-    """Return the desired `spec.conversion` of one of our CRDs; None when the stored one is already correct.
+    """Return the desired `spec.conversion` of one of our CRDs; None if the stored value is correct.
 
-    A CRD that has no webhook conversion is not changed.
+    None also if the CRD does not use a webhook for conversion.
     """
     if not conversion or conversion.get("strategy") != "Webhook":
         return None

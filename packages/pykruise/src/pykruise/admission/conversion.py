@@ -1,13 +1,13 @@
-"""Conversion reviews: converts the objects that an API server requests in another version.
+"""Conversion reviews: an API server sends objects, and gets them in the version that it requests.
 
 ConversionReview (request) ──▶ review() ──▶ ConversionReview (response): the objects, or the problems
 
-Pure; the webhook server mounts it at `/convert`. If an object cannot be converted, none is, and the failure names the
-objects with a problem, at most 16. Same rule as `apiextensions.k8s.io/v1 ConversionReview`; v1beta1 has the same
-structure and gets a v1beta1 response.
+Pure; the webhook server serves it at `/convert`. If an object cannot be converted, the response contains no objects,
+and its message names the objects with a problem, at most 16. Same rules as in Kubernetes (`apiextensions.k8s.io/v1
+ConversionReview`). v1beta1 has the same structure and gets a v1beta1 response.
 
-A request may have thousands of objects. They are decoded, converted and encoded one by one, so that only one of them is
-in memory as a document.
+A request may contain thousands of objects. They are decoded, converted and encoded one after the other, so that only
+one object is in memory as a document.
 """
 
 import logging
@@ -24,13 +24,13 @@ from pykruise.kube.values.counts import format_count
 _log = logging.getLogger(__name__)
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
-"""Accepted versions, the preferred one first: `conversionReviewVersions` of a CRD."""
+"""Accepted versions of ConversionReview, the preferred version first: `conversionReviewVersions` of a CRD."""
 
 MOST_PROBLEMS: Final = 16
-"""Maximum number of objects that a failure names."""
+"""Maximum number of objects that the message of a failure names."""
 
 LONGEST_TEXT: Final = 1024
-"""Maximum length of a name or error text."""
+"""Maximum length of a name or an error message."""
 
 MOST_VALUES: Final = 1_000_000
 """Maximum number of commas and brackets in one request."""
@@ -54,7 +54,9 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 def answer(body: bytes, table: Conversions | None = None) -> bytes:
-    """Convert like `review`, but return a failure for an invalid review and for a bug in this program."""
+    """Convert like `review`, but return a response with status Failure if the review is invalid, or for a bug in this
+    program.
+    """
     try:
         return review(body, table)
     except (ValueError, RecursionError) as error:
@@ -65,14 +67,14 @@ def answer(body: bytes, table: Conversions | None = None) -> bytes:
 
 
 def build_failure(message: str) -> bytes:
-    """Return the response for an unconverted request; its UID is empty."""
+    """Return a response with status Failure. It is for requests that were not read, so its UID is empty."""
     return _encode_answer(f"{_GROUP}/{REVIEW_VERSIONS[0]}", "", _failed_result([message]))
 
 
 def review(body: bytes, table: Conversions | None = None) -> bytes:
-    """Return the ConversionReview with the response: all objects in their order, or the problems.
+    """Return the ConversionReview with the response: all objects in the same order, or the problems.
 
-    Raises ValueError when the body is not a ConversionReview with a request.
+    Raises ValueError if the body is not a ConversionReview with a request.
     """
     version, request = _read(body)
     problems: list[str] = []
@@ -117,13 +119,13 @@ def _encode_answer(version: str, uid: str, result: Document) -> bytes:
 
 
 def _convert_object(each: Any, wanted: str, table: Conversions) -> Document:
-    """Convert one object; a list that was sent as one object is converted item by item.
+    """Convert one object. If the object is a list, convert each item.
 
-    The result always has metadata, which API servers require. During a server-side apply they also
-    convert objects without the fields that an applier has released. These may be all fields of the metadata.
+    The result always has metadata, because API servers require it. During a server-side apply, they send objects
+    without the fields that an applier no longer owns, possibly without all fields of the metadata.
     """
     if not isinstance(each, dict):
-        raise ConversionError("it is not an object")
+        raise ConversionError("the item is not an object")
     kind, items = each.get("kind"), each.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
         converted = [_convert_object(item, wanted, table) for item in items]

@@ -1,4 +1,4 @@
-"""The path with which a webhook server serves conversions: long ones wait in a queue and run outside the event loop."""
+"""The path of a webhook server for conversions. Long conversions wait in a queue and run outside the event loop."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,22 +13,20 @@ from pykruise.kube.webhooks.server import MIB, LongBodies, PostPath
 _log = logging.getLogger(__name__)
 
 CONVERSION_BODY: Final = 4 * MIB
-"""Objects that an API server reads from etcd are converted one by one; by etcd's default, each has at most 1.5 MiB."""
+"""Maximum size of a request body. An API server sends each object from etcd alone; etcd's default limit is 1.5 MiB."""
 
 LONG_CONVERSION: Final = 64 * 1024
-"""Bytes from which conversions run outside the event loop, sequentially."""
+"""Requests of at least this number of bytes are long: they run outside the event loop, one after the other."""
 
 LONG_AT_ONCE: Final = 8
-"""Maximum number of waiting long conversions; from one address, a quarter of that."""
+"""Maximum number of long conversions that wait. From one address, at most a quarter of this number."""
 
 Converter = Callable[[bytes], Awaitable[bytes]]
-"""Converts a ConversionReview's body to the response. Raises OSError when there is no response."""
+"""Converts the body of a ConversionReview to the response. Raises OSError if there is no response."""
 
 
 def build_conversion_path(path: str, *, aside: Converter | None = None) -> Mapping[str, PostPath]:
-    """Return the path with which a server serves conversions. `aside` runs long conversions; if it is None, a thread
-    does.
-    """
+    """Return the path of a server for conversions. `aside` runs long conversions; if it is None, a thread runs them."""
     convert = aside or partial(Aside().run, partial(conversion.answer))
 
     async def post(_: str, body: bytes, timeout_s: float) -> bytes:
@@ -38,7 +36,7 @@ def build_conversion_path(path: str, *, aside: Converter | None = None) -> Mappi
             return await convert(body)
         except OSError as error:
             _log.error("a conversion failed: %s", error)
-            return conversion.build_failure(f"the conversion failed, and may be tried again: {error}")
+            return conversion.build_failure(f"the conversion failed; try again: {error}")
 
     long = LongBodies(LONG_CONVERSION, Quota(LONG_AT_ONCE, most_of_one=LONG_AT_ONCE // 4))
     return {path: PostPath(post, body=CONVERSION_BODY, long=long, is_open=True)}

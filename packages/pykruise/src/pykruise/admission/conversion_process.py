@@ -3,10 +3,10 @@
 ConversionReview ──▶ ConversionProcess.convert() ══ length, body ══▶ main() in the child: conversion.review()
                      response ◀════════════════ length, response ══
 
-In one process, the interpreter's lock, and a garbage collector that visits every object of a large document, would
-delay all reviews. The child starts with the first large conversion, answers requests sequentially, and is stopped when
-it has been idle for a while. A child that dies or takes too long is replaced. The caller of a failed conversion gets an
-error and may try again.
+In the manager's process, a large conversion would delay all reviews: by the interpreter's lock, and by the garbage
+collector, which visits every object of a document. The child starts at the first large conversion, responds to requests
+sequentially, and is stopped after it was idle for a while. A child that exits or takes too long is replaced. The caller
+of a failed conversion gets an error and can try again.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ _log = logging.getLogger(__name__)
 
 IDLE_S: Final = 60.0
 LONGEST_S: Final = 30.0
-"""Maximum seconds for a response: no API server waits longer."""
+"""Maximum number of seconds for a response. No API server waits longer."""
 
 _HEAD: Final = 8
-"""Number of bytes that encode the length of a message."""
+"""Number of bytes before each message that contain its length."""
 _NICENESS: Final = 10
-"""Niceness of the child, which gets the processor time that the manager leaves."""
+"""Niceness of the child, so that it gets only processor time that the manager does not need."""
 
 
 Child = subprocess.Popen[bytes]
 
 
 class ConversionProcess:
-    """Converts in a child process. `close` ends it; a later conversion starts another one."""
+    """Converts in a child process. `close` ends this process; a later conversion starts a new one."""
 
     def __init__(self, *, idle_s: float = IDLE_S, longest_s: float = LONGEST_S) -> None:
         self._idle_s = idle_s
@@ -48,11 +48,11 @@ class ConversionProcess:
 
     @property
     def pid(self) -> int:
-        """Process ID of the child; 0: no child."""
+        """Process ID of the child; 0 if there is no child."""
         return self._child.pid if self._child is not None else 0
 
     async def convert(self, body: bytes) -> bytes:
-        """Return the response to a ConversionReview. Raises ConnectionError when the child dies, TimeoutError."""
+        """Return the response to a ConversionReview. Raises ConnectionError if the child exits, and TimeoutError."""
         loop = asyncio.get_running_loop()
         async with self._turn:
             if self._ending is not None:
@@ -63,7 +63,7 @@ class ConversionProcess:
             try:
                 answer = await asyncio.wait_for(asyncio.shield(work), self._longest_s)
             except BaseException:
-                # End the child also when the caller was cancelled: otherwise the next caller would read this response.
+                # End the child even if the caller was cancelled. Otherwise the next caller would read this response.
                 self.close()
                 await asyncio.gather(work, return_exceptions=True)
                 raise
@@ -71,7 +71,7 @@ class ConversionProcess:
             return answer
 
     def close(self) -> None:
-        """End the child, also while it is working."""
+        """End the child, even while it converts."""
         if self._ending is not None:
             self._ending.cancel()
             self._ending = None
@@ -83,12 +83,12 @@ class ConversionProcess:
 
 def _start_child() -> Child:
     child = subprocess.Popen([sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    _log.info("process %d converts large requests", child.pid)
+    _log.info("process %d converts large ConversionReviews", child.pid)
     return child
 
 
 def _ask(child: Child, body: bytes) -> bytes:
-    """Wait for the response in a thread. The thread ends when the child is killed."""
+    """Send a request and wait for the response. This runs in a thread, which ends if the child is killed."""
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(len(body).to_bytes(_HEAD))
@@ -97,7 +97,7 @@ def _ask(child: Child, body: bytes) -> bytes:
     head = child.stdout.read(_HEAD)
     answer = child.stdout.read(int.from_bytes(head))
     if len(head) < _HEAD or len(answer) < int.from_bytes(head):
-        raise ConnectionResetError("the process that converts has died")
+        raise ConnectionResetError("the process that converts objects has ended")
     return answer
 
 
@@ -105,12 +105,12 @@ def _reap(child: Child) -> None:
     child.wait()
     for pipe in (child.stdin, child.stdout):
         assert pipe is not None
-        with contextlib.suppress(OSError):  # the unsent rest of a request
+        with contextlib.suppress(OSError):  # a part of a request was not sent
             pipe.close()
 
 
 def main(asked: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until the input ends."""
+    """Respond to requests until the input ends."""
     while head := asked.read(_HEAD):
         answer = conversion.answer(asked.read(int.from_bytes(head)))
         answers.write(len(answer).to_bytes(_HEAD))
@@ -119,7 +119,7 @@ def main(asked: BinaryIO, answers: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the manager, which ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the manager handles Ctrl-C and ends this process
     os.nice(_NICENESS)
-    gc.disable()  # documents have no cycles
+    gc.disable()  # not needed: documents have no reference cycles
     main(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,7 +1,7 @@
-"""Counts that deletion protection reads from the API server during a review.
+"""Counts of objects for deletion protection, read from the API server during a review.
 
-Live reads instead of caches: a pod that started a second ago must be counted, and these deletions are rare. Lists are
-read in pages, and only the fields that the count needs are decoded.
+The counts come from the API server and not from caches: a pod that started a second ago must be counted, and such
+deletions are rare. Lists are read in pages, and only the fields that the count needs are decoded.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector with which the API server omits finished pods."""
 
 TIMEOUT_S = 8.0
-"""Seconds for one page: an API server waits no longer for the whole response."""
+"""Timeout in seconds for one page. An API server does not wait longer for the response to the review."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -40,7 +40,7 @@ _decode_claim = msgspec.json.Decoder(_Claim).decode
 
 
 class LiveCounts:
-    """Counts with a client. `client` is called for each count, since the manager may not have a client yet."""
+    """Counts objects with a client. `client` is called for each count, because at first the manager has no client."""
 
     def __init__(self, client: Callable[[], Client]) -> None:
         self._client = client
@@ -54,7 +54,7 @@ class LiveCounts:
         try:
             claims = [_decode_claim(raw) for raw in result.items]
         except msgspec.DecodeError as error:
-            raise KubeError(f"a claim cannot be read: {error}") from error
+            raise KubeError(f"a PersistentVolumeClaim cannot be read: {error}") from error
         return sum(
             1
             for claim in claims

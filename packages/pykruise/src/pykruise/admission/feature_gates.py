@@ -1,10 +1,10 @@
-"""Rejection of objects whose feature gate is off.
+"""Rejection of objects of kinds whose feature gate is off.
 
-AdmissionRequest ──▶ guard_by_gates(kind, …)(reviewer) ──▶ 403 with the gate's name, or the reviewer's answer
+AdmissionRequest ──▶ guard_by_gates(kind, …)(reviewer) ──▶ 403 with the gate's name, or the reviewer's response
 
-Pure, except for the reviewer. Objects of a kind whose controller does not run would have no effect, and nothing would
-report that, so they cannot be created. Existing objects can still be labelled, completed and deleted: a disabled gate
-must not prevent the removal of finalizers. (OpenKruise rejects every update.)
+Pure, except for the reviewer. While a gate is off, the controller of the kind does not run. New objects would have no
+effect, and no status would report this, so they are rejected. Labels, finalizers and the status of existing objects can
+be changed, and the objects can be deleted. (OpenKruise rejects every update.)
 """
 
 from pykruise.kinds.gates import Gates
@@ -16,8 +16,8 @@ from pykruise.plans.kind import Kind
 
 
 def guard_by_gates(kind: Kind, gates: Gates, reviewer: Reviewer) -> Reviewer:
-    """Return a reviewer that rejects new objects and new specs while the kind's gates are off. The response is a 403
-    with the first gate that is off, or a 400 if one of several gates would suffice, as in OpenKruise.
+    """Return a reviewer that rejects new objects and changed specs if the kind's gates are off. As in OpenKruise, the
+    response is a 403 with the name of the first gate that is off, or a 400 if any one of several gates would be enough.
     """
     closed = next((name for name in kind.gates if not gates[name]), None)
     if closed is not None:
@@ -40,7 +40,7 @@ def _refuse_requests(refusal: ErrorStatus, reviewer: Reviewer) -> Reviewer:
 
 
 def _asks_for_something(request: AdmissionRequest) -> bool:
-    """Whether the write requests work from a controller: a new object, or a changed spec."""
+    """Whether a controller would have to act on the write: a new object, or a changed spec."""
     if request.operation == "CREATE":
         return not request.subresource
     if request.operation != "UPDATE" or request.subresource:

@@ -1,10 +1,11 @@
-"""Reviews in the hub version: kinds review one version, whatever the version of the write.
+"""Reviews in the hub version: a kind has rules for this version only, and a write in another version is converted
+first.
 
-AdmissionRequest in any served version ──▶ convert_to_hub(reviewer) ──▶ the answer in the version of the write
-      └── as it was written ──▶ SpokeRules ── further errors, names of fields ──┘
+AdmissionRequest in any served version ──▶ convert_to_hub(reviewer) ──▶ the response in the version of the write
+      └── unconverted object ──▶ SpokeRules ── further errors, names of fields ──┘
 
-The kind's SpokeRules report errors that conversion hides (a value that conversion replaces with another one), and
-errors that exist only in the older version. Pure, except for the reviewer and the rules.
+The kind's SpokeRules report errors that conversion hides (because it replaces an invalid value), and errors that exist
+only in the older version. Pure, except for the reviewer and the rules.
 """
 
 from collections.abc import Iterator
@@ -22,11 +23,11 @@ _INVALID: Final = 422
 
 
 def convert_to_hub(reviewer: Reviewer, table: Conversions, *, spoke: SpokeRules | None = None) -> Reviewer:
-    """Return the reviewer for writes in every version that the table converts to its hub version.
+    """Return a reviewer for writes in all versions that the table can convert to the hub version of `reviewer`.
 
     Changes are returned in the version of the write. `spoke` adds errors of the older version to the reviewer's field
-    errors, and names fields as in that version; without it they have the names of the hub version. An object that
-    cannot be converted is rejected with 400.
+    errors, and gives fields their names in the older version; without `spoke`, fields have their names in the hub
+    version. An object that cannot be converted is rejected with 400.
     """
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
@@ -59,7 +60,9 @@ def convert_to_hub(reviewer: Reviewer, table: Conversions, *, spoke: SpokeRules 
 async def _with_rules_of(
     spoke: SpokeRules, request: AdmissionRequest, answer: AdmissionAnswer
 ) -> AdmissionAnswer:
-    """Return the answer with the errors of both versions. A rejection without field errors is not changed."""
+    """Return the response with the errors of both versions. A rejection that contains no field errors is not
+    changed.
+    """
     if answer.refusal is not None and answer.refusal.code != _INVALID:
         return answer
     causes = [*_rename_fields(answer.refusal, spoke), *await spoke.errors(request)]
@@ -70,7 +73,7 @@ async def _with_rules_of(
 
 
 def _rename_fields(refused: ErrorStatus | None, spoke: SpokeRules) -> Iterator[Cause]:
-    """Yield the reviewer's field errors with the older version's field names."""
+    """Yield the reviewer's field errors, with the field names of the older version."""
     if refused is None or refused.details is None:
         return
     for cause in refused.details.causes:

@@ -1,15 +1,15 @@
-"""Match conditions of the pod webhooks: they limit the pods for which API servers send reviews.
+"""Match conditions of the pod webhooks. They limit the pods for which API servers send admission reviews.
 
 rules + stored objects  ──▶ list_due_conditions(), replace_conditions()
     ──▶ webhook_plan.py, which decides when to write them
-review of a new object  ──▶ announce_selection() ──▶ ConditionRemover ──▶ no conditions, API servers had time to see it,
-admitted
+review of a new object  ──▶ announce_selection() ──▶ ConditionRemover ──▶ conditions are removed, and API
+servers have seen this ──▶ the object is admitted
 
-A pod must be reviewed for every stored object, however new that object is. So an object that changes which pods are
-selected (`PodSelection.announces`) is admitted only after a write that removes all conditions from the configuration,
-and after API servers had `settle_s` seconds to see the write. If the kind reviews evictions, the write changes the
-validating configuration (`PodSelection.opens`). Even a configuration without conditions is written: a replica that is
-about to narrow conditions then gets a conflict and waits again.
+Pods that a stored object selects must be reviewed, even if the object was stored just before. So before an object that
+selects other pods (`PodSelection.announces`) is admitted, all conditions are removed from the configuration, and API
+servers get `settle_s` seconds to see this write. The configuration is the validating one if the kind reviews evictions
+(`PodSelection.opens`). It is written even if it has no conditions: if another replica is about to narrow
+conditions, that replica gets a conflict and waits again.
 """
 
 import asyncio
@@ -36,38 +36,40 @@ from pykruise.kube.values.cel import Interests
 from pykruise.plans.pod_steps import PodSelection, Webhook
 
 SETTLE_S: Final = 1.0
-"""Seconds that API servers get to see that they must send reviews for every pod."""
+"""Seconds after which every API server is expected to have seen a configuration without conditions, and to
+send reviews for every pod.
+"""
 
 ATTEMPTS: Final = 5
-"""Maximum tries after conflicts with other replicas; reviews of one replica wait for each other."""
+"""Maximum number of tries if writes of other replicas cause conflicts. Within one replica, writes are sequential."""
 
 OPENED_FOR: Final = "pykruise.io/opened-for"
-"""Annotation: name and UID of the review for which conditions were last removed, so that each review changes the
-object.
+"""Annotation: name and UID of the last review for which conditions were removed. Because of this value, each such write
+changes the object.
 """
 
 Announce = Callable[[AdmissionRequest, Webhook], Awaitable[None]]
-"""Awaited before an object that selects further pods is allowed; its second argument is the webhook that must review
-these pods. If it raises KubeError, the object is rejected.
+"""Awaited before an object that selects other pods is allowed. The second argument is the webhook that must review
+these pods. If the function raises KubeError, the object is rejected.
 """
 
 Conditions = tuple[MatchCondition, ...]
 
 
 def list_due_conditions(rules: Mapping[str, ReviewRule], interests: Interests) -> Mapping[str, Conditions]:
-    """Return the conditions, by path, of rules that can be narrowed."""
+    """Return the path of each rule that can have conditions, with its conditions for these selectors."""
     return {path: rule.narrowed(interests) for path, rule in rules.items() if rule.narrowed is not None}
 
 
 def list_widest_conditions(rules: Mapping[str, ReviewRule]) -> Mapping[str, Conditions]:
-    """Return the widest conditions, which do not depend on stored objects: API servers may have them at any time."""
+    """Return the widest conditions. They do not depend on stored objects, so they are always correct."""
     return list_due_conditions(rules, {})
 
 
 def replace_conditions(
     rules: Mapping[str, ReviewRule], conditions: Mapping[str, Conditions]
 ) -> Mapping[str, ReviewRule]:
-    """Return the rules, and give these conditions to those that can be narrowed."""
+    """Return the rules. Rules that can have conditions get the given conditions."""
     return {
         path: msgspec.structs.replace(rule, conditions=conditions[path])
         if rule.narrowed is not None and path in conditions
@@ -84,10 +86,12 @@ class ConditionRemover:
         self._settle_s = settle_s
         self._writing = {name: asyncio.Lock() for _, name in CONFIGURATIONS}
         self._without: dict[str, tuple[str, float]] = {}
-        """Version and time, by configuration, at which it was last seen without conditions."""
+        """Name of a configuration that was last seen without conditions → its resourceVersion, and since when this is
+        known.
+        """
 
     def note(self, live: Document) -> None:
-        """Note a configuration after it was read."""
+        """Remember whether a configuration that was just read has conditions."""
         name, version = live["metadata"]["name"], live["metadata"]["resourceVersion"]
         if any(read_current_conditions(live).values()):
             self._without.pop(name, None)
@@ -95,21 +99,21 @@ class ConditionRemover:
             self._without[name] = (version, asyncio.get_running_loop().time())
 
     async def remove(self, request: AdmissionRequest, webhook: Webhook) -> None:
-        """Remove the conditions. When this returns, API servers send reviews for every pod. Raises KubeError."""
+        """Remove the conditions, and wait until API servers send reviews for every pod. Raises KubeError."""
         resource, name = CONFIGURATIONS[webhook == "validating"]
         async with self._writing[name]:
             since = await self._removed_since(request, resource, name)
         await asyncio.sleep(since + self._settle_s - asyncio.get_running_loop().time())
 
     async def _removed_since(self, request: AdmissionRequest, resource: Resource, name: str) -> float:
-        """Write the configuration without conditions. Returns the time since which it is known to have none."""
+        """Write the configuration without conditions. Return the time since which it is known to have no conditions."""
         attempts = 0
         while True:
             attempts += 1
             try:
                 live = decode(await self._client.get(resource, "", name))
             except NotFoundError:
-                return float("-inf")  # API servers send no reviews of pods at all
+                return float("-inf")  # without a configuration, API servers do not send reviews of pods
             version = live["metadata"]["resourceVersion"]
             annotations = {OPENED_FOR: f"{request.name} {request.uid}"}
             body: Document = {"metadata": {"resourceVersion": version, "annotations": annotations}}
@@ -128,10 +132,10 @@ class ConditionRemover:
 
 
 def announce_selection(reviewer: Reviewer, announce: Announce | None, selection: PodSelection) -> Reviewer:
-    """Return the reviewer, which announces what it allows: a new object, or a change of selecting fields
-    (`announces`).
+    """Return a reviewer that awaits `announce` before it allows a new object, or a change of fields that select pods
+    (`selection.announces`).
 
-    A dry run announces nothing.
+    It does not await `announce` for a dry run.
     """
     if announce is None or selection.announces is None:
         return reviewer

@@ -1,11 +1,11 @@
-"""Deletion protection: objects with the protection label cannot be deleted at all, or not while they still contain
-something.
+"""Deletion protection: depending on the value of their protection label, objects cannot be deleted at all, or cannot be
+deleted while they still contain something.
 
 AdmissionRequest (DELETE) ──▶ Protection.review() ──▶ allowed, or 403 and a RefusedDeletion for logs and metrics
                               └──▶ Counts (live reads: pods, claims, custom resources)
 
-The stored object decides. A deletion of an object that is terminating already is always allowed, and so is a request
-without the old object. Same rule as OpenKruise's gate ResourcesDeletionProtection.
+The label of the stored object is read. A deletion is always allowed if the object is already terminating, or if the
+request does not contain the stored object. Same rules as OpenKruise's gate ResourcesDeletionProtection.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,21 +24,23 @@ ALWAYS: Final = "Always"
 CASCADING: Final = "Cascading"
 
 SELECTOR: Final[Mapping[str, Any]] = {"matchExpressions": [{"key": LABEL, "operator": "Exists"}]}
-"""Matches objects that have the label, with any value."""
+"""Selector of objects that have the label, with any value."""
 
 CRD_CASCADING_GATE: Final = "DeletionProtectionForCRDCascadingGate"
 
 _BUILT_IN: Final = frozenset({("apps", "deployments"), ("apps", "replicasets"), ("apps", "statefulsets")})
 
 _WHOLE: Final = frozenset({("", "services"), ("networking.k8s.io", "ingresses")})
-"""Resources for which `Cascading` has no effect."""
+"""Resources for which the value `Cascading` has no effect."""
 
 _NAMESPACES: Final = ("", "namespaces")
 _CRDS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 class ProtectionCounts(Protocol):
-    """Counts that protection needs from the cluster. Each raises KubeError when the API server cannot respond."""
+    """Counts that protection needs from the cluster. Each function raises KubeError if the API server does not
+    respond.
+    """
 
     async def count_active_pods(self, namespace: str) -> int:
         """Count the pods that are neither finished nor terminating."""
@@ -54,22 +56,22 @@ class ProtectionCounts(Protocol):
 
 
 class RefusedDeletion(msgspec.Struct, frozen=True, kw_only=True):
-    """A rejected deletion, for the protection log and metrics."""
+    """A rejected deletion, for the log and the metrics."""
 
     kind: str
     namespace: str
     name: str
     username: str
     is_counted: bool
-    """Whether metrics count it. Rejected deletions of Services and Ingresses are not counted, as in OpenKruise."""
+    """Whether metrics count this deletion. As in OpenKruise, Services and Ingresses are not counted."""
 
 
 class Protection:
-    """Decides about deletions. `counts=None`: nothing can be counted, so `Cascading` rejects every deletion that
-    depends on a count.
+    """Decides about deletions. If `counts` is None, no objects can be counted, and the value `Cascading` rejects every
+    deletion that depends on a count.
 
-    `is_on`: gate ResourcesDeletionProtection; `crd_cascading`: gate DeletionProtectionForCRDCascadingGate.
-    `on_refused` is called for each rejection.
+    `is_on`: whether the gate ResourcesDeletionProtection is on. `crd_cascading`: whether the gate
+    DeletionProtectionForCRDCascadingGate is on. `on_refused` is called for each rejection.
     """
 
     def __init__(
@@ -87,10 +89,10 @@ class Protection:
         self._workloads = _BUILT_IN | {
             (kind.resource.group, kind.resource.plural) for kind in list_kinds() if kind.reviews.is_protected
         }
-        """Workloads that `Cascading` protects while their spec wants replicas. Pods that still exist are ignored."""
+        """Workloads that `Cascading` protects while spec.replicas is above 0, even if no pods exist."""
 
     async def review(self, request: AdmissionRequest) -> AdmissionAnswer:
-        """The validating review of a DELETE; every other request is allowed."""
+        """Review a DELETE. Every other request is allowed."""
         old = request.old_object
         if not self._is_on or request.operation != "DELETE" or request.subresource or old is None:
             return ALLOWED
@@ -109,7 +111,7 @@ class Protection:
     async def _find_refusal(
         self, request: AdmissionRequest, old: Mapping[str, Any], value: str | None
     ) -> str | None:
-        """Return the end of the rejection's message; None when the deletion is allowed."""
+        """Return the end of the message that rejects the deletion; None if the deletion is allowed."""
         which = (request.resource.group, request.resource.plural)
         if which not in self._workloads | _WHOLE | {_NAMESPACES, _CRDS}:
             return None
@@ -140,7 +142,7 @@ class Protection:
             return f": feature-gate {CRD_CASCADING_GATE} is not enabled"
         resource = find_crd_resource(crd)
         if resource is None:
-            return None  # no stored version: there can be no objects
+            return None  # without a storage version there are no objects
         result = await self._count_safely(
             "custom resources", lambda counts: counts.count_custom_resources(resource)
         )
@@ -151,7 +153,7 @@ class Protection:
     async def _count_safely(
         self, what: str, count: Callable[[ProtectionCounts], Awaitable[int]]
     ) -> int | str:
-        """Return the count, or the reason why it is not known; the deletion is then rejected."""
+        """Return the count. If it is not known, return the reason, with which the deletion is rejected."""
         if self._counts is None:
             return f", and this webhook cannot count {what}"
         try:
@@ -173,7 +175,7 @@ class Protection:
 
 
 def add_protection(protection: Protection, reviewer: Reviewer) -> Reviewer:
-    """Return a kind's own validating review, in which protection decides about deletions."""
+    """Return a reviewer that reviews deletions by `protection`, and all other requests by `reviewer`."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         return await (protection.review if request.operation == "DELETE" else reviewer)(request)
@@ -182,7 +184,7 @@ def add_protection(protection: Protection, reviewer: Reviewer) -> Reviewer:
 
 
 def find_crd_resource(crd: Mapping[str, Any]) -> Resource | None:
-    """Return the resource that a CustomResourceDefinition defines, in its storage version; None if there is no such
+    """Return the resource that a CustomResourceDefinition defines, in its storage version; None if it has no storage
     version.
     """
     spec = crd.get("spec") or {}

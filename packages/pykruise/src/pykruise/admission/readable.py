@@ -1,8 +1,9 @@
-"""Rejects objects with unreadable metadata before the kind's own review.
+"""Rejection of objects with unreadable metadata, before the review of their kind.
 
-AdmissionRequest ──▶ check_metadata(reviewer) ──▶ 400 with the field, or the reviewer's answer
+AdmissionRequest ──▶ check_metadata(reviewer) ──▶ 400 with the field, or the reviewer's response
 
-Pure, except for the reviewer. An API server sends no such object. The reviews themselves read the specs.
+Pure, except for the reviewer. API servers do not send such objects. This module does not check specs: the reviews of
+kinds read them.
 """
 
 from typing import Any
@@ -14,7 +15,7 @@ from pykruise.kube.pod_rules.field_errors import build_bad_request
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
-    """Metadata fields that reviews read. A null is an absent field."""
+    """Metadata fields that reviews read. The value null means that the field is absent."""
 
     name: str | None = None
     generate_name: str | None = None
@@ -33,7 +34,7 @@ class _Object(msgspec.Struct):
 
 
 def check_metadata(reviewer: Reviewer) -> Reviewer:
-    """Return the reviewer of a kind, behind a check that the metadata have the right types."""
+    """Return a reviewer that first checks the types of the metadata, and then calls `reviewer`."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if request.operation in ("CREATE", "UPDATE"):

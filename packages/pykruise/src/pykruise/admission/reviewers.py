@@ -1,11 +1,11 @@
-"""Reviewers: one table of all webhooks, with OpenKruise's names and paths.
+"""The table of all webhooks with their reviewers. Names and paths are OpenKruise's.
 
 settings, ReviewContext ──▶ build_reviewers() ──▶ the sandbox (reviews in process)
                                         ──▶ server.py (responds by path)
                                         ──▶ configurations.py (registers them in API servers)
 
-Each kind declares its reviews and its steps of pod admission in kind.py. The order of the table is the order in which
-mutating reviews run.
+Each kind declares its reviews and its steps of pod admission in kind.py. Mutating reviews run in the order of the
+table.
 """
 
 import random
@@ -51,24 +51,30 @@ from pykruise.pods.settings import build_settings
 
 
 class ReviewContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Collaborators of reviews: sources of reads and receivers of reports. By default they read and report nothing."""
+    """Functions and objects that reviews use to read from the cluster and to report. By default nothing is read or
+    reported.
+    """
 
     kind_settings: Callable[[Kind], Any] | None = None
-    """Returns the settings of a kind; None: the gates alone define them."""
+    """Returns the settings of a kind; None if they depend only on the gates."""
     lookups: Lookups = Lookups()
-    """The cluster, the readers of kinds, and the clock. Steps of a kind without a reader do not change pods."""
+    """Reads of the cluster, the readers of kinds, and the clock. If a kind has no reader, its steps do not
+    change pods.
+    """
     protection: Protection | None = None
-    """Deletion protection that reports its rejections; None: a protection from these settings, without counts."""
+    """Deletion protection that reports its rejections. If None, a protection without counts is built from the
+    settings.
+    """
     report: Callable[[str, StepReport], None] = lambda component, report: None
     """Called with the component and report of a pod step."""
     announce: Announce | None = None
-    """Awaited before admission of an object that selects other pods than its stored version does."""
+    """Awaited before a new object is admitted, or an object that selects other pods than before."""
     rng: random.Random | None = None
-    """Random numbers for early names of pods and for backoffs."""
+    """Random numbers for names of pods that admission chooses, and for backoffs."""
     aside: Aside | None = None
-    """Runs long reviews of kinds outside the event loop."""
+    """Runs long reviews outside the event loop."""
     most_waiting: int | None = None
-    """Maximum number of reviews that wait for writes of one pod step at the same time; None: unlimited."""
+    """Maximum number of reviews that wait for writes of one pod step at the same time; None if it is not limited."""
 
 
 def build_reviewers(
@@ -77,8 +83,8 @@ def build_reviewers(
     *,
     pods: PodChain | None = None,
 ) -> tuple[ReviewRule, ...]:
-    """Return the webhooks that are active with these settings; the default is OpenKruise's. `pods`: the result of
-    `steps_of_pods`; if it is None, this function calls `steps_of_pods`.
+    """Return the webhooks that are active with these settings (by default with OpenKruise's settings). `pods`: the
+    result of `steps_of_pods`; if it is None, this function calls `steps_of_pods`.
     """
     settings = settings or AdmissionSettings()
     of_kind = context.kind_settings or partial(_by_gates, settings.gates)
@@ -105,7 +111,7 @@ def build_reviewers(
 
 
 def steps_of_pods(settings: AdmissionSettings, context: ReviewContext) -> PodChain:
-    """Return the steps of all kinds that take part in pod admission."""
+    """Return the enabled steps of pod admission of all kinds."""
     of_kind = context.kind_settings or partial(_by_gates, settings.gates)
     rng = context.rng or random.Random()
 
@@ -161,14 +167,14 @@ def _pods(settings: AdmissionSettings, steps: PodChain) -> list[ReviewRule]:
 
 
 def _carrier_of(webhook: str) -> tuple[str, str] | None:
-    """Group and kind whose CRD must be installed before API servers get this pod webhook."""
+    """Return the group and kind whose CRD must be installed before this pod webhook is registered in API servers."""
     carriers = (kind.resource for kind, steps in list_pod_kinds() if steps.carries == webhook)
     return next(((resource.group, resource.kind) for resource in carriers), None)
 
 
 def _pod_namespaces(settings: AdmissionSettings) -> Mapping[str, Any]:
-    """Selector without kube-system and the manager's own namespace (by label and by name): the pods that run the
-    cluster cannot wait for webhooks.
+    """Return a selector that excludes kube-system and the manager's namespace (by label and by name): the pods that the
+    cluster needs must not depend on webhooks.
     """
     expressions = [
         {"key": "control-plane", "operator": "NotIn", "values": ["openkruise"]},
@@ -225,19 +231,19 @@ def _protection_rules(settings: AdmissionSettings, protection: Protection) -> li
 
 
 class _Around(NamedTuple):
-    """Collaborators of reviewers: the readers that they use, and the observers that they notify."""
+    """Functions that reviewers use: to look up objects, and to announce objects that select other pods."""
 
     lookups: Lookups
     announce: Announce | None
 
     def leave_loop(self) -> "_Around":
-        """Return collaborators for reviewers that run outside the event loop."""
+        """Return the same functions, for reviewers that run outside the event loop."""
         announce = run_on_loop(self.announce) if self.announce is not None else None
         return _Around(run_beside_the_loop(self.lookups), announce)
 
 
 class _Reviewed:
-    """The webhooks of one kind. A kind reviews its hub version, whatever the version of the write."""
+    """The webhooks of one kind. Objects are converted to the hub version before they are reviewed."""
 
     def __init__(self, kind: Kind, settings: Any, lookups: Lookups, aside: Aside) -> None:
         self.kind = kind
@@ -250,14 +256,14 @@ class _Reviewed:
         self._versions = (conversion.spoke, conversion.hub) if conversion else (kind.resource.version,)
 
     def build_mutating_rule(self, gates: Gates) -> ReviewRule:
-        """Return the mutating review of creations and updates."""
+        """Return the rule of the mutating webhook, for creations and updates."""
         reviews = self.kind.reviews
         make = reviews.mutating
         assert make is not None
 
         def reviewer(around: _Around) -> Reviewer:
             result = make(self._settings, around.lookups)
-            # Exactly one webhook of a kind rejects objects while a gate is off.
+            # While a gate is off, only one webhook of the kind rejects objects.
             return guard_by_gates(self.kind, gates, result) if reviews.validating is None else result
 
         return self._build_rule(reviewer, "CREATE", "UPDATE", mutating=True)
@@ -265,8 +271,8 @@ class _Reviewed:
     def build_validating_rule(
         self, gates: Gates, protection: Protection, announce: Announce | None
     ) -> ReviewRule:
-        """Return the validating review: of creations and updates if the kind has rules, and of deletions if the kind is
-        protected.
+        """Return the rule of the validating webhook: for creations and updates if the kind has a validating review, and
+        for deletions if the kind has deletion protection.
         """
         reviews = self.kind.reviews
         make = reviews.validating
@@ -315,7 +321,9 @@ class _Reviewed:
 
 
 def _run_long_aside(reviewer: Reviewer, beside: Reviewer, aside: Aside) -> Reviewer:
-    """Return a reviewer that hands long creations and updates to `beside`, which may run outside the event loop."""
+    """Return a reviewer that calls `reviewer`, or, for long creations and updates, runs `beside` outside the event
+    loop.
+    """
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if request.size < LONG_REVIEW or request.operation not in ("CREATE", "UPDATE"):

@@ -1,7 +1,7 @@
-"""Index of the pods that stored objects select: objects of the kinds that take part in pod admission.
+"""Index of the pods that stored objects select. It covers the kinds with steps of pod admission.
 
-caches of webhooks ──▶ SelectorIndex.known()   without a request, perhaps slightly stale
-API server         ──▶ SelectorIndex.read()    the current state
+caches of webhooks ──▶ SelectorIndex.find_known()   without a request, possibly out of date
+API server         ──▶ SelectorIndex.read()         the current state
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ class SelectingKind(NamedTuple):
 
 
 def list_selecting_kinds(settings: AdmissionSettings) -> tuple[SelectingKind, ...]:
-    """Return the kinds whose objects select pods for admission with these settings."""
+    """Return the kinds whose objects select pods for pod admission, if these settings enable the kind."""
     if not settings.pod_webhook:
         return ()
     return tuple(
@@ -38,7 +38,7 @@ def list_selecting_kinds(settings: AdmissionSettings) -> tuple[SelectingKind, ..
 
 
 class SelectorIndex:
-    """Index from caches or from the API server. `objects`: cached objects by the kind's name."""
+    """Index from caches or from the API server. `objects`: name of each kind → its cached objects."""
 
     def __init__(
         self, client: Client, kinds: Sequence[SelectingKind], objects: Mapping[str, CachedObjects[Any]]
@@ -48,7 +48,7 @@ class SelectorIndex:
         self._objects = objects
 
     def find_known(self) -> Interests | None:
-        """Return the index from caches; None: a cache is not synced yet."""
+        """Return the index from caches; None if a cache is not synced yet."""
         interests: dict[str, Sequence[Meant]] = {}
         for kind in self._kinds:
             views = self._objects[kind.name].find_known()
@@ -62,7 +62,7 @@ class SelectorIndex:
         return await list_selectors(self._client, self._kinds)
 
     def subscribe(self, handler: Callable[[], None]) -> None:
-        """Call `handler` when an object selects other pods than before, or no pods any more."""
+        """Call `handler` when an object selects other pods than before, or no longer selects pods."""
         for kind in self._kinds:
             self._objects[kind.name].cache.subscribe(_on_change(kind.selection, handler))
 
@@ -79,7 +79,7 @@ def _on_change(selection: PodSelection, handler: Callable[[], None]) -> Callable
 
 
 async def list_selectors(client: Client, kinds: Sequence[SelectingKind]) -> Interests:
-    """List the selectors of each kind from the API server. Raises KubeError."""
+    """List the objects of each kind from the API server, and return their selectors. Raises KubeError."""
     interests: dict[str, Sequence[Meant]] = {}
     for kind in kinds:
         project = kind.selection.views.projector()

@@ -1,4 +1,4 @@
-"""Settings of admission as one frozen value, which the manager derives from its gates and flags."""
+"""Settings of admission as one frozen value. The manager computes them from its gates and flags."""
 
 from typing import Annotated, Any, Final
 
@@ -11,26 +11,28 @@ MANAGER_NAMESPACE: Final = "kruise-system"
 
 
 class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Feature gates that decide which webhooks exist, with OpenKruise's defaults, and settings for their
-    registration. The settings of a kind's reviews and pod steps are in the kind's own Settings.
+    """Feature gates that determine which webhooks exist, with OpenKruise's defaults, and settings for their
+    registration. Settings for the reviews and pod steps of a kind are in the settings of the kind.
     """
 
     namespace: str = MANAGER_NAMESPACE
-    """The manager's own namespace. Webhooks of pods and built-in kinds exclude it, like kube-system."""
+    """The manager's own namespace. Webhooks of pods and built-in kinds exclude this namespace and kube-system."""
     gates: Gates = Gates()
-    """Feature gates. Kinds whose gate is off have no pod steps; their objects are rejected (feature_gates.py)."""
+    """Feature gates. If the gate of a kind is off, its pod steps do not run, and its objects are rejected
+    (feature_gates.py).
+    """
     pod_webhook: Annotated[bool, OnGate("PodWebhook")] = True
     deletion_protection: Annotated[bool, OnGate("ResourcesDeletionProtection")] = False
     crd_cascading: Annotated[bool, OnGate("DeletionProtectionForCRDCascadingGate")] = False
     timeout_s: int = 10
-    """Seconds that an API server waits for a response. OpenKruise's 30 s would delay every writer while a manager
-    hangs; responses take milliseconds.
+    """Seconds that an API server waits for a response. Responses take milliseconds. With OpenKruise's 30 s, a manager
+    that hangs would delay every write for longer.
     """
     protection_failure_policy: str = "Fail"
-    """Failure policy of the webhooks that get only objects with the protection label: Fail or Ignore."""
+    """Failure policy of the webhooks for objects with the protection label: Fail or Ignore."""
 
 
 def make_admission_settings(gates: Gates, **others: Any) -> AdmissionSettings:
-    """Return admission settings for these gates; `others` are further fields."""
+    """Return admission settings for these gates. `others`: values of further fields."""
     made = build_settings(AdmissionSettings, gates=gates.__getitem__)
     return msgspec.structs.replace(made, gates=gates, **others)

@@ -1,4 +1,4 @@
-"""Storage of certificates: a Secret that all replicas share, a folder, or a Secret that another controller fills.
+"""Storage of certificates: a Secret that all replicas use, a folder, or a Secret that another controller fills.
 
 CertificateStore.read() ──▶ StoredCertificates (Certificates and their version) ──▶ .write() ──▶ the next version
 
@@ -37,7 +37,7 @@ _FIELDS: Final[Mapping[str, str]] = {
     "cert.pem": "certificate",
     CHAIN_FILE: "certificate",
 }
-"""Names in the Secret and in the folder; two values have two names each."""
+"""Name in the Secret and in the folder → field of Certificates. Two fields have two names each."""
 
 _EXTERNAL_FIELDS: Final[Mapping[str, str]] = {
     "ca.crt": "authority",
@@ -51,11 +51,13 @@ _ANY_FIELDS: Final[Mapping[str, str]] = {**_FIELDS, **_EXTERNAL_FIELDS}
 
 
 class StoreError(Exception):
-    """Certificates cannot be read or stored; the message names the place and the remedy."""
+    """Certificates cannot be read or stored. The message names the place and the remedy."""
 
 
 class StoredCertificates(msgspec.Struct, frozen=True):
-    """Content of a store. A write that replaces this content sends its `version`."""
+    """Content of a store. A write that replaces this content sends the `version`, so that it fails if the content
+    changed.
+    """
 
     certificates: Certificates
     version: str = ""
@@ -70,19 +72,19 @@ class CertificateStore(Protocol):
         ...
 
     async def read(self) -> StoredCertificates | None:
-        """Return the stored certificates; None when the store is empty. Raises KubeError, OSError, StoreError."""
+        """Return the stored certificates; None if the store is empty. Raises KubeError, OSError, StoreError."""
         ...
 
     async def write(self, certificates: Certificates, *, over: StoredCertificates | None) -> None:
-        """Store these certificates in place of `over` (None: the store was empty).
+        """Replace the certificates `over` by these certificates. `over` is None if the store was empty.
 
-        Raises ConflictError when another write was faster: read again.
+        Raises ConflictError if another write was faster. The caller must read again.
         """
         ...
 
 
 class SecretStore:
-    """A Secret in the manager's namespace. An installer may create it empty."""
+    """A Secret in the manager's namespace. An empty Secret, created by an installer, is also accepted."""
 
     is_managed = True
     _fields = _FIELDS
@@ -115,7 +117,7 @@ class SecretStore:
 
 
 class ExternalStore(SecretStore):
-    """A Secret that another controller fills, for example cert-manager. It is only read."""
+    """A Secret that another controller fills, for example cert-manager. This program only reads it."""
 
     is_managed = False
     _fields = _EXTERNAL_FIELDS
@@ -134,7 +136,7 @@ class ExternalStore(SecretStore):
 
 
 class FileStore:
-    """A folder with the six files, for a manager outside the cluster or for mounted certificates."""
+    """A folder with six files, for a manager outside the cluster, or for mounted certificates."""
 
     is_managed = True
 
@@ -150,10 +152,11 @@ class FileStore:
 
 
 class CertificateFolder:
-    """The folder from which the server reads its pair. Renaming one symbolic link changes all files at the same time.
+    """The folder from which the server reads its certificate and key. All files are replaced at the same time, by
+    renaming one symbolic link.
 
-    The layout is that of a mounted Secret: `..<time>/` has the files, `..data` points to it, and every name is a link
-    through `..data`.
+    The layout is the same as of a mounted Secret: the folder `..<time>/` contains the files, `..data` is a link to this
+    folder, and each file name is a link to a file in `..data`.
     """
 
     def __init__(self, path: Path, *, clock: Clock) -> None:
@@ -162,11 +165,11 @@ class CertificateFolder:
 
     @property
     def pair(self) -> tuple[Path, Path]:
-        """Certificate and key files of the server."""
+        """Paths of the certificate file and the key file of the server."""
         return self.path / CHAIN_FILE, self.path / KEY_FILE
 
     def read(self) -> Certificates | None:
-        """Return the stored certificates; None when one of the files is missing. Raises OSError."""
+        """Return the stored certificates; None if a file is missing. Raises OSError."""
         values: dict[str, bytes] = {}
         for name, field in _FIELDS.items():
             try:
@@ -176,7 +179,9 @@ class CertificateFolder:
         return Certificates(**values)
 
     def write(self, certificates: Certificates) -> None:
-        """Store these certificates, if they differ. Raises OSError with a path, and the folder is then unchanged."""
+        """Store these certificates, if they differ from the stored ones. Raises OSError with a path; the folder is then
+        unchanged.
+        """
         if self.read() == certificates:
             return
         stamp = format_micro_time(self._clock()).replace(":", "_")
@@ -186,7 +191,7 @@ class CertificateFolder:
             self._write(certificates, fresh)
         except OSError as error:
             shutil.rmtree(fresh, ignore_errors=True)
-            # The error of a full disk has no file name.
+            # If the disk is full, the error has no file name.
             raise OSError(error.errno, error.strerror, error.filename or str(fresh)) from error
 
     def _write(self, certificates: Certificates, fresh: Path) -> None:
@@ -208,7 +213,7 @@ class CertificateFolder:
         link.replace(self.path / "..data")
 
     def _link(self, name: str) -> None:
-        """Create the link to a name, in place of a plain file from an earlier program."""
+        """Create the link for a file name. Replace a regular file that another program created."""
         path, target = self.path / name, f"..data/{name}"
         if path.is_symlink() and os.readlink(path) == target:
             return
@@ -225,7 +230,7 @@ def _write_private(path: Path, content: bytes) -> None:
 
 
 def read_certificates(doc: Mapping[str, Any], fields: Mapping[str, str] = _ANY_FIELDS) -> Certificates:
-    """Return the certificates of a Secret; values that are missing or not base64 are empty."""
+    """Return the certificates of a Secret. A field is empty if its value is missing or not base64."""
     data = doc.get("data") or {}
     values = dict.fromkeys(fields.values(), b"")
     for name, field in fields.items():

@@ -1,22 +1,22 @@
-"""Plan for webhook certificates, webhook configurations and conversion stanzas. Pure.
+"""Plan for webhook certificates, webhook configurations, and `spec.conversion` of CRDs. Pure.
 
-stored certificates + Waits     ──▶ plan_certificates()   ──▶ renewed or not, served immediately or not
+stored certificates + Waits     ──▶ plan_certificates()   ──▶ whether to renew them, and whether to use them now
 ObservedWebhooks + WebhookTarget + Waits ──▶ plan_configurations() ──▶ ConfigurationPlan: patches, problems,
 time of the next plan
 
-webhook_sync.py observes, plans and writes. Between two reconciles it keeps only `Waits`: facts, and the time since
-which each has been true. Three decisions need a fact that has not changed for a while:
+webhook_sync.py observes, plans and writes. Between two reconciles it remembers only `Waits`: facts, and since when each
+of them has been true. Three decisions need a fact that has been true for some time:
 
-- Entries are unchanged for CONFIRM_S: the configuration is written a second time (see `add_confirmation`).
+- The entries have been unchanged for CONFIRM_S: the configuration is written a second time (see `add_confirmation`).
 - A new CA could not be written to API servers for HOLD_S: the server uses its certificate nevertheless.
 - **Match conditions.** API servers send reviews of the pods that stored objects select, and of all pods while the
   selectors change ("all pods" means those that could be selected, and excludes updates if no kind reviews updates):
-  1. Conditions that differ from those of the stored objects are immediately widened to all pods.
-  2. They are narrowed when the configuration was unchanged for `quiet_s`, the same conditions were due all that time,
-     and a list from the API server confirms them.
-  A change of selectors is admitted only after conditions were removed: match_conditions.py.
+  1. If the conditions differ from the conditions for the stored objects, they are immediately widened to all pods.
+  2. They are narrowed after the configuration and the conditions for the stored objects were unchanged for `quiet_s`,
+     if a list from the API server confirms these conditions.
+  An object that changes selectors is admitted only after the conditions were removed (match_conditions.py).
 
-Only durations within one process are measured; no clocks are compared.
+Times are measured only within one process, so clocks of different machines are never compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,16 +51,16 @@ from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pykruise.kube.values.cel import Interests
 
 CONFIRM_S: Final = 5.0
-"""Seconds that webhook configurations are unchanged before the second write: longer than the caches of API servers
-lag.
+"""Seconds for which a webhook configuration must be unchanged before the second write. Caches of API servers are never
+out of date for that long.
 """
 
 HOLD_S: Final = 300.0
-"""Maximum seconds that a new CA waits while it cannot be written to API servers."""
+"""Maximum number of seconds that the server waits before it uses a new CA that cannot be written to API servers."""
 
 QUIET_S: Final = 120.0
-"""Seconds without changes before conditions are narrowed. Longer than API servers' request timeout (60 s by default),
-within which they store reviewed objects: nothing is narrowed between the review and the write.
+"""Seconds without changes before conditions are narrowed. This is longer than the request timeout of API servers (60 s
+by default): so conditions are not narrowed between the review of an object and the time at which it is stored.
 """
 
 
@@ -68,7 +68,7 @@ within which they store reviewed objects: nothing is narrowed between the review
 
 
 class CrdView(MetadataView, frozen=True, kw_only=True):
-    """Fields of a CRD that the plan needs."""
+    """The fields of a CRD that the plan needs."""
 
     group: str
     kind: str
@@ -95,7 +95,7 @@ _decode_crd = msgspec.json.Decoder(_Crd).decode
 
 
 def project_crd(raw: bytes | msgspec.Raw) -> CrdView:
-    """Return a CRD's view. The view of another project's CRD contains no conversion. Raises msgspec.DecodeError."""
+    """Return the view of a CRD. If the CRD is not ours, the view contains no conversion. Raises msgspec.DecodeError."""
     meta, spec = project_metadata(raw), _decode_crd(raw).spec
     return CrdView(
         **msgspec.structs.asdict(meta),
@@ -107,44 +107,46 @@ def project_crd(raw: bytes | msgspec.Raw) -> CrdView:
 
 
 class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Served paths and their address; the same in every reconcile."""
+    """The served paths and the address of the server. They are the same in every reconcile."""
 
     rules: Mapping[str, ReviewRule]
-    """Rules by path, for every served path."""
+    """Served path → rule."""
     converted: frozenset[tuple[str, str]]
-    """Group and kind of the objects that this program converts."""
+    """Group and kind of each resource whose objects this program converts."""
     endpoint: Endpoint
     is_managed: bool
-    """Whether this program manages the certificates. False: they are external, and configurations are only compared."""
+    """Whether this program manages the certificates. If they are external, configurations are only compared, not
+    written.
+    """
     quiet_s: float = QUIET_S
 
 
 class ObservedWebhooks(msgspec.Struct, frozen=True, kw_only=True):
-    """Observations of one reconcile."""
+    """Observed state of webhook configurations and CRDs, for one reconcile."""
 
     at: float
     """Time of the event loop in seconds."""
     bundle: bytes
     """The CA certificates that API servers must trust."""
     configurations: Mapping[str, Document | None]
-    """Configurations by name; None: it does not exist."""
+    """Name of each webhook configuration → the object; None if it does not exist."""
     crds: Sequence[CrdView]
     selectors: Interests | None
-    """Selectors from caches, perhaps slightly stale; None: not read yet."""
+    """Selectors from caches, possibly out of date; None if the caches are not synced yet."""
     listed_selectors: Interests | None = None
-    """Selectors from the API server, where a plan needs them (`needs_selectors`)."""
+    """Selectors from the API server. They are read only if a plan needs them (`needs_selectors`)."""
 
 
 # ── waits ────────────────────────────────────────────────────────────────────
 
 Waits = Mapping[str, tuple[object, float]]
-"""Waits by subject: the fact that must hold for a while, and the time since which it holds (seconds of the event
-loop).
+"""Subject → a fact that must be true for some time, and since when it has been true (seconds of the event loop's
+clock).
 """
 
 
 class _Waiting:
-    """The waits of one plan. The plan starts with those of the previous plan. A wait ends if the plan does not call
+    """The waits of one plan. They continue the waits of the previous plan. A wait is dropped if the plan does not call
     `has_held` for it.
     """
 
@@ -153,11 +155,11 @@ class _Waiting:
         self._at = at
         self.facts: dict[str, tuple[object, float]] = {}
         self.again_s: float | None = None
-        """Seconds until the first wait ends; None: there is no wait."""
+        """Seconds until the first wait ends; None if there is no wait."""
 
     def has_held(self, subject: str, fact: object, *, for_s: float) -> bool:
-        """Whether the fact has held for `for_s` seconds. If so, its wait begins again, because the write may change
-        nothing.
+        """Whether the fact has been true for `for_s` seconds. If so, the wait starts again, because the write that
+        follows possibly changes nothing.
         """
         known, since = self._before.get(subject, (None, self._at))
         if known != fact:
@@ -178,9 +180,9 @@ class CertificatePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Planned changes of certificates."""
 
     renew_because: str = ""
-    """Reason for a renewal: new certificates are created and stored before anything else. Empty: no renewal."""
+    """Reason why new certificates must be created and stored first; empty if no renewal is needed."""
     serves_at_once: bool = False
-    """Whether the server uses them before API servers have their CA."""
+    """Whether the server uses the stored certificates now, even if API servers do not have their CA yet."""
     waits: Waits = {}
 
 
@@ -200,11 +202,11 @@ def plan_certificates(
     at: float,
     waits: Waits,
 ) -> CertificatePlan:
-    """Plan the renewal and use of certificates. `renew_before_s`: a pair that expires sooner is renewed; None: this
-    program renews no pair. `at`: time of the event loop in seconds.
+    """Plan the renewal and use of certificates. `renew_before_s`: a pair that expires within this time is renewed; None
+    if this program must not renew it. `at`: time of the event loop's clock in seconds.
     """
     if stored is None:
-        return CertificatePlan(renew_because="there are none")
+        return CertificatePlan(renew_because="no certificates are stored")
     if renew_before_s is not None:
         problem = judge(stored.facts, now=now, lasting_s=renew_before_s)
         if problem:
@@ -214,7 +216,8 @@ def plan_certificates(
     if stored.certificates == served.certificates:
         return CertificatePlan()
     waiting = _Waiting(waits, at=at)
-    # The server switches if clients of the served CA also trust the stored one, or if waiting longer does not help.
+    # The server uses the stored pair now if clients that trust the served CA also trust the stored CA, or if a longer
+    # wait would not help.
     serves_at_once = (
         waiting.has_held("authority", stored.certificates.authority, for_s=HOLD_S)
         or bool(judge(served.facts, now=now, lasting_s=0.0))
@@ -228,7 +231,7 @@ def plan_certificates(
 
 
 class PlannedPatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A write: the smallest JSON patch, and the resourceVersion that it was planned for."""
+    """A write: the smallest JSON patch, and the resourceVersion of the object for which it was planned."""
 
     resource: Resource
     name: str
@@ -238,7 +241,7 @@ class PlannedPatch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def body(self) -> list[Document]:
-        """The operations after the test of the resourceVersion."""
+        """The body of the patch: a test of the resourceVersion, and then the operations."""
         return [{"op": "test", "path": "/metadata/resourceVersion", "value": self.version}, *self.operations]
 
 
@@ -247,12 +250,12 @@ class ConfigurationPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     patches: tuple[PlannedPatch, ...] = ()
     problems: tuple[str, ...] = ()
-    """Problems that only a person can correct; the patches are written nevertheless."""
+    """Problems that a person must correct. They do not prevent the patches."""
     again_s: float | None = None
-    """Seconds until the next plan may differ although nothing changed; None: never."""
+    """Seconds until a new plan is needed even if nothing changes; None if it is not needed."""
     needs_selectors: bool = False
-    """Whether conditions can be narrowed if `ObservedWebhooks.listed_selectors` confirms them; without the list they
-    stay wide.
+    """Whether conditions can be narrowed if `ObservedWebhooks.listed_selectors` confirms them. This plan does not
+    narrow them, because it had no such list.
     """
     waits: Waits = {}
 
@@ -260,8 +263,8 @@ class ConfigurationPlan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_configurations(
     observed: ObservedWebhooks, target: WebhookTarget, *, waits: Waits, futile: Sequence[PlannedPatch] = ()
 ) -> ConfigurationPlan:
-    """Plan the patches. `futile`: patches that changed nothing. They are not planned again while the object stays the
-    same.
+    """Plan the patches. `futile`: earlier patches that the API server accepted but that changed nothing. They are not
+    planned again.
     """
     draft = _Draft(observed, target, _Waiting(waits, at=observed.at), futile)
     for resource, name in CONFIGURATIONS:
@@ -295,8 +298,8 @@ class _Draft:
         self._observed = observed
         self._target = target
         self._futile = futile
-        # A webhook for a kind is added once the kind is installed. Same rule as OpenKruise, which checks only at its
-        # start; here the order of installation does not matter.
+        # The webhook for a kind is registered when the CRD of the kind is installed. OpenKruise has the same rule, but
+        # checks it only at its start; here, the CRD can be installed later.
         known = {(crd.group, crd.kind) for crd in observed.crds if crd.versions}
         self._rules = {
             path: rule for path, rule in target.rules.items() if rule.needs is None or rule.needs in known
@@ -322,7 +325,7 @@ class _Draft:
                 self._plan_confirmation(resource, live)
 
     def plan_conversion(self, crd: CrdView) -> None:
-        """Plan the conversion stanza of one of our CRDs."""
+        """Plan `spec.conversion` of one of our CRDs."""
         wanted = build_desired_conversion(
             crd.conversion, endpoint=self._target.endpoint, bundle=self._observed.bundle
         )
@@ -334,7 +337,7 @@ class _Draft:
                 CUSTOM_RESOURCE_DEFINITIONS,
                 {**live, "spec": {"conversion": crd.conversion}},
                 {**live, "spec": {"conversion": wanted}},
-                because="this manager converts its objects",
+                because="this manager converts objects of this kind",
             )
             return
         config = (crd.conversion.get("webhook") or {}).get("clientConfig") or {}
@@ -346,20 +349,21 @@ class _Draft:
     def _external_problems(self, live: Document) -> list[str]:
         problems = []
         if wrong := list_mismatches(live, self._target.rules, bundle=self._observed.bundle):
-            problems.append(f"{', '.join(wrong)}: does not match the external caBundle")
+            problems.append(f"the caBundle of {', '.join(wrong)} does not match the external caBundle")
         if any(read_current_conditions(live).values()):
-            # A previous manager left the condition. Nothing updates it now, so new objects would get no reviews.
+            # A previous manager wrote the condition, and no manager updates it now. So pods that new objects select
+            # would not be reviewed.
             problems.append(
-                f"no manager updates its match condition {CONDITION} now: delete the condition, not the configuration"
+                f"no manager updates the match condition {CONDITION} now: delete this condition, not the configuration"
             )
         return problems
 
     def _with_conditions(self, name: str, live: Document) -> tuple[Mapping[str, ReviewRule], str]:
-        """Return the rules with the conditions that the configuration should have now, and the reason for the write."""
-        current, usual = read_current_conditions(live), "its entries call this manager"
+        """Return the rules with the conditions that the configuration should have now, and the reason for a write."""
+        current, usual = read_current_conditions(live), "API servers must send reviews to this manager"
         selectors = self._observed.selectors
         if selectors is None:
-            # Keep the conditions: no object that selects pods can be created without a review.
+            # Keep the conditions: before an object selects other pods, its review removes them.
             return replace_conditions(self._rules, current), usual
         narrowable = {path: self._rules[path] for path in current if path in self._rules}
         due, widest = list_due_conditions(narrowable, selectors), list_widest_conditions(narrowable)
@@ -382,17 +386,22 @@ class _Draft:
         return replace_conditions(self._rules, widest), because
 
     def _plan_confirmation(self, resource: Resource, live: Document) -> None:
-        """Plan the second write of a configuration that has been unchanged for a while, unless it is done."""
+        """Plan the second write of a configuration after it was unchanged for some time, unless it was written
+        before.
+        """
         wanted, metadata = add_confirmation(live), live["metadata"]
         if wanted is not None and self.waiting.has_held(
             f"entries of {metadata['name']}", metadata["resourceVersion"], for_s=CONFIRM_S
         ):
             self._plan_patch(
-                resource, live, wanted, because="written again, for API servers that missed the first write"
+                resource,
+                live,
+                wanted,
+                because="the configuration is written again, because API servers can miss the first write",
             )
 
     def _plan_patch(self, resource: Resource, live: Document, wanted: Document, *, because: str) -> bool:
-        """Plan the difference. Returns False if there is none, or if it is futile."""
+        """Plan a patch with the difference. Return False if there is no difference, or if the patch would be futile."""
         metadata, operations = live["metadata"], tuple(diff_json(live, wanted))
         name, version = metadata["name"], metadata["resourceVersion"]
         if not operations or any(

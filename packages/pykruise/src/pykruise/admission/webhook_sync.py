@@ -1,16 +1,16 @@
-"""Reconciles webhook certificates, webhook configurations and the conversion stanzas of CRDs.
+"""Reconciles webhook certificates, webhook configurations, and `spec.conversion` of CRDs.
 
-store        ──▶ plan_certificates()   ──▶ renewed, served
+store        ──▶ plan_certificates()   ──▶ renew and use certificates
 both configurations, CRDs, selectors ──▶ plan_configurations() ──▶ patches
                      (webhook_plan.py decides; this module reads and writes)
 
-The precondition of each write is the version that was read. A conflict ends the reconcile, and the next one reads
-again. So any number of replicas may do this at the same time, and the order in which an installer creates the Secret,
-the configurations or the CRDs does not matter. Nothing is written when nothing differs.
+Each write contains the resourceVersion that was read. A conflict ends the reconcile, and the next reconcile reads
+again. So several replicas can run this at the same time, and an installer can create the Secret, the configurations and
+the CRDs in any order. Without a difference, nothing is written.
 
-**A new CA** is written to API servers together with the previous one. The server uses the new certificate only
-after API servers had time to see that. A new pair of the same CA is used immediately. So no request fails,
-whichever replica gets it.
+**A new CA** is written to API servers together with the previous CA. The server uses the new certificate only after API
+servers had time to see both CAs. A new certificate of the same CA is used immediately. So no request fails, whichever
+replica receives it.
 """
 
 import asyncio
@@ -51,23 +51,27 @@ from pykruise.kube.values.cel import Interests
 _log = logging.getLogger(__name__)
 
 SETTLE_S: Final = 5.0
-"""Seconds that API servers get to see a new CA before the server uses it."""
+"""Seconds after which every API server is expected to have seen a new CA. Afterwards the server uses its
+certificate.
+"""
 
 _MOST_FUTILE: Final = 4
-"""Number of remembered patches that changed nothing: for each configuration, the widest conditions and the narrowed
-ones.
+"""Number of remembered patches that changed nothing: for each configuration, one with the widest conditions and one
+with narrowed conditions.
 """
 
 
 class WebhookSyncError(Exception):
-    """A problem that prevents correct configurations; the message names the object and the remedy."""
+    """A problem that prevents correct configurations. The message names the object and the remedy."""
 
 
 class WebhookSync:
-    """The reconciles of one replica. Belongs to one event loop; reconciles do not overlap.
+    """The reconciles of one replica. All calls must come from one event loop, and one reconcile must end before the
+    next.
 
-    `serve` makes the server use these certificates. `selectors` returns the selectors from caches (None: not read
-    yet), `list_selectors` reads them from the API server. `renew_before_s`: a pair that expires sooner is renewed.
+    `serve` makes the server use the given certificates. `selectors` returns the selectors from caches (None if these
+    are not synced yet); `list_selectors` reads them from the API server. `renew_before_s`: a certificate that expires
+    within this time is renewed.
     """
 
     def __init__(
@@ -86,7 +90,7 @@ class WebhookSync:
         work: CertificateWork | None = None,
     ) -> None:
         self.served: Certificates | None = None
-        """Certificates for new connections; None before the server listens."""
+        """Certificates that the server uses for new connections; None before the server listens."""
         self._client = client
         self._store = store
         self._target = target
@@ -103,10 +107,11 @@ class WebhookSync:
         self._futile: deque[PlannedPatch] = deque(maxlen=_MOST_FUTILE)
 
     async def reconcile(self, crds: Callable[[], Awaitable[Sequence[CrdView]]]) -> float | None:
-        """Run one reconcile. Returns the seconds until the next one is due although nothing changes (None: never).
+        """Run one reconcile. Return the seconds until the next reconcile is needed even if nothing changes; None if it
+        is not needed.
 
-        `crds` is awaited once the server serves. Raises KubeError, OSError, StoreError, WebhookSyncError;
-        ConflictError when another replica was faster.
+        `crds` is awaited after the server has certificates. Raises KubeError, OSError, StoreError, WebhookSyncError,
+        and ConflictError if another replica was faster.
         """
         certificates = await self.sync_certificates()
         again_s = await self.sync_configurations(certificates.authority, await crds())
@@ -118,7 +123,9 @@ class WebhookSync:
     # ── certificates ─────────────────────────────────────────────────────────
 
     async def sync_certificates(self) -> Certificates:
-        """Return the certificates in the store, renewed when due. The server uses them as soon as possible."""
+        """Return the certificates in the store, after renewing them if necessary. If possible, the server uses them
+        now.
+        """
         for renew_before_s in (self._renew_before_s, None):
             stored = await self._store.read()
             certificates = stored.certificates if stored is not None else None
@@ -137,7 +144,7 @@ class WebhookSync:
             made = await self._work.renew(certificates, host=host, now=self._clock())
             await self._store.write(made, over=stored)
         if certificates is None:
-            raise StoreError("webhook certificates are deleted as soon as they are stored")
+            raise StoreError("another client deletes the webhook certificates as soon as they are stored")
         self._certificate_waits = plan.waits
         if plan.serves_at_once:
             await self._serve(certificates)
@@ -155,9 +162,10 @@ class WebhookSync:
     # ── configurations and CRDs ──────────────────────────────────────────────
 
     async def sync_configurations(self, bundle: bytes, crds: Sequence[CrdView]) -> float | None:
-        """Make both webhook configurations and the CRDs point to this server and trust `bundle`.
+        """Write the address of this server and `bundle` into both webhook configurations and the CRDs.
 
-        All of them are tried; WebhookSyncError then names the problems. Returns the same as `reconcile`.
+        If a write fails, the other writes are sent nevertheless, and WebhookSyncError names all problems. Return the
+        same value as `reconcile`.
         """
         observed = await self._observe(bundle, crds)
         plan = self._plan(observed)
@@ -196,7 +204,9 @@ class WebhookSync:
         )
 
     async def _observe_live(self, observed: ObservedWebhooks, plan: ConfigurationPlan) -> ObservedWebhooks:
-        """Read the cached values that decide the plan from the API server, and return the new observation."""
+        """Read the values on which the plan depends from the API server, instead of caches. Return the new
+        observation.
+        """
         patched = {patch.name for patch in plan.patches if patch.resource == CUSTOM_RESOURCE_DEFINITIONS}
         if not patched and not plan.needs_selectors:
             return observed
@@ -208,7 +218,7 @@ class WebhookSync:
         ]
         listed = None
         if plan.needs_selectors:
-            with suppress(KubeError):  # without the API server's response, nothing is narrowed for now
+            with suppress(KubeError):  # if the API server does not respond, conditions are not narrowed now
                 listed = await self._list_selectors()
         return msgspec.structs.replace(observed, crds=crds, listed_selectors=listed)
 
@@ -219,13 +229,13 @@ class WebhookSync:
             return None
 
     async def _write(self, patch: PlannedPatch) -> None:
-        """Write a patch. Raises ConflictError when the object has changed meanwhile."""
+        """Write a patch. Raises ConflictError if the object has changed since it was read."""
         try:
             raw = await self._client.patch(
                 patch.resource, "", patch.name, patch.body, patch_type=PatchType.JSON
             )
         except ForbiddenError:
-            # OpenKruise's own role allows a manager to update CRDs, but not to patch them.
+            # The ClusterRole of OpenKruise's manager has permission to update CRDs, but not to patch them.
             live = decode(await self._client.get(patch.resource, "", patch.name))
             try:
                 wanted = apply_json_patch(live, patch.body)
@@ -235,8 +245,8 @@ class WebhookSync:
                 ) from error
             raw = await self._client.update(patch.resource, "", patch.name, wanted)
         if metadata_of(raw).resource_version == patch.version:
-            # An API server that does not support match conditions drops them: remember that, instead of a write every
-            # minute.
+            # An API server that does not support match conditions removes them. Remember this, instead of writing them
+            # every minute.
             self._futile.append(patch)
         else:
             where = self._target.endpoint.base_url or self._target.endpoint.name

@@ -70,7 +70,7 @@ class DemoStep(msgspec.Struct, frozen=True, kw_only=True):
     act: Callable[[], Awaitable[object]]
     done: Callable[[View], bool]
     keeps_pods: bool = False
-    """Whether the step must keep the pods: only their containers restart."""
+    """Whether the pods must survive the step: only their containers restart."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ def _cloneset(manifest: Path | None) -> Object:
     )
     cloneset = next((document for document in documents if document["kind"] == "CloneSet"), None)
     if cloneset is None:
-        raise CommandError(f"{manifest}: no CloneSet in it")
+        raise CommandError(f"{manifest}: the file contains no CloneSet")
     cloneset["metadata"].setdefault("namespace", "default")
     return cloneset
 
@@ -171,7 +171,7 @@ class _Demo:
                 done=lambda view: view.has_caught_up(replicas=fewer, updated=fewer - half),
             ),
             DemoStep(
-                title="update the rest",
+                title="update the other pods",
                 act=lambda: self._patch_cloneset(
                     {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}
                 ),
@@ -200,7 +200,7 @@ class _Demo:
                     break
                 if took > self._timeout_s:
                     raise CommandError(
-                        f"'{step.title}' did not finish in {self._timeout_s:g} s: {_reason_of(view)}"
+                        f"the step '{step.title}' did not finish within {self._timeout_s:g} s: {_reason_of(view)}"
                     )
                 await asyncio.sleep(POLL_S)
         self._console.print()
@@ -263,7 +263,7 @@ def _describe_kept_pods(before: View, after: View) -> str:
         )
 
     if identities(before) != identities(after):
-        raise CommandError("the update in place did not keep the pods' names, uids and IPs")
+        raise CommandError("the in-place update did not keep the pods' names, uids and IPs")
     count = restarts(after) - restarts(before)
     return (
         f"{format_count(len(after.pods), 'pod')} kept their names, uids and IPs; "
@@ -310,15 +310,13 @@ def _reason_of(view: View) -> str:
         if condition["type"].startswith("Failed") and condition["status"] == "True":
             return f"{condition['type']}: {condition.get('message', '')}"
     states = [_state_of(pod) for pod in view.pods]
-    counts = (
-        f"{format_count(states.count(0), 'pod')} ready, {states.count(1)} starting, {states.count(2)} leaving"
-    )
+    counts = f"{format_count(states.count(0), 'pod')} ready, {states.count(1)} starting, {states.count(2)} terminating"
     held = next((reason for pod in view.pods if (reason := _pod_wait(pod))), "")
     return f"{counts}; {held}" if held else counts
 
 
 def _pod_wait(pod: Object) -> str:
-    """Why a pod does not run, from the scheduler's condition or a waiting container; empty: no reason."""
+    """Why a pod does not run, from the scheduler's condition or a waiting container; empty if there is no reason."""
     status = pod.get("status", {})
     name = pod["metadata"]["name"]
     for condition in status.get("conditions", ()):

@@ -1,6 +1,6 @@
 """Command `pykruise doctor`: examines an installation without changes, and names the remedies.
 
-kubeconfig ──▶ examine() ──▶ Findings ──join_findings()──▶ lines, JSON or YAML; exit code 1 when one is a fault
+kubeconfig ──▶ examine() ──▶ Findings ──join_findings()──▶ lines, JSON or YAML; exit code 1 when a finding is a fault
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ async def run_doctor(
     output: str = "text",
     reach: Reach = connect_traced,
 ) -> None:
-    """Print the findings. Raises CommandError when one is a fault, or when the API server does not answer."""
+    """Print the findings. Raises CommandError when a finding is a fault, or when the API server does not respond."""
     check_output(output)
     async with reach(kubeconfig, context) as (given, _):
         findings, note = await examine_cluster(given, namespace=namespace)
@@ -50,8 +50,8 @@ async def run_doctor(
 
 
 async def examine_cluster(given: Client, *, namespace: str) -> tuple[list[Finding], str]:
-    """Examine an installation. Return the findings, and a note for a sandbox. Raises CommandError when no API server
-    answers.
+    """Examine an installation. Return the findings, and a note if the cluster is a sandbox. Raises CommandError when no
+    API server responds.
     """
     client = Client(given.transport, user_agent="pykruise-doctor", retry=RetryPolicy(reads=1, writes=0))
     await _check_reached(client)
@@ -61,21 +61,19 @@ async def examine_cluster(given: Client, *, namespace: str) -> tuple[list[Findin
     return [finding for finding in findings if finding.check in _IN_A_SANDBOX], _SANDBOX
 
 
-_SANDBOX = (
-    "This is a sandbox (pykruise up): its manager is in its process, so there is no installation to check."
-)
+_SANDBOX = "This is a sandbox (pykruise up). It contains its manager, so there is no installation to check."
 _IN_A_SANDBOX = frozenset({"cluster", "crds", "clock", "admission", "pods", "budgets", "images"})
 """Checks that also apply to a cluster with the manager in the API server's process."""
 
 
 async def _check_reached(client: Client) -> None:
-    """Raise one CommandError when no API server answers, instead of a fault for each check."""
+    """Raise one CommandError when no API server responds, instead of a fault for each check."""
     try:
         await client.get_path("/version")  # all users may read this path
         with suppress(ForbiddenError):
             await client.get_path("/api")
     except TransportError as error:
-        raise CommandError(f"the API server does not answer: {error}") from error
+        raise CommandError(f"the API server does not respond: {error}") from error
     except UnauthorizedError as error:
         raise CommandError(
             f"the API server rejects the credentials: {error}; log in again, or name another context"

@@ -1,4 +1,4 @@
-"""Documents without the empty fields that defaults create, so that a comparison shows only changes of users.
+"""Documents without the empty fields that defaults create, so that a comparison shows only changes that users made.
 
 document ──▶ drop_empty() ──▶ document without `resources: {}` and such fields
 
@@ -18,8 +18,9 @@ def _has_meaning_when_empty(name: str) -> bool:
 
 
 def drop_empty(value: Any) -> Any:
-    """The value without empty maps, empty lists and null, which Kubernetes' defaults create for an absent field.
-    None: nothing is left."""
+    """The value without empty maps, empty lists and null, which Kubernetes' defaults create for an absent field. None
+    if nothing remains.
+    """
     if isinstance(value, list):
         return [{} if item == {} else drop_empty(item) for item in value] or None
     if not isinstance(value, dict):

@@ -1,7 +1,7 @@
 """Entry point of the `pykruise` script.
 
-`pykruise manager` runs for months, so it imports only its own module: the modules that parse the other commands'
-options (click and its imports) would use a quarter of its memory.
+`pykruise manager` runs for months, so it imports only its own module: the modules that parse the options of other
+commands (click and its imports) would use a quarter of the manager's memory.
 """
 
 import gc

@@ -1,5 +1,5 @@
-"""`pykruise explain clonesets/web`: state of a rollout and the cause that stops it; `pod/web-x`: budgets that hold a
-pod.
+"""`pykruise explain clonesets/web`: the state of a rollout and the cause that stops it. With `pod/web-x`: the budgets
+that protect a pod.
 
 kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ explain() ──▶ text or JSON
 """
@@ -135,7 +135,7 @@ async def _add_details_of_others(
 
 
 def _has_own_pods(kind: Kind) -> bool:
-    """Whether pods belong to objects of the kind, or to their workloads and jobs."""
+    """Whether the objects of the kind, or the workloads and jobs that they create, own pods."""
     insight = insight_of(kind)
     return isinstance(insight, WorkloadInsight | JobInsight) or insight.children is not None
 
@@ -149,8 +149,8 @@ async def _with_refusals(
 
 
 async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> Explanation:
-    """Return the explanation with the origin of a rejected field, if another object than the template adds the field to
-    new pods.
+    """Return the explanation with the origin of a rejected field, if an object other than the template adds this field
+    to new pods.
     """
     if not any(wait.code == Code.WRITE_FAILED for wait in explanation.waits):
         return explanation
@@ -182,7 +182,7 @@ async def add_tries(
     such a wait. `records_tries`: whether the events record each attempt; otherwise no times are known.
 
     Each delay is twice as long as the one before, so the next delay is about as long as all earlier ones together.
-    When events may not be read, the explanation stays unchanged.
+    Without permission to read events, the explanation stays unchanged.
     """
     is_known = any(wait.code in REFUSED_WRITES for wait in explanation.waits)
     if not uid or not (is_known or is_writing):
@@ -237,7 +237,7 @@ class RefusedWrite(msgspec.Struct, frozen=True):
 
 
 def refusal_of(event: Document) -> RefusedWrite | None:
-    """Return the failed write of an event; None: the event is about something else."""
+    """Return the failed write of an event; None if the event does not report a failed write."""
     code = annotations_of(event).get(CODE, "")
     first, last = event.get("firstTimestamp"), event.get("lastTimestamp")
     if code not in REFUSED_WRITES or not first or not last:
@@ -264,8 +264,8 @@ REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
 async def read_and_explain_pod(
     client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
 ) -> Explanation:
-    """Read and explain a pod: the budgets that hold it. Raises CommandError when it does not exist, KubeError when it
-    cannot be read.
+    """Read a pod and explain which budgets block its deletion, eviction or update. Raises CommandError when the pod
+    does not exist, KubeError when it cannot be read.
     """
     try:
         explanation = explain_pod(await look_at_pod(client, key, now=now, settings=settings))
@@ -276,7 +276,9 @@ async def read_and_explain_pod(
 
 
 DONE, FAILED, WAITING, BROKEN = 0, 1, 2, 3
-"""Exit codes: as requested; the explanation failed; it continues automatically; it needs a person."""
+"""Exit codes for: an object as requested, a failed explanation, an object that continues automatically, an object that
+needs a person.
+"""
 
 
 class ExplainRequest(msgspec.Struct, frozen=True):
@@ -286,7 +288,7 @@ class ExplainRequest(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     is_listed: bool = False
-    """Whether the object is one of a list; False: the user named it."""
+    """Whether the object was found in a list; False if the user named it."""
 
 
 async def run_explain(
@@ -364,10 +366,10 @@ def read_targets(targets: Sequence[str]) -> ExplainTargets:
     CommandError.
     """
     if not targets:
-        raise CommandLineError("name what to explain: clonesets/web, clone web, clonesets or all")
+        raise CommandLineError("no target is given; write clonesets/web, clone web, clonesets or all")
     if any("/" in target for target in targets):
         if not all("/" in target for target in targets):
-            raise CommandLineError(f"{' '.join(targets)}: write TYPE/NAME for each, or TYPE NAME…")
+            raise CommandLineError(f"{' '.join(targets)}: write TYPE/NAME for each object, or TYPE NAME…")
         return ExplainTargets(single=tuple(_parse_target(target) for target in targets))
     kinds = _kinds_of(targets[0])
     if len(targets) == 1:
@@ -441,8 +443,8 @@ AT_ONCE: Final = 8
 async def explain_each(
     client: Client, asked: Sequence[ExplainRequest], now: Instant, settings: ManagerSettings
 ) -> list[Explanation]:
-    """Return explanations of existing objects. A listed object that no longer exists is left out; for a named one,
-    raises CommandError.
+    """Return explanations of existing objects. An object that was found in a list and no longer exists is left out.
+    Raises CommandError when an object that the user named does not exist.
     """
     places = asyncio.Semaphore(AT_ONCE)
 

@@ -1,10 +1,10 @@
-"""Settings of the garbage collector: rare collections while a command starts, the default for commands that keep
-running.
+"""Settings of the garbage collector: rare collections while a command starts, the default thresholds for commands that
+keep running.
 
 entry.py ──▶ collect_rarely() … `pykruise up` and `kubelets`, when they are ready ──▶ collect_as_usual()
 
-A command creates hundreds of thousands of objects that live until it ends. Searching them repeatedly would take a
-tenth to a fifth of its start.
+A command creates hundreds of thousands of objects that live until it ends. Searching them repeatedly would take a tenth
+to a fifth of the command's start time.
 """
 
 import gc

@@ -1,5 +1,5 @@
 """Commands `pykruise install`, which prints all manifests, and `pykruise uninstall --check`, which lists the objects
-that their removal would delete.
+that a deletion of OpenKruise's CRDs would delete.
 """
 
 from ipaddress import ip_network
@@ -31,7 +31,7 @@ NO_POLICIES: Final = (
     " its own node is left out"
 )
 SHOWN = 5
-"""Maximum number of objects that a line names. The line counts the other objects."""
+"""Maximum number of objects that a line names. Of all other objects, the line contains only the number."""
 
 
 def install_text(
@@ -62,7 +62,9 @@ def install_text(
             try:
                 ip_network(cidr)
             except ValueError as error:
-                raise CommandLineError(f"{flag}: {error}; write 10.0.0.0/24, or 10.0.0.5/32") from error
+                raise CommandLineError(
+                    f"{flag}: {error}; write a range such as 10.0.0.0/24 or 10.0.0.5/32"
+                ) from error
     try:
         gates = parse([feature_gates])
     except GateError as error:

@@ -61,6 +61,8 @@ class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether PVCs get simulated volumes."""
     has_agents: bool = False
     """Whether the nodes simulate the node agent too: they recreate containers and run probes."""
+    has_events: bool = False
+    """Whether an event is written for each container that starts."""
     failures: Path | None = None
     """File of failure rules (sandbox/nodes/faults_file.py)."""
 
@@ -108,6 +110,7 @@ async def _serve(
             start_jitter=0.0,
             ready_s=options.ready_s,
             stop_s=options.stop_s,
+            records_starts=options.has_events,
         ),
         clock=read_system_clock,
         rng=rng,
@@ -197,6 +200,7 @@ def _other_taints(node: Document) -> list[Document]:
 def describe_taken(taken: Sequence[str]) -> str:
     """Message about nodes that kept the taint although they were ready."""
     return (
-        f"{len(taken)} of them still carried the taint {NOT_READY} ({format_first(taken, 5)}), which kept pods away; "
+        f"{len(taken)} of these nodes still had the taint {NOT_READY} ({format_first(taken, 5)}),"
+        " which kept pods away; "
         "no controller in this cluster removes it, so this command removed it"
     )

@@ -5,7 +5,7 @@ argv ──▶ click ──▶ commands/: options ──▶ one module per comma
 Every expected error (a port in use, an unreadable kubeconfig, an API server that rejects the request) becomes one line
 on standard error that names the problem, its place and the remedy, and exit code 1. Tracebacks are for bugs.
 
-Most of the time of a short command is its start, so each command imports its modules when it is called.
+A short command needs most of its time to start, so each command imports its modules when it is called.
 """
 
 import os
@@ -59,7 +59,7 @@ for subcommand in (
 )
 @click.pass_context
 def dashboard(context: click.Context) -> None:
-    """Show what moves, what waits, and why, in a browser. Comes with pykruise-dashboard."""
+    """Show in a browser which objects progress, which objects wait, and why. Comes with pykruise-dashboard."""
     from importlib.metadata import entry_points
 
     result = entry_points(group="pykruise.commands", name="dashboard")
@@ -107,8 +107,8 @@ def main() -> None:
 
 
 def run_app(argv: Sequence[str], *, program: str) -> int:
-    """Run the command line and return the exit code. An invalid command line ends with 1 like all failures, because 2
-    and 3 have meanings of their own.
+    """Run the command line and return the exit code. For an invalid command line the code is 1, as for all failures,
+    because 2 and 3 have other meanings.
     """
     from pykruise.cli.kubectl.flags import KubectlFlagError, take_out_flags
 

@@ -1,6 +1,6 @@
 """Manifests for a command: reads YAML into documents, and reports errors with file and line.
 
-text ──▶ load_documents() ──▶ documents; CommandError when one is not a Kubernetes object
+text ──▶ load_documents() ──▶ documents; CommandError when a document is not a Kubernetes object
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def read_documents(path: Path) -> list[dict[str, Any]]:
 
 
 def load_documents(text: str, *, source: str) -> list[dict[str, Any]]:
-    """All objects of a YAML text, without empty documents. `source`: its name in errors."""
+    """All objects of a YAML text, without empty documents. `source`: name of the text in errors."""
     try:
         documents = [document for document in read_yaml_documents(text) if document is not None]
     except yaml.YAMLError as error:

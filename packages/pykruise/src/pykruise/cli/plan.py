@@ -64,16 +64,17 @@ async def run_plan(
     reach: Reach = connect_traced,
     note: Callable[[str], object] = lambda _: None,
 ) -> int:
-    """Print the forecasts and return the exit code. Raises CommandError and KubeError. `note` gets lines that are not
-    part of the output: the warnings that `kubectl apply` would print, and the name of an object whose plan takes long.
+    """Print the forecasts and return the exit code. Raises CommandError and KubeError. `note` receives lines that are
+    not part of the output: the warnings that `kubectl apply` would print, and the name of an object whose plan takes
+    long.
     """
     check_output(output)
     if (file is None) == (target is None):
         raise CommandLineError(
-            "name what to plan: either -f FILE (or -f - for standard input) or clonesets/NAME"
+            "no object is given; use either -f FILE (or -f - for standard input) or clonesets/NAME"
         )
     if target is not None and not sets:
-        raise CommandLineError(f"{target} is unchanged: name a change with --set, such as --set replicas=5")
+        raise CommandLineError(f"no change of {target} is given; use --set, such as --set replicas=5")
     documents, others = split_built_in(_read_documents(file), with_config=True)
     given = parse_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
@@ -202,7 +203,7 @@ def check_documents(documents: list[Document], *, source: str) -> list[Document]
     and for an empty list.
     """
     if not documents:
-        raise CommandError(f"{source}: no objects in it")
+        raise CommandError(f"{source}: the input contains no objects")
     check_manifests(documents, source=source)
     return documents
 
@@ -228,15 +229,15 @@ class ConfigChanges(msgspec.Struct, frozen=True, kw_only=True):
     by_workload: Mapping[tuple[str, str, str], Sequence[Document]] = {}
     """Namespace, kind and name of a workload → the changed objects that it follows."""
     followers: Sequence[Document] = ()
-    """Manifests of the stored workloads that follow them and have no manifest of their own."""
+    """Stored workloads, as manifests, that follow the changed objects. Workloads with a given manifest are left out."""
 
     def of(self, document: Document, *, namespace: str) -> Sequence[Document]:
-        """Return the changed objects that a workload follows. `namespace`: that of a manifest without one."""
+        """Return the changed objects that a workload follows. `namespace`: namespace of a manifest that names none."""
         return self.by_workload.get(_identify(document, namespace), ())
 
 
 def _identify(document: Document, namespace: str) -> tuple[str, str, str]:
-    """Namespace, kind and name of a manifest. `namespace`: that of a manifest without one."""
+    """Namespace, kind and name of a manifest. `namespace`: namespace of a manifest that names none."""
     metadata = document["metadata"]
     return metadata.get("namespace") or namespace, document["kind"], metadata["name"]
 
@@ -307,7 +308,7 @@ def _to_manifest(live: Document) -> Document:
 
 
 def apply_sets(document: Document, sets: Sequence[str]) -> Document:
-    """The document with every `--set` applied. Raises CommandError for an invalid one."""
+    """The document with every `--set` applied. Raises CommandError for an invalid `--set`."""
     changed: Document = deep_copy(document)
     kind = find_kind_of_document(document)
     fields = {} if kind.shown is None else kind.shown.fields
@@ -331,7 +332,7 @@ def apply_sets(document: Document, sets: Sequence[str]) -> Document:
 
 
 def find_containers_path(kind: Kind, document: Document) -> tuple[str, ...]:
-    """Path of the containers in the document; empty: the kind has none."""
+    """Path of the containers in the document; empty if the kind has none."""
     if insight_of(kind).containers:
         return insight_of(kind).containers
     templates = kind.shown.templates if kind.shown is not None else ()

@@ -98,7 +98,7 @@ class PlaygroundContents(msgspec.Struct, frozen=True, kw_only=True):
     """Objects and scripted failures of a playground."""
 
     storage: Storage | None = None
-    """Storage of the objects; None: in memory."""
+    """Storage of the objects; None for storage in memory."""
     dump: Dump | None = None
     """Objects and nodes at the start."""
     rules: tuple[Rule, ...] = ()
@@ -106,7 +106,7 @@ class PlaygroundContents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _Reports = asyncio.Queue[tuple[str, StepReport]]
-"""Components and their reports of reviews, which become events when the cluster runs."""
+"""Admission components with their reports about reviews. When the cluster runs, the reports are written as events."""
 
 
 @asynccontextmanager
@@ -227,7 +227,7 @@ async def publish_manager(client: Client, settings: ManagerSettings) -> None:
     }
     try:
         await client.create(DEPLOYMENTS, NAMESPACE, body)
-    except AlreadyExistsError:  # it is from a data directory; the gates may have changed
+    except AlreadyExistsError:  # the Deployment is from a data directory; the gates may have changed
         await client.patch(DEPLOYMENTS, NAMESPACE, MANAGER, body, patch_type=PatchType.STRATEGIC)
 
 
@@ -253,7 +253,7 @@ async def _put_crd(client: Client, crd: Document) -> None:
 
 
 async def _wait_synced(manager: Manager, running: asyncio.Task[None]) -> None:
-    """Wait until the caches are synced. Raises the manager's error when it ends before."""
+    """Wait until the caches are synced. Raises the manager's error when the manager ends earlier."""
     synced = asyncio.create_task(manager.wait_synced())
     await asyncio.wait({synced, running}, return_when=asyncio.FIRST_COMPLETED)
     if running.done():

@@ -84,7 +84,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     lasts: str = "30d"
     """Length of a schedule's simulation."""
     begin: str = ""
-    """Start of a schedule's simulation; empty: now."""
+    """Start of a schedule's simulation; the current time if empty."""
 
 
 class SimulatedTarget(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +151,9 @@ async def play_simulation(
     if len(changes) > 2:
         raise CommandLineError("--change can be given twice at most: two strategies are compared")
     if (file is None) == (target is None):
-        raise CommandLineError("name what to simulate: either -f FILE or a live object such as clonesets/web")
+        raise CommandLineError(
+            "no object is given; use either -f FILE or a live object such as clonesets/web"
+        )
     begin = _parse_begin(conditions, time.time() if now is None else now)
     if target is not None:
         source = name = target.name
@@ -166,7 +168,7 @@ async def play_simulation(
         given = _parse_given(source, documents, conditions)
         return await _simulate_rollouts(name, given, changes=changes, conditions=conditions, svg=svg)
     if changes or svg is not None:
-        raise CommandError("--change and --svg are for rollouts, and this is a schedule")
+        raise CommandError("--change and --svg cannot be used with a schedule")
     return _simulate_schedules(schedules)
 
 
@@ -185,7 +187,7 @@ async def _simulate_rollouts(
     names = [path.name for path in changes] or [name]
     for name, value in zip(names, played, strict=True):
         if value.refused:
-            raise CommandError(f"{name} is refused: {'; '.join(value.refused)}")
+            raise CommandError(f"{name} is rejected: {'; '.join(value.refused)}")
     if svg is not None:
         picture = draw_svg_charts(list(zip(names, played, strict=True)))
         await asyncio.to_thread(svg.write_text, picture, "utf-8")
@@ -236,7 +238,7 @@ def _read_change(path: Path) -> _Given:
 
 
 def _find_workload(name: str, documents: Sequence[Document], *, is_needed: bool) -> Document | None:
-    """Find the only workload. None: there is none and `is_needed` is False. Raises CommandError."""
+    """Find the only workload. Return None if there is none and `is_needed` is False. Raises CommandError."""
     played = (*list_workloads(), find_kind(_UNITED))
     result = [doc for doc in documents if any(is_of(kind, doc) for kind in played)]
     if not result and not is_needed:
@@ -269,7 +271,7 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
     assert about is not None
     if first is not None and changed is not None and first["metadata"]["name"] != changed["metadata"]["name"]:
         raise CommandError(
-            f"the change names {changed['metadata']['name']!r}, the file names {first['metadata']['name']!r}"
+            f"the change is for {changed['metadata']['name']!r}, but the file contains {first['metadata']['name']!r}"
         )
     least, most = parse_span(conditions.pods_ready_after, "--pods-ready-after")
     nodes = [spec.name for spec in given.nodes] or [f"node-{n}" for n in range(1, conditions.nodes + 1)]
@@ -362,7 +364,7 @@ def _node_changes(conditions: Conditions, nodes: Sequence[str]) -> Iterator[Node
 
 
 def _parse_node_time(flag: str, text: str, nodes: Sequence[str] | None) -> tuple[str, float]:
-    """Parse `node-1@60s` into node and seconds. `nodes`: allowed names; None: any name. Raises CommandError."""
+    """Parse `node-1@60s` into node and seconds. `nodes`: allowed names; None allows any name. Raises CommandError."""
     node, at, when = text.partition("@")
     if not at or not node:
         raise CommandLineError(f"{flag} {text!r}: expected a node and a time, such as node-1@60s")
@@ -396,14 +398,16 @@ def _clock_options(conditions: Conditions) -> dict[str, Any]:
 
 
 _Schedules = Sequence[tuple[str, ClockPlay | ClockPlayed]]
-"""Simulations of schedules with their names: the file's name, followed by the object's when the file has several."""
+"""Simulations of schedules with their names: the file's name, followed by the object's name when the file has several
+schedules.
+"""
 
 
 async def _read_schedules(
     name: str, documents: Sequence[Document], conditions: Conditions, begin: Instant
 ) -> _Schedules:
-    """Simulations of the documents that are schedules, or the reasons why admission rejects one; empty: no document is
-    a schedule.
+    """Simulations of the documents that are schedules, or the reasons why admission rejects one; empty if no document
+    is a schedule.
     """
     kinds = list_clocks()
     schedules = [(kind, doc) for doc in documents for kind in kinds if is_of(kind, doc)]
@@ -449,7 +453,7 @@ def _simulate_schedules(schedules: _Schedules) -> SimulationResult:
     for name, given in schedules:
         played = given if isinstance(given, ClockPlayed) else play_clock(given)
         if isinstance(given, ClockPlayed) or played.refused:
-            raise CommandError(f"{name} is refused: {'; '.join(played.refused)}")
+            raise CommandError(f"{name} is rejected: {'; '.join(played.refused)}")
         reports.append("\n".join(format_clock_report(name, given, played)))
         documents.append({"change": name, **msgspec.to_builtins(played)})
     return SimulationResult(

@@ -1,4 +1,4 @@
-"""Simulation of kinds that create objects on a schedule, for `pykruise simulate`: a month of runs in a moment.
+"""Simulation of kinds that create objects on a schedule, for `pykruise simulate`.
 
 manifest, or a live object with the objects it created ──▶ ClockPlay ──▶ play_clock() ──▶ text or JSON
 
@@ -99,7 +99,7 @@ async def build_live_play(
 
 
 def format_clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
-    """Return lines for the results of scheduled times, equal ones in one line, and for the whole schedule."""
+    """Return lines about the scheduled times, with one line for equal results, and lines about the whole schedule."""
     zone: tzinfo = ZoneInfo(played.zone) if played.zone else UTC
     starts = [fate for fate in played.fates if fate.do == "start"]
     skips = Counter(fate.code for fate in played.fates if fate.do == "skip")
@@ -121,7 +121,7 @@ def format_clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> lis
         f"started             {len(starts)}{f' ({ends})' if ends else ''}{f', {late} of them late' if late else ''}",
         f"skipped             {skips.total()}{f' ({why})' if why else ''}",
         f"at the same time    {played.most_active} at most",
-        f"history             {played.tidied} deleted beyond its limits",
+        f"history             {played.tidied} deleted because of the history limits",
         *([f"in the end          {played.waiting}"] if played.waiting else []),
     ]
 

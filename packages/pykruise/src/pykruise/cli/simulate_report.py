@@ -57,7 +57,7 @@ def format_comparison(names: Sequence[str], played: Sequence[Played]) -> list[st
 
 
 def outcome_of(played: Played) -> str:
-    """Outcome in one word: complete, paused, stuck, not over; for a job complete or failed."""
+    """Outcome in brief: complete, paused, stuck or not over; for a job complete or failed."""
     if not played.is_over or (played.end is None and not played.is_job):
         return "not over"
     if played.is_job:

@@ -1,7 +1,7 @@
 """Commands `pykruise switch-over check`, `pykruise storage show` and `pykruise storage move`.
 
 cluster ──check_switch()──▶ SwitchReport ──▶ text or JSON, exit code 0 or 1
-cluster ──read_storage(), move_kind()──▶ one line a kind
+cluster ──read_storage(), move_kind()──▶ one line per kind
 """
 
 import time
@@ -59,7 +59,7 @@ def report_lines(report: SwitchReport) -> Iterator[str]:
     yield from _table_lines(report.kinds)
     if report.writes:
         yield ""
-        yield "Writes beyond statuses, events and pykruise's own annotations"
+        yield "Writes other than to statuses, events and pykruise's own annotations"
         yield from (f"  {_write_line(write)}" for write in report.writes[:SHOWN])
         if len(report.writes) > SHOWN:
             yield f"  … and {len(report.writes) - SHOWN} more (-o json has all)"
@@ -119,7 +119,7 @@ async def run_move(
     say: Callable[[str], object],
     reach: Reach,
 ) -> None:
-    """Move all kinds sequentially. When one cannot be moved, raises CommandError after the others."""
+    """Move all kinds sequentially. If a kind cannot be moved, move all other kinds, then raise CommandError."""
     problems = []
     async with reach(kubeconfig, context) as (client, _):
         plain = _untranslated(client)

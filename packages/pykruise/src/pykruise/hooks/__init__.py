@@ -9,10 +9,10 @@
 
 watch of pods in a lifecycle state ──▶ the function ──▶ the label (or finalizer) is removed ──▶ the workload continues
 
-The workload must name the same label in `spec.lifecycle.preDelete.labelsHandler` (or `inPlaceUpdate`), with the value
-"true", and in its pod template. A function is called at least once for each pod and each state. The function is called
-again if the program ended before the label was removed and, after a delay, if the function raised an exception. After
-an in-place update this program adds the label again, and the pod returns to service.
+The workload must have the same label, with the value "true", in `spec.lifecycle.preDelete.labelsHandler` (or
+`inPlaceUpdate`) and in its pod template. For each pod and each state, the function is called at least once. It is
+called again if this program ended before the label was removed, and, after a delay, if the function raised an
+exception. After an in-place update, this program adds the label again, and the pod returns to service.
 """
 
 import asyncio
@@ -42,13 +42,13 @@ __all__ = ["Hooks"]
 _log = logging.getLogger(__name__)
 
 Hook = Callable[[Document], Awaitable[None]]
-"""A function that is called with the pod as it is stored."""
+"""A function that is called with the complete document of a pod."""
 
 H = TypeVar("H", bound=Hook)
 
 _VALUE: Final = "true"
 _LONGEST_WAIT_S: Final = 60.0
-"""Longest delay in seconds between two calls for a pod whose hook raises an exception."""
+"""Maximum delay in seconds between two calls for a pod whose hook raises an exception."""
 
 
 class _Pod:
@@ -70,9 +70,9 @@ class _Pod:
 
 
 class Hooks:
-    """Functions for the lifecycle of pods that carry `label` (with the value "true") or `finalizer`.
+    """Functions that are called in the lifecycle of pods with `label` (with the value "true") or with `finalizer`.
 
-    Raises ValueError when neither or both are given.
+    Raises ValueError unless exactly one of `label` and `finalizer` is given.
     """
 
     def __init__(self, *, label: str = "", finalizer: str = "") -> None:
@@ -93,15 +93,15 @@ class Hooks:
         return hook
 
     def on_updated(self, hook: H) -> H:
-        """Register a function that is called after a pod was updated in place, before it returns to service. Use it
-        as a decorator.
+        """Register a function that is called after a pod was updated in place, and before the pod returns to service.
+        Use it as a decorator.
         """
         self._hooks[LifecycleState.UPDATED] = hook
         return hook
 
     def serve(self, *, kubeconfig: str | Path | None = None, namespace: str = "") -> None:
-        """Run until Ctrl-C. `kubeconfig`: path of the file that selects the cluster; None: $KUBECONFIG, the pod's
-        account, or ~/.kube/config. `namespace`: watch only pods of this namespace; empty: of all.
+        """Run until Ctrl-C. `kubeconfig`: path of the kubeconfig; if None, use $KUBECONFIG, the service account of this
+        pod, or ~/.kube/config. `namespace`: watch only pods of this namespace; if empty, of all namespaces.
         """
         asyncio.run(self._serve_cluster(kubeconfig, namespace))
 
@@ -121,8 +121,8 @@ class Hooks:
         clock: Clock = read_system_clock,
         rng: random.Random | None = None,
     ) -> None:
-        """Run until cancelled. `namespace`: watch only pods of this namespace. `workers`: maximum number of
-        concurrent function calls. `clock` and `rng` are for tests: the time, and the jitter of delays.
+        """Run until this is cancelled. `namespace`: watch only pods of this namespace; if empty, of all namespaces.
+        `workers`: maximum number of concurrent calls. Tests can set `clock`, and `rng` for the jitter of delays.
         """
         rng = rng or random.Random()
         states = {*self._hooks}
@@ -160,7 +160,7 @@ class Hooks:
     async def _handle(self, client: Client, pod: _Pod) -> None:
         is_back = pod.state == LifecycleState.UPDATED
         if self._is_held(pod) == is_back:
-            return  # already removed, or held again
+            return  # the hook was already removed, or already added again
         hook = self._hooks.get(pod.state)
         if hook is not None:
             _log.info("%s/%s: %s", pod.namespace, pod.name, pod.state)
@@ -179,8 +179,8 @@ class Hooks:
         return self._finalizer in (meta.get("finalizers") or ())
 
     def _build_patch(self, pod: _Pod, *, on: bool) -> Document:
-        """Return the patch that sets or removes the hook. A merge patch replaces the whole list of finalizers, so the
-        list must not have changed in the meantime.
+        """Return the patch that adds (`on`) or removes the label or finalizer. A merge patch replaces the whole list of
+        finalizers, so it contains the resourceVersion: it must fail if another client changed the list.
         """
         if self._label:
             return {"metadata": {"uid": pod.uid, "labels": {self._label: _VALUE if on else None}}}

@@ -1,11 +1,11 @@
-"""`explain` and `plan` from Python: the values that the commands print.
+"""The commands `explain` and `plan` as Python functions. They return the values that the commands print.
 
 await explain("clonesets/web", namespace="shop") ──▶ Explanation
 await plan("clonesets/web", "replicas=5")        ──▶ Forecast (for a kind that owns no pods: Outlook)
 
-Both functions only read. They raise KubeError (kube/errors.py), CommandError for an invalid target, and its subclass
-MissingError for a target that does not exist. All values are frozen. `msgspec.to_builtins()` converts them to JSON
-types, the same that `-o json` prints.
+Both functions only read from the cluster. They raise KubeError (kube/errors.py), CommandError for an invalid target,
+and MissingError, its subclass, for a target that does not exist. All returned values are frozen.
+`msgspec.to_builtins()` converts them to the same JSON types that `-o json` prints.
 """
 
 import time
@@ -41,13 +41,13 @@ async def explain(
     context: str | None = None,
     now: Instant | None = None,
 ) -> Explanation:
-    """Explain why an object does not match its spec (yet). `target`: `clonesets/web`, or `pod/web-x` for the obstacles
-    of a pod.
+    """Explain why an object does not match its spec yet. `target` is, for example, `clonesets/web`, or `pod/web-x` to
+    explain why a pod does not run.
 
-    `client`: the connection to use. Without it, `kubeconfig` and `context` select the cluster. `namespace`: empty means
-    the namespace of the context, or `default`. `now`: seconds since 1970; None: the clock's. Raises MissingError for an
-    object that does not exist, CommandError for a target that is not kind/name, KubeError when the cluster does not
-    answer.
+    `client`: the connection to use; if it is None, `kubeconfig` and `context` select the cluster. `namespace`: if it is
+    empty, the namespace of the context is used, or `default`. `now`: the time in seconds since 1970; if it is None, the
+    current time. Raises MissingError for an object that does not exist, CommandError for a target that is not
+    kind/name, and KubeError if the cluster does not respond.
     """
     async with _connect(client, kubeconfig, context) as (asking, default):
         at = time.time() if now is None else now
@@ -70,10 +70,10 @@ async def plan(
     context: str | None = None,
     now: Instant | None = None,
 ) -> Forecast | Outlook:
-    """Forecast a change. `target`: an object as it would be applied, or the name of an existing object. `sets`:
-    changes to it, in the syntax of `--set` (`image=main=shop:2`).
+    """Forecast a change. `target`: an object as a user would apply it, or the name of an existing object, such as
+    `clonesets/web`. `sets`: changes to this object, in the syntax of `--set` (`image=main=shop:2`).
 
-    `namespace`, `client`, `kubeconfig`, `context`, `now` and errors: as in `explain`.
+    `namespace`, `client`, `kubeconfig`, `context`, `now` and the errors are the same as in `explain`.
     """
     async with _connect(client, kubeconfig, context) as (asking, default):
         at = time.time() if now is None else now

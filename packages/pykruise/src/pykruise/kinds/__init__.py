@@ -1,11 +1,11 @@
-"""The kinds, one folder each. A folder with a `kind.py` is a kind, and no other module has to name it.
+"""The kinds: each folder with a `kind.py` is one kind. This module finds the folders, so no list names them.
 
-shown_of(document), list_all_shown() ──▶ presentation of kinds (shown.py of a folder, which loads fast)
+shown_of(document), list_all_shown() ──▶ presentation of kinds (shown.py of each folder; these modules load fast)
 list_kinds() ──▶ everything that loops over kinds      build_crds() ──▶ the CustomResourceDefinitions of a cluster
 find_kind("CloneSet") ──▶ one kind                list_conversions() ──▶ conversion of objects between versions
 
 A folder has the name of its kind in lower case. Its modules are loaded on first use, so code that needs one kind does
-not wait for twenty.
+not load all kinds.
 """
 
 import pkgutil
@@ -25,7 +25,7 @@ from pykruise.kube.schemas import descriptions
 from pykruise.plans.foreign import FOREIGN
 from pykruise.plans.shown import Shown
 
-if TYPE_CHECKING:  # a command that only imports shown.py starts without these modules
+if TYPE_CHECKING:  # a command that only imports shown.py does not load these modules
     from pykruise.kube.client.stored_versions import StoredVersionTransport
     from pykruise.kube.client.transport import Transport
     from pykruise.kube.schemas.conversion import Conversion, Conversions
@@ -60,7 +60,7 @@ def list_kinds() -> "Sequence[Kind]":
 
 
 def find_kind(name: str) -> "Kind":
-    """Return the kind with this name, such as `CloneSet`. Raises KeyError when there is none."""
+    """Return the kind with this name, such as `CloneSet`. Raises KeyError if no kind has this name."""
     kind = find(name.lower())
     if kind is None:
         raise KeyError(f"there is no kind {name}")
@@ -68,12 +68,12 @@ def find_kind(name: str) -> "Kind":
 
 
 def find(folder: str) -> "Kind | None":
-    """Return the kind in this folder, such as `cloneset`; None: there is none. No other kind is loaded."""
+    """Return the kind in this folder, such as `cloneset`; None if no kind has this folder. No other kind is loaded."""
     return _kind(folder) if folder in _list_folders() else None
 
 
 def shown_of(document: Mapping[str, Any]) -> Shown | None:
-    """Return the presentation of a document's kind; None: the kind is unknown or has none."""
+    """Return the presentation of a document's kind; None if the kind is unknown or has no presentation."""
     group = str(document.get("apiVersion", "")).rpartition("/")[0]
     return find_shown(group, str(document.get("kind", "")))
 
@@ -87,7 +87,9 @@ def find_shown(group: str, kind: str) -> Shown | None:
 
 
 def list_all_shown() -> Sequence[Shown]:
-    """Return the presentations of all kinds, ours and those of plans/foreign.py, in the order of their tables."""
+    """Return the presentations of our kinds and of those in plans/foreign.py, in the order in which tables list the
+    kinds.
+    """
     own = (_shown(folder) for folder in _list_folders())
     return sorted((*(shown for shown in own if shown is not None), *FOREIGN), key=lambda shown: shown.place)
 
@@ -121,8 +123,9 @@ RELEASED_STORED: Final = "v1alpha1"
 
 
 def find_stored_version(kind: "Kind", layout: str) -> str:
-    """Return the version in which the kind is stored. `layout`: "v1beta1", or "v1alpha1" for the versions that
-    releases of OpenKruise store (all of them store Advanced StatefulSets in v1beta1).
+    """Return the version in which the kind is stored. With `layout` "v1beta1", all kinds are stored in their hub
+    version. With "v1alpha1", they are stored as in releases of OpenKruise (which store Advanced StatefulSets in
+    v1beta1).
     """
     has_older = kind.conversion is not None and layout == RELEASED_STORED
     return kind.released_in if has_older else kind.resource.version
@@ -131,8 +134,9 @@ def find_stored_version(kind: "Kind", layout: str) -> str:
 def build_crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB_STORED) -> list[Document]:
     """Return the CustomResourceDefinitions of all kinds, sorted by name. `layout`: see `find_stored_version`.
 
-    `conversion` is the stanza of this name for kinds with two versions (schemas/crds.py: `build_webhook_conversion`).
-    Without it the API server only changes the apiVersion, and loses fields that have different names.
+    `conversion` becomes `spec.conversion` of kinds with two versions (schemas/crds.py: `build_webhook_conversion`).
+    Without `conversion`, the API server changes only the apiVersion, and loses fields that the versions name
+    differently.
     """
     made = [_crd(folder, described=True) for folder in _list_folders()]
     crds: list[Document] = [orjson.loads(data) for data in made if data is not None]
@@ -146,7 +150,7 @@ def build_crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB
 
 
 def crds_of(resources: Iterable[Resource], *, described: bool = True) -> list[Document]:
-    """Return the definitions of some kinds. Without descriptions (not `described`) this takes less time."""
+    """Return the CustomResourceDefinitions of these resources. They are built faster if `described` is False."""
     folders = sorted({resource.kind.lower() for resource in resources})
     made = [_crd(folder, described=described) for folder in folders]
     return [orjson.loads(data) for data in made if data is not None]
@@ -154,15 +158,15 @@ def crds_of(resources: Iterable[Resource], *, described: bool = True) -> list[Do
 
 @cache
 def _crd(folder: str, *, described: bool) -> bytes | None:
-    """Return the definition as JSON, from which every caller can cheaply decode its own document."""
+    """Return the definition as JSON. Every caller decodes its own copy, which is cheap."""
     with nullcontext() if described else descriptions.leave_out_descriptions():
         crd = _kind(folder).build_crd(_spec_schema)
     return None if crd is None else orjson.dumps(crd)
 
 
 def _spec_schema(name: str) -> Document:
-    """Return the schema of another kind's spec: kinds do not import each other, so embedded schemas are passed to
-    them.
+    """Return the schema of a kind's spec, for kinds that embed it. Kinds do not import each other, so they get this
+    function as an argument.
     """
     from pykruise.kube.schemas.crds import build_structural_schema
 
@@ -170,7 +174,7 @@ def _spec_schema(name: str) -> Document:
 
 
 def list_marked_schemas() -> Iterator[tuple[Resource, Document]]:
-    """Yield each kind in each of its versions, with the schema of its objects. Marks show where it uses types of
+    """Yield each version of each kind with the schema of its objects. Marks in the schema show where it uses types of
     Kubernetes.
     """
     with descriptions.leave_out_descriptions():
@@ -181,7 +185,7 @@ def list_marked_schemas() -> Iterator[tuple[Resource, Document]]:
 
 
 def blank_status_of(kind: "Kind") -> Document:
-    """Return the fields that a status of this kind must have while nothing is known."""
+    """Return the status of an object of this kind that no controller has reconciled yet: only its required fields."""
     return kind.build_blank_status(_spec_schema)
 
 
@@ -191,7 +195,7 @@ def list_conversions() -> "Conversions":
 
 
 class _Table(Mapping[tuple[str, str], "Conversion"]):
-    """All conversions. A kind is loaded only when its conversion is needed."""
+    """Conversions of all kinds. A kind is loaded only when its conversion is needed."""
 
     def __getitem__(self, key: tuple[str, str]) -> "Conversion":
         group, name = key
@@ -213,7 +217,7 @@ _TABLE: Final = _Table()
 
 
 def use_stored_versions(transport: "Transport") -> "StoredVersionTransport":
-    """Return a transport for programs that know only the hub versions, on a cluster that may store older ones."""
+    """Return a transport for programs that know only the hub versions. The cluster may store older versions."""
     from pykruise.kube.client.stored_versions import StoredVersionTransport
 
     return StoredVersionTransport(transport, _TABLE, groups=GROUPS)

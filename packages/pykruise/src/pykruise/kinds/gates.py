@@ -1,10 +1,10 @@
 """Feature gates: the features of OpenKruise that are enabled, with OpenKruise's names and defaults.
 
-texts of --feature-gates, environment ──▶ parse() ──▶ Gates ──▶ settings of kinds, controllers, webhooks
+values of --feature-gates, environment ──▶ parse() ──▶ Gates ──▶ settings of kinds, controllers, webhooks
 
-Pure. The table here contains OpenKruise's gates. A kind may add its own gates (`Kind.own_gates`). All texts together
-are one request: a gate that is set by its name takes precedence over AllAlpha and AllBeta, in any order. Some gates
-need other gates. A gate that cannot work is switched off (or on) afterwards, and `Gates.notes` reports this.
+Pure. The table in this module contains OpenKruise's gates. A kind can add its own gates (`Kind.own_gates`). The values
+of several flags are read as one list: a gate that is set by its name takes precedence over AllAlpha and AllBeta, in any
+order. If a gate depends on another gate, it is switched off (or on) afterwards, and `Gates.notes` reports this.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,7 +51,9 @@ GATES: Mapping[str, Gate] = {
     "CloneSetEventHandlerOptimization": Gate(
         False, "alpha", "fewer pod events trigger a reconcile of CloneSets"
     ),
-    "PreparingUpdateAsUpdate": Gate(False, "alpha", "pods in PreparingUpdate count as updated when scaling"),
+    "PreparingUpdateAsUpdate": Gate(
+        False, "alpha", "when a CloneSet is scaled, its pods in PreparingUpdate count as updated"
+    ),
     "ImagePullJobGate": Gate(False, "alpha", "enables ImagePullJob and ImageListPullJob"),
     "DeletionProtectionForCRDCascadingGate": Gate(False, "alpha", "protects CRDs with objects from deletion"),
     "EnhancedLivenessProbe": Gate(False, "alpha", "moves liveness probes to an annotation of the pod"),
@@ -73,7 +75,7 @@ GATES: Mapping[str, Gate] = {
         by_server=True,
     ),
     "EnablePodProbeMarkerOnServerless": Gate(
-        False, "alpha", "probes pods on virtual nodes, by annotations of the pods"
+        False, "alpha", "probes pods on virtual nodes through annotations of the pods"
     ),
     "EnableSortSidecarContainerByName": Gate(False, "alpha", "sorts injected containers by name"),
     "InPlacePodVerticalScaling": Gate(False, "alpha", "budgets treat RESIZE as a separate operation"),
@@ -84,13 +86,13 @@ GATES: Mapping[str, Gate] = {
         False, "alpha", "pods on ineligible nodes do not count for maxUnavailable"
     ),
 }
-"""OpenKruise's gates by their exact spelling."""
+"""OpenKruise's gates, by their exact names."""
 
 ALIASES: Mapping[str, str] = {
     "EnhancedLivenessProbeGate": "EnhancedLivenessProbe",
     "ForceDeleteTimeoutExpectationFeatureGate": "ForceDeleteTimeoutExpectationGate",
 }
-"""Other spellings that appear in documentation."""
+"""Other names of gates that appear in documentation → the exact name."""
 
 _META: Mapping[str, Maturity] = {"AllAlpha": "alpha", "AllBeta": "beta"}
 
@@ -98,7 +100,9 @@ _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 
 CUSTOM_RESOURCES = "CUSTOM_RESOURCE_ENABLE"
-"""Older environment variable with comma-separated kinds. A list without SidecarSet switches the pod webhook off."""
+"""Older environment variable: a comma-separated list of kinds. A list without SidecarSet switches the pod
+webhook off.
+"""
 
 
 class _Rule(msgspec.Struct, frozen=True):
@@ -148,36 +152,38 @@ _RULES = (
     ),
     _Rule(("ResourcesDeletionProtection",), False, ("DeletionProtectionForCRDCascadingGate",), False),
 )
-"""Rules, applied once in this order."""
+"""The rules. Each is applied once, in this order."""
 
 
 def list_all_gates() -> Mapping[str, Gate]:
-    """Return every gate by its exact spelling: OpenKruise's gates, and those of the kinds."""
+    """Return all gates by their exact names: OpenKruise's gates, and the gates that kinds add."""
     return {**GATES, **{name: gate for kind in list_kinds() for name, gate in kind.own_gates.items()}}
 
 
 class GateError(ValueError):
-    """An invalid text of gates. The message names the problem and the accepted values."""
+    """An invalid value of --feature-gates. The message names the problem and the accepted values."""
 
 
 class Gates(msgspec.Struct, frozen=True):
-    """Enabled features. `Gates()` is OpenKruise's default.
+    """The state of all gates. `Gates()` has OpenKruise's defaults.
 
-    `differing` contains the gates that differ from the defaults after all rules. Use `parse` to read a text, or
-    `Gates.of(CloneSetShortHash=True)` in code.
+    `differing` contains the gates that differ from the defaults after all rules were applied. Use `parse` to read a
+    flag, or `Gates.of(CloneSetShortHash=True)` in code.
     """
 
     differing: Mapping[str, bool] = {}
     notes: tuple[str, ...] = ()
-    """Notes for a person: gates whose value differs from the requested one, and unusual spellings."""
+    """Messages for a person: about gates whose value differs from the requested value, and about other names of
+    gates.
+    """
     kept_off: frozenset[str] = frozenset()
-    """Gates that would be on where the API server supports the feature (`Gate.record_controller_change`), but were
-    requested to be off.
+    """Gates that were set to off, and would otherwise be on if the API server supports the feature
+    (`Gate.by_server`).
     """
 
     @classmethod
     def of(cls, **wanted: bool) -> "Gates":
-        """Return the defaults with these changes, after applying the rules."""
+        """Return the defaults with these changes, after all rules were applied."""
         return parse([",".join(f"{name}={str(on).lower()}" for name, on in wanted.items())])
 
     def __getitem__(self, name: str) -> bool:
@@ -188,33 +194,33 @@ class Gates(msgspec.Struct, frozen=True):
         return gate.default
 
     def is_left_to_server(self, name: str) -> bool:
-        """Whether the API server decides, because the gate allows this and was not set."""
+        """Whether the gate is on if the API server supports the feature, because the gate is not set."""
         return list_all_gates()[name].by_server and name not in self.differing and name not in self.kept_off
 
     def __iter__(self) -> Iterator[tuple[str, bool]]:
-        """All gates with their state, in the order of the table."""
+        """Yield all gates with their state, in the order of the table."""
         return ((name, self[name]) for name in list_all_gates())
 
     def __str__(self) -> str:
-        """Text `A=true,B=false` of the gates that differ from the defaults. `parse` reads it."""
+        """Format the gates that differ from the defaults as `A=true,B=false`. `parse` reads this format."""
         given = {**self.differing, **dict.fromkeys(sorted(self.kept_off), False)}
         return ",".join(f"{name}={str(on).lower()}" for name, on in given.items())
 
 
 def parse(texts: Iterable[str] = (), *, environ: Mapping[str, str] | None = None) -> Gates:
-    """Parse `A=true,B=false` texts, all together; without texts: the defaults.
+    """Parse values such as `A=true,B=false` as one list. Without values, return the defaults.
 
-    Of `environ`, only CUSTOM_RESOURCE_ENABLE is read (None: nothing is read). Raises GateError for an unknown gate, a
-    value that is not a boolean, and a gate that is set both on and off. Kubernetes' rule for feature gates;
-    dependencies as in OpenKruise.
+    Only CUSTOM_RESOURCE_ENABLE is read from `environ`; nothing is read if it is None. Raises GateError for an unknown
+    gate, a value that is not a boolean, and a gate that is set both on and off. The rules for flags are those of
+    Kubernetes, the dependencies between gates those of OpenKruise.
     """
     asked: dict[str, bool] = {}
     notes: list[str] = []
     texts = [text for text in texts if text]
-    known = list_all_gates() if texts else GATES  # without texts, the kinds need not be loaded
+    known = list_all_gates() if texts else GATES  # without values, the kinds do not have to be loaded
     for name, value in _parse_items(texts, known):
         if name in ALIASES:
-            notes.append(f"gate {name} is spelled {ALIASES[name]}")
+            notes.append(f"gate {name} is another name of {ALIASES[name]}; write {ALIASES[name]}")
             name = ALIASES[name]
         if asked.setdefault(name, value) != value:
             raise GateError(f"gate {name} is set both on and off; set it once")

@@ -1,9 +1,10 @@
-"""Settings of Argo CD for the kinds: health, actions, and fields whose changes it can ignore.
+"""Settings of Argo CD for the kinds: health, actions, and fields whose changes Argo CD can ignore.
 
 Kind.shown ──▶ build_config_map() ──▶ the keys of argocd-cm: health, actions, ignored updates
 
-Pure. Argo CD's own scripts for these kinds mostly show an ordinary rollout as Degraded or Suspended, which fails or
-delays a sync, and most kinds have no script. Health here is the phase that all other displays show (lua_health.py).
+Pure. Argo CD contains scripts for a few of these kinds. Most of these scripts report an ordinary rollout as Degraded or
+Suspended, so a sync fails or is delayed. The scripts here report the phase that all other displays of pykruise show
+(lua_health.py).
 """
 
 from typing import Final
@@ -59,7 +60,9 @@ for _, path in ipairs({TEMPLATES}) do
 end
 return obj
 """
-"""Changes an environment variable, so that all pods are recreated, as `kubectl kruise rollout restart` does."""
+"""Script that changes an environment variable, so that all pods are recreated. `kubectl kruise rollout restart` does
+the same.
+"""
 
 
 def _restart_script(shown: Shown) -> str:
@@ -114,7 +117,7 @@ def actions_of(shown: Shown) -> Document | None:
 
 
 def build_config_map(*, namespace: str = "argocd", name: str = "argocd-cm") -> Document:
-    """Return our part of Argo CD's settings. Server-side apply does not change the other keys."""
+    """Return the part of Argo CD's settings for these kinds. Server-side apply does not change the other keys."""
     data: dict[str, str] = {}
     for shown in (kind.shown for kind in list_kinds()):
         if shown is None or shown.progress is None:
@@ -124,7 +127,8 @@ def build_config_map(*, namespace: str = "argocd", name: str = "argocd-cm") -> D
         actions = actions_of(shown)
         if actions is not None:
             data[f"resource.customizations.actions.{about}"] = format_document(actions)
-        # A status changes with every pod of a rollout, and Git has no status. Argo CD still sees changes of the health.
+        # The status changes with every pod of a rollout, and Git contains no status. Changes of the health still reach
+        # Argo CD.
         data[f"resource.customizations.ignoreResourceUpdates.{about}"] = format_document(
             {"jsonPointers": ["/status"]}
         )
@@ -144,7 +148,7 @@ def build_config_map(*, namespace: str = "argocd", name: str = "argocd-cm") -> D
 
 
 class _Dumper(yaml.SafeDumper):
-    """Dumps scripts as blocks, which people can read."""
+    """Writes scripts as YAML block texts, which people can read."""
 
 
 def _as_block(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
@@ -155,7 +159,7 @@ _Dumper.add_representer(str, _as_block)
 
 
 def format_document(document: Document) -> str:
-    """Return a document as YAML, with scripts as blocks."""
+    """Return a document as YAML, with scripts as block texts."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120)
 
 

@@ -20,7 +20,9 @@ _log = logging.getLogger(__name__)
 
 EVERY_S = 5.0
 DEAD_WATCH_S = 300.0
-"""Seconds that a watch can be down, while others are connected, before the manager is unready."""
+"""Seconds for which a watch may be disconnected while others are connected. After this time the manager
+is not ready.
+"""
 
 State = Literal["fine", "filling", "missing", "forbidden", "down"]
 
@@ -34,8 +36,7 @@ class _Seen(msgspec.Struct):
 
 class Oversight:
     """Oversees `caches` while `run()` runs. `shared`: resources that every controller reads. A missing permission for
-    another resource affects only the controllers that read it. These controllers wait, and the manager is ready
-    nevertheless.
+    another resource affects only the controllers that read it. These controllers wait, but the manager still is ready.
     """
 
     def __init__(
@@ -62,7 +63,10 @@ class Oversight:
             state = _state_of(stats)
             seen = self._seen.get(resource)
             if state == "filling" or (not stats.synced and state == "down"):
-                problems.append(f"the cache of {resource} is not filled yet: {stats.last_error or 'listing'}")
+                problems.append(
+                    f"the cache of {resource} is not filled yet:"
+                    f" {stats.last_error or 'the first list has not finished'}"
+                )
             elif state == "forbidden" and not stats.synced and resource in self._shared:
                 problems.append(_forbidden_text(resource))
             elif state == "down" and is_connected and seen and now - seen.since >= DEAD_WATCH_S:
@@ -73,7 +77,7 @@ class Oversight:
         for resource, cache in self._caches.items():
             seen = self._seen.get(resource)
             if seen is not None and seen.state == "fine" and cache.synced and cache.is_connected:
-                continue  # nothing has changed, and full stats would cost more than all other work here
+                continue  # nothing has changed, and full stats would cost more than everything else in this loop
             stats = cache.read_stats()
             state = _state_of(stats)
             if seen is None or seen.state != state:
@@ -83,10 +87,10 @@ class Oversight:
             if is_late and not seen.is_reported:
                 seen.is_reported = True
                 _log.error(
-                    "%s: its cache could not be filled within %g s (%s); the manager keeps trying",
+                    "the cache of %s could not be filled within %g s (%s); the manager keeps trying",
                     resource,
                     self._timeout_s,
-                    stats.last_error or "no answer",
+                    stats.last_error or "no response",
                 )
 
     def _log_change(
@@ -95,7 +99,7 @@ class Oversight:
         match state:
             case "missing":
                 _log.warning(
-                    "the cluster does not serve %s (%s): the controllers that read it start when the CRD"
+                    "the cluster does not serve %s (%s): the controllers that read this kind start when the CRD"
                     " exists; install it with: pykruise crds | kubectl apply --server-side -f -",
                     resource.kind,
                     resource,
@@ -103,9 +107,9 @@ class Oversight:
             case "forbidden":
                 _log.error("%s", _forbidden_text(resource))
             case "fine" if before in ("missing", "forbidden"):
-                _log.info("%s: served and readable now", resource)
+                _log.info("%s can be read now", resource)
             case _:
-                pass  # the caches log this themselves
+                pass  # the caches log other states themselves
 
 
 def _state_of(stats: CacheStats) -> State:

@@ -1,4 +1,4 @@
-"""Protocol of a manager's parts besides the controllers: webhooks, servers, and others.
+"""Protocol of all parts of a manager that are not controllers, such as webhooks and servers.
 
 Manager ──run()──▶ Component ──list_problems()──▶ readiness, doctor, logs
         ──stop()─▶
@@ -20,7 +20,7 @@ class ManagerComponent(Protocol):
         ...
 
     async def run(self) -> None:
-        """Work until `stop()` or cancellation. An exception ends the manager, so only bugs may cause one."""
+        """Work until `stop()` or cancellation. An exception ends the manager, so expected errors must not be raised."""
         ...
 
     def retire(self) -> None:
@@ -28,9 +28,11 @@ class ManagerComponent(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Begin a graceful end. Returns when running work is complete; `run()` then returns too."""
+        """Begin a graceful end. Returns when running work is complete; `run()` then also returns."""
         ...
 
     def list_problems(self) -> Sequence[str]:
-        """Return why it is not ready now, one sentence each with the remedy; empty: it is ready."""
+        """Return the reasons why the component is not ready now, each as a sentence with the remedy; empty: it is
+        ready.
+        """
         ...

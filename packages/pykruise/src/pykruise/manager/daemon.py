@@ -20,19 +20,21 @@ from pykruise.manager.settings import SECRETS_NAMESPACE
 
 DAEMON: Final = "kruise-daemon"
 POLICIES_SINCE: Final = "1.30"
-"""The first minor version with ValidatingAdmissionPolicies in v1. Before, nothing limits an agent to its own node."""
+"""The first minor version with ValidatingAdmissionPolicies in v1. In older versions, nothing limits an agent to its own
+node.
+"""
 
 OWN_NODE: Final = "kruise-daemon-own-node"
 DAEMON_LABELS: Final = {"control-plane": "daemon"}
 HEALTH_PORT: Final = 10221
 HEALTH_ADDRESS: Final = "127.0.0.1"
-"""Agents use the host's network, so on any other address everyone who reaches the node could use their port. The
-kubelet sends probes from the node itself.
+"""Address on which agents serve probes. Agents use the host's network, so on another address everyone who can reach the
+node could use the port. The kubelet sends its probes from the node itself.
 """
 RUN_FOLDER: Final = "/var/run"
 SOCKET_FOLDERS: Final = ("containerd", "crio")
-"""Folders in RUN_FOLDER with the sockets of container runtimes. RUN_FOLDER itself also has the files of all other
-programs on the node.
+"""Folders in RUN_FOLDER with the sockets of container runtimes. RUN_FOLDER itself is not mounted, because it also
+contains files of all other programs on the node.
 """
 MOUNTED: Final = "/hostvarrun"
 _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
@@ -48,7 +50,7 @@ def build_daemon_manifests(
     socket_location: str,
     minor: str,
 ) -> list[Document]:
-    """Return ServiceAccount, roles, DaemonSet, and the policy if API servers of this minor version support it. Empty
+    """Return ServiceAccount, roles, DaemonSet and, if API servers of this minor version support it, the policy. Empty
     when the gate KruiseDaemon is off.
     """
     if not gates["KruiseDaemon"]:
@@ -61,7 +63,9 @@ def build_daemon_manifests(
 
 
 def build_daemon_account(gates: Gates, *, namespace: str) -> list[Document]:
-    """Return the agents' ServiceAccount and its permissions, which agents need wherever managers run."""
+    """Return the agents' ServiceAccount and its permissions. Agents also need them when managers run outside the
+    cluster.
+    """
     if not gates["KruiseDaemon"]:
         return []
     account = {
@@ -90,8 +94,8 @@ def has_admission_policies(minor: str) -> bool:
 def own_node_policy(*, namespace: str) -> list[Document]:
     """Return a ValidatingAdmissionPolicy that limits each agent to writes about its own node, and its binding.
 
-    RBAC cannot express this. The token of a pod names its node in Kubernetes 1.30 and later. A token of the account
-    that names no node does not belong to an agent, and may write nothing.
+    RBAC cannot express this. In Kubernetes 1.30 and later, the token of a pod names the node of the pod. A token of the
+    account that names no node does not belong to an agent and must not write anything.
     """
     about_node = {
         "nodeimages": "object.metadata.name == variables.node",
@@ -240,7 +244,7 @@ def _build_container(image: str, feature_gates: str, verbosity: int, socket_loca
             "failureThreshold": 3,
         },
         "resources": {"limits": {"cpu": "200m", "memory": "128Mi"}, "requests": {"cpu": "0", "memory": "0"}},
-        # User root, since it owns the sockets of container runtimes; all other privileges are dropped.
+        # The user is root, because root owns the sockets of container runtimes; all other privileges are dropped.
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

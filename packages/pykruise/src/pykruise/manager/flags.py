@@ -3,7 +3,7 @@
 argv, environment ──▶ parse() ──▶ Settings      format_flag_help() ──▶ output of --help
 
 Pure. Flags have the syntax of Go programs: `--name=value`, `--name value`, one dash or two; a boolean without a value
-is true. An unknown flag is rejected. A flag without effect here is accepted with a note.
+is true. An unknown flag is rejected. A flag of OpenKruise that has no effect in pykruise is accepted with a note.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,12 +58,16 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
 
 _OWN: Sequence[Flag] = (
     make_text_flag(
-        "kubeconfig", "", "Path of the kubeconfig; empty: $KUBECONFIG, in-cluster, ~/.kube/config."
+        "kubeconfig",
+        "",
+        "Path of the kubeconfig (default: $KUBECONFIG, the pod's account, or ~/.kube/config).",
     ),
     make_text_flag("context", "", "Context of the kubeconfig."),
-    make_text_flag("feature-gates", "", "A=true,B=false; see docs/operations.md.", is_list=True),
-    make_text_flag("namespace", "", "Work on objects of this namespace only."),
-    make_text_flag("metrics-addr", ":8080", "Address of /metrics; 0: none.", read=read_address),
+    make_text_flag(
+        "feature-gates", "", "Feature gates, such as A=true,B=false (docs/operations.md).", is_list=True
+    ),
+    make_text_flag("namespace", "", "Reconcile only the objects of this namespace."),
+    make_text_flag("metrics-addr", ":8080", "Address of /metrics; 0 disables it.", read=read_address),
     switch(
         "state-metrics",
         "false",
@@ -72,17 +76,19 @@ _OWN: Sequence[Flag] = (
     make_text_flag(
         "state-metrics-namespaces",
         "",
-        "Namespaces of --state-metrics, comma-separated (empty: all).",
+        "Namespaces of --state-metrics, comma-separated (default: all namespaces).",
         read=read_names,
     ),
     make_text_flag("health-probe-addr", ":8000", "Address of /healthz and /readyz.", read=read_address),
-    make_text_flag("pprof-addr", ":8090", "Address of thread dumps and memory figures.", read=read_address),
+    make_text_flag(
+        "pprof-addr", ":8090", "Address of thread dumps and memory statistics.", read=read_address
+    ),
     switch("enable-pprof", "true", "Serve --pprof-addr."),
     switch("enable-leader-election", "true", "Only the holder of the Lease runs controllers."),
     make_text_flag(
         "leader-election-namespace",
         "kruise-system",
-        "Namespace of the Lease; empty: the manager's namespace.",
+        "Namespace of the Lease (default: the namespace of the manager).",
     ),
     make_text_flag("leader-election-id", "kruise-manager", "Name of the Lease."),
     make_text_flag("leader-election-resource-lock", "leases", "Only leases.", read=read_one_of("leases")),
@@ -104,15 +110,17 @@ _OWN: Sequence[Flag] = (
         "Time between attempts to take or renew the Lease.",
         read=read_positive,
     ),
-    make_text_flag("shards", "1", "Number of managers that share the work.", read=read_whole(1, SLOTS)),
+    make_text_flag(
+        "shards", "1", "Number of managers that share the objects to reconcile.", read=read_whole(1, SLOTS)
+    ),
     make_text_flag("shard-by", "object", "Unit of sharing: object or namespace.", read=read_one_of(*KEYINGS)),
     make_text_flag(
-        "sync-period", "", "Interval at which all objects are reconciled again (empty: 10h, 0: never)."
+        "sync-period", "", "Interval at which all objects are reconciled again (default: 10h; 0: never)."
     ),
     make_text_flag(
         "controller-cache-sync-timeout",
         "2m",
-        "Time after which an unfilled cache is an error.",
+        "Time after which a cache that is not filled is logged as an error.",
         read=read_duration,
     ),
     make_text_flag(
@@ -122,22 +130,32 @@ _OWN: Sequence[Flag] = (
         read=read_duration,
     ),
     make_text_flag(
-        "rate-limiter-base-delay", "5ms", "Delay of a key after its first failure.", read=read_positive
+        "rate-limiter-base-delay",
+        "5ms",
+        "Delay of an object after its first failed reconcile.",
+        read=read_positive,
     ),
-    make_text_flag("rate-limiter-max-delay", "1000s", "Longest delay of a key.", read=read_positive),
     make_text_flag(
-        "rate-limiter-qps", "10", "Retries per second of all keys of a controller.", read=read_whole(1)
+        "rate-limiter-max-delay",
+        "1000s",
+        "Maximum delay of an object after failed reconciles.",
+        read=read_positive,
+    ),
+    make_text_flag(
+        "rate-limiter-qps", "10", "Maximum number of retries per second of a controller.", read=read_whole(1)
     ),
     make_text_flag(
         "rate-limiter-bucket-size",
         "100",
-        "Retries of all keys of a controller before --rate-limiter-qps applies.",
+        "Number of retries of a controller before --rate-limiter-qps applies.",
         read=read_whole(1),
     ),
-    switch("allow-privileged", "true", "Templates may have privileged containers."),
+    switch("allow-privileged", "true", "Allow privileged containers in pod templates."),
     make_text_flag("protection-log-path", "/log", "Folder of protection.log."),
-    make_text_flag("logging-format", "text", "text or json.", read=read_one_of("text", "json")),
-    make_text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=read_whole(0)),
+    make_text_flag(
+        "logging-format", "text", "Format of the logs: text or json.", read=read_one_of("text", "json")
+    ),
+    make_text_flag("v", "0", "Verbosity of the logs; 5 or higher adds debug lines.", read=read_whole(0)),
     switch("verbose", "false", "Same as --v=5."),
     make_text_flag(
         "watchdog-timeout",
@@ -148,9 +166,11 @@ _OWN: Sequence[Flag] = (
     switch(
         "ready-conditions",
         "true",
-        "Write Ready, Reconciling and Stalled to the status of workloads (docs/gitops.md).",
+        "Write the conditions Ready, Reconciling and Stalled to the status of workloads (docs/gitops.md).",
     ),
-    make_text_flag("shutdown-timeout", "8s", "Time limit of pending writes at shutdown.", read=read_duration),
+    make_text_flag(
+        "shutdown-timeout", "8s", "Time limit for pending writes at shutdown.", read=read_duration
+    ),
     make_text_flag(
         "shutdown-delay",
         "3s",
@@ -165,7 +185,7 @@ _OWN: Sequence[Flag] = (
     make_text_flag(
         "webhook-addr",
         "",
-        "Address of the webhooks (empty: all addresses, port WEBHOOK_PORT).",
+        "Address of the webhooks (default: all addresses, port WEBHOOK_PORT).",
         read=read_address,
     ),
     make_text_flag(
@@ -173,7 +193,7 @@ _OWN: Sequence[Flag] = (
         "",
         "Answer reviews only for clients with a certificate from one of these CAs (PEM).",
     ),
-    # Accepted, since manifests pass them.
+    # These flags are accepted, because existing manifests contain them.
     make_text_flag(
         "rest-config-qps",
         "30",
@@ -224,7 +244,7 @@ _READERS: Mapping[type, Callable[[str, Any, str], Flag]] = {
     float: lambda name, default, help: make_text_flag(name, f"{default:g}s", help, read=read_duration),
     str: make_text_flag,
 }
-"""Functions that create the flag of a field, by the type of the field's default."""
+"""Functions that create the flag for a field of settings, by the type of the field's default."""
 
 
 EXAMPLES: Final = (
@@ -234,7 +254,7 @@ EXAMPLES: Final = (
 
 
 def format_flag_help() -> str:
-    """Return all flags with their defaults, grouped for readers."""
+    """Return the output of --help: all flags with their defaults, in groups."""
     intro = "Run the controllers and webhooks against a cluster until SIGTERM or Ctrl-C."
     return "\n".join([intro, "", *format_help_lines(list_all_flags()), "", "Examples:", *EXAMPLES])
 
@@ -297,7 +317,9 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
 
 
 def _parse_resync(text: str, notes: list[str]) -> float | None:
-    """Parse the resync period. Empty: the default; 0: never. OpenKruise also notes and ignores an invalid value."""
+    """Parse the resync period. Empty: the default; 0: never. An invalid value is noted and ignored, as
+    in OpenKruise.
+    """
     if not text:
         return RESYNC_S
     try:

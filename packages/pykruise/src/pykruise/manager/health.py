@@ -1,8 +1,8 @@
-"""Answers to probes: `/healthz` (the event loop runs) and `/readyz` (the manager can do its work).
+"""Responses to probes: `/healthz` (the event loop runs) and `/readyz` (the manager can do its work).
 
 Manager.problems(), components ──▶ checks by name ──▶ respond() ──▶ PlainServer
 
-kube/program/health.py defines the format of answers.
+kube/program/health.py defines the format of the responses.
 """
 
 from collections.abc import Mapping

@@ -2,8 +2,9 @@
 
 Installation ──▶ build_manifests() ──▶ YAML for `kubectl apply --server-side -f -`
 
-Pure. Object names are OpenKruise's, so that one installation replaces the other in place. Fields that a manager sets
-itself (certificates, CA bundles) are left out: applying again does not remove them.
+Pure. Object names are OpenKruise's, so that an installation of pykruise replaces an installation of OpenKruise in
+place, and vice versa. Fields that a manager sets itself (certificates, CA bundles) are left out, so a second apply does
+not remove them.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from pykruise.manager.settings import SECRETS_NAMESPACE
 
 
 def image_of(name: str, registry: str = "") -> str:
-    """Return this version's image with this name in a registry: `registry.example.com/team/kruise-manager:v1`."""
+    """Return the full name of an image of this version in a registry: `registry.example.com/team/kruise-manager:v1`."""
     return f"{registry.rstrip('/') or REGISTRY or 'pykruise'}/{name}:v{__version__}"
 
 
@@ -43,13 +44,13 @@ CLIENTS_FOLDER = "/etc/kruise-webhook-clients"
 """Mount path of the CA certificate for API servers' client certificates."""
 
 RUNS_IN = "pykruise.io/runs-in"
-"""Annotation of the manager's Deployment when no pod runs the manager: the program that runs it (`pykruise up`)."""
+"""Annotation of the manager's Deployment: the program that runs the manager when no pod runs it (`pykruise up`)."""
 
 POD_LABELS = {"control-plane": "controller-manager"}
 """Labels of the manager's pods; the Service's selector matches them."""
 
 NAMESPACE_LABELS = {"control-plane": "openkruise"}
-"""Labels of the manager's namespace, by which pod webhooks exclude this namespace."""
+"""Labels of the manager's namespace. Pod webhooks exclude namespaces with these labels."""
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,10 +70,10 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     """The host's folder with the container runtime's socket; empty: the folders of containerd and CRI-O in /var/run."""
     gates: Gates = Gates({"ImagePullJobGate": True})
     feature_gates: str = CHART_GATES
-    """Feature gates as text for the manager's flag; `gates` has the parsed ones."""
+    """Feature gates as text for the manager's flag; `gates` contains the same gates in parsed form."""
     webhook_host: str = ""
-    """Host at which managers outside the cluster answer webhooks (their WEBHOOK_HOST and `webhook_port`); empty: they
-    run in the cluster, behind the Service. With a host, the manifests create no pods.
+    """Host at which managers outside the cluster serve webhooks (their WEBHOOK_HOST and `webhook_port`). The manifests
+    then create no pods. Empty: managers run in the cluster, behind the Service.
     """
     webhook_port: int = 9876
     metrics_port: int = 8080
@@ -81,7 +82,8 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = 1
     """Number of replicas that share the work; 1: one leader does all of it."""
     api_servers: tuple[str, ...] = ()
-    """Addresses (CIDR) from which reviews come; if set, a NetworkPolicy blocks all other addresses from the webhooks.
+    """Addresses (CIDR) from which API servers send reviews; if set, a NetworkPolicy blocks all other addresses from the
+    webhooks.
     """
     metrics_from: tuple[str, ...] = ()
     """Addresses (CIDR) from which metrics are read; if set, all other addresses are blocked from the metrics."""
@@ -107,8 +109,8 @@ def build_manifests(wanted: Installation) -> list[Document]:
         # The manager removes inactive webhooks automatically and adds them again when a gate is enabled.
         deletion_protection=True,
     )
-    # API servers reject a URL together with a Service. So the applied stanza must use the form that managers
-    # maintain; otherwise it could not be applied again.
+    # API servers reject a webhook with both a URL and a Service. So the manifests must use the same form that managers
+    # write; otherwise a second apply would fail.
     conversion = build_webhook_conversion(service=(wanted.namespace, SERVICE), url=endpoint.base_url)
     return [
         *([_namespace(wanted), build_secrets_namespace()] if wanted.create_namespace else []),
@@ -243,9 +245,9 @@ def _deployment_manifest(wanted: Installation) -> Document:
 def _pod_template(wanted: Installation) -> dict[str, Any]:
     return {
         "serviceAccountName": ACCOUNT,
-        # API servers reject pods while no webhook answers, so other pods must not evict the manager.
+        # API servers reject pods while no webhook responds, so other pods must not preempt the manager.
         "priorityClassName": "system-cluster-critical",
-        # SIGTERM, 3 s until API servers stop sending requests, 8 s for running writes and reviews.
+        # After SIGTERM: 3 s until API servers send no more requests, and 8 s for running writes and reviews.
         "terminationGracePeriodSeconds": 15,
         "securityContext": {
             "runAsNonRoot": True,

@@ -4,8 +4,8 @@ Kind.shown ──▶ build_interpreters() ──▶ ResourceInterpreterCustomiza
 
 Pure. Karmada has built-in interpreters for some kinds, in the versions that released versions of OpenKruise store.
 These interpreters cover every served version, and kinds that Karmada does not know. The scripts are Lua 5.1
-(gopher-lua). They share the health rules with Argo CD (lua_health.py), so all tools agree. A paused object is healthy,
-because it is as requested.
+(gopher-lua). The scripts for Argo CD have the same health rules (lua_health.py), so all tools show the same health. A
+paused object is healthy, because its user requested the pause.
 """
 
 from collections.abc import Iterator, Sequence

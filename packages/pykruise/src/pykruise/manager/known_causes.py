@@ -1,9 +1,10 @@
-"""Waits of each object that a manager knows without requests: those of the object, of its pods and nodes, and of its
-children.
+"""Reasons why an object waits, as far as a manager knows them without requests: reasons of the object, of its pods and
+nodes, and of its children.
 
 Manager.rollouts + Manager.objects(kind) ──▶ KnownCauses.of() ──▶ codes of one object ──▶ the metric pykruise_phase
 
-Each scrape creates one `KnownCauses`. It examines an object once for itself and once for each parent that created it.
+Each scrape creates one `KnownCauses`. It reads the codes of an object once for the object itself, and once for each
+parent that created it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ from pykruise.runtime.rollouts import RolloutMeter
 
 
 class KnownCauses:
-    """Codes of waits by object."""
+    """Codes of the reasons why objects wait."""
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
@@ -32,7 +33,7 @@ class KnownCauses:
         """Objects of the children's kinds, filled on demand."""
 
     def list_codes(self, kind: Kind, key: Key) -> Iterator[str]:
-        """Yield the codes of an object and of its pods and nodes. The object's own wait comes first."""
+        """Yield the codes of an object, and then those of its pods and nodes."""
         meter = self._meter_of(kind)
         if key in meter.waiting:
             yield meter.waiting[key]

@@ -1,10 +1,9 @@
-"""Configuration of kube-state-metrics for the kinds: the series of /state-metrics, from a program that many clusters
-run.
+"""Configuration with which kube-state-metrics provides the series of /state-metrics for the kinds.
 
 Kind.shown ──▶ build_custom_resource_state() ──▶ the file of its flag --custom-resource-state-config-file
 
 Pure. Names and labels are those of the manager's own series (state_metrics.py), so dashboards and alerts work with
-either. Values that must be computed from several fields are left out, because such a file can only name the paths of
+either. Values that must be computed from several fields are left out, because the file can contain only paths of
 numbers.
 """
 
@@ -49,7 +48,7 @@ def _resource(kind: Kind) -> Document:
 
 
 def _metrics(label: str, metrics: Metrics) -> Iterator[Document]:
-    yield _gauge("created", "Creation time, Unix time.", path="metadata.creationTimestamp")
+    yield _gauge("created", "Creation time as Unix time.", path="metadata.creationTimestamp")
     yield _gauge("metadata_generation", "The number in the spec.", path="metadata.generation")
     for name, number in metrics.counts.items():
         if isinstance(number, Count):

@@ -43,7 +43,7 @@ def _ours() -> Iterator[tuple[str, Document]]:
 
 
 def _merging(schema: Mapping[str, Any]) -> Document | None:
-    """Return the part of a schema that decides how it is merged; None: no part does."""
+    """Return the part of a schema that decides how values are merged; None: the schema has no such part."""
     if (mark := schema.get(MARK)) is not None:
         definition, field = mark
         if not field:
@@ -71,7 +71,7 @@ def _properties(schema: Mapping[str, Any]) -> Document:
 
 
 def _item(definition: str, own: Document) -> Document:
-    """Return an item of that type with our additional fields."""
+    """Return an item of this Kubernetes type with additional fields."""
     return {"type": "object", "properties": {**dict(_fields(definition)), **own}}
 
 
@@ -106,7 +106,7 @@ def _fields(definition: str) -> Iterator[tuple[str, Document]]:
 
 @cache
 def _is_merged(definition: str) -> bool:
-    """Whether a field of this type, or of one below it, has a directive."""
+    """Whether a field of this type, or of a type inside of it, has a directive for merging."""
     return any(
         rule.patch_strategy
         for below in collect_definitions_below(definition)

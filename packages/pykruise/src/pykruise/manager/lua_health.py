@@ -1,4 +1,4 @@
-"""Progress of an object (plans/progress.py) as a script for Argo CD: the same declaration, translated to Lua.
+"""Progress of an object (plans/progress.py) as a script for Argo CD, translated to Lua from the same declaration.
 
 Shown.progress ──▶ build_health_script() ──▶ Lua that returns {status, message}
 
@@ -114,8 +114,8 @@ for _, condition in ipairs(list({"status", "conditions"})) do
   end
 end
 """
-"""Lua code for a kind with rules: finds a wait in the condition Ready that needs a person's action; nil: there is
-none.
+"""Lua code for a kind with rules: it finds a reason to wait that needs a person's action in the condition Ready; nil:
+there is no such reason.
 """
 
 _DECIDING: Final = """\

@@ -1,12 +1,11 @@
-"""The manager: an operator (runtime/operator.py) of every kind, and the components that run beside it in every
-replica.
+"""The manager: an operator (runtime/operator.py) of every kind, and the components that run beside it in every replica.
 
 Kind + Settings ──▶ Work ──▶ Operator
 Components (webhooks, …), oversight of the caches, and of CRDs whose stored version changes ──▶ list_problems()
     ──▶ health
 
-Controllers start, and this replica becomes a candidate for leadership, when no component has a problem any more.
-`stop()` lets running plans finish their writes, and components serve until other replicas have taken over.
+Controllers start, and this replica becomes a candidate for leadership, as soon as no component has a problem. `stop()`
+lets running plans finish their writes, and components serve until other replicas have taken over.
 """
 
 import asyncio
@@ -53,7 +52,7 @@ _YOUNG_GARBAGE = (2_000, 10)
 """
 _NEVER = 1_000_000_000
 _ALL_GARBAGE_S = 600.0
-"""Seconds between collections of all objects that are not frozen, which stop the event loop meanwhile."""
+"""Seconds between collections of all objects that are not frozen. Such a collection blocks the event loop."""
 
 
 class ManagerStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,10 +70,11 @@ class Manager:
     """Runs the controllers of all kinds for the cluster behind `client`.
 
     `cpu_time` measures the cost of a plan (see kube/control/controller.py); pass a constant where runs must be
-    reproducible. `freeze_heap` excludes the objects that exist when caches are full from garbage collection, for a
-    process that only runs a manager. `pace`: for events of pods, see cache/event_batching.py. `kinds` with disabled
-    gates are left out. `oversees=False` disables the checks of caches and of CRDs whose stored version changes, for
-    environments where these cannot fail. `span` records reconciles (runtime/tracing.py).
+    reproducible. `freeze_heap`: whether objects that exist when the caches are filled are excluded from garbage
+    collection, for a process that runs only a manager. `pace`: how events of pods are batched, see
+    cache/event_batching.py. `kinds`: kinds with disabled gates are left out. `oversees=False` disables the checks of
+    caches and of CRDs whose stored version changes, for environments where these cannot fail. `span` records reconciles
+    (runtime/tracing.py).
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class Manager:
         return positions
 
     def list_problems(self) -> Sequence[str]:
-        """Return why the manager cannot work now, one sentence each; empty: it can."""
+        """Return the reasons why the manager cannot work now, one sentence each; empty: it can work."""
         return (
             *self.shutdown_problems(),
             *self.cache_problems(),
@@ -222,7 +222,7 @@ class Manager:
         return ("the manager is shutting down",) if self._stop.is_set() else ()
 
     def cache_problems(self) -> Sequence[str]:
-        """Problems of its caches."""
+        """Problems of the manager's caches."""
         return self._oversight.list_problems()
 
     async def wait_synced(self) -> None:
@@ -273,13 +273,14 @@ class Manager:
     def _freeze_objects(self) -> None:
         if self._freeze_heap and not self._is_frozen:
             self._is_frozen = True
-            # Young objects only: a full collection would stop the loop, and most objects are frozen since `run()`.
+            # Only young objects are collected: a full collection would block the event loop, and most objects are
+            # frozen since `run()`.
             gc.collect(1)
             gc.freeze()
 
 
 async def _forget_unused() -> None:
-    """Forget remembered results of objects that no longer exist."""
+    """Remove stored results about objects that no longer exist, at regular intervals."""
     while True:
         await asyncio.sleep(UNUSED_S)
         forget_unused()

@@ -1,9 +1,10 @@
-"""Prometheus metrics: the stats of queues, controllers, caches, requests and the election, with known names.
+"""Prometheus metrics: the stats of queues, controllers, caches, requests and the election, under well-known names.
 
 Manager.read_stats(), MeteredTransport, LeaderElector ──▶ StatsCollector ──▶ /metrics
 
-Names and labels are those of controller-runtime and OpenKruise where these exist, so that dashboards still work, and
-`pykruise_…` otherwise. This module counts nothing: a scrape reads the counts of the parts.
+Names and labels are those of controller-runtime and OpenKruise if these have such a metric, so that dashboards still
+work; other names begin with `pykruise_`. This module counts nothing itself: at each scrape it reads the counters of the
+other parts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -93,18 +94,18 @@ class StatsCollector(Collector):
 
     def _election_metrics(self) -> Iterator[Metric]:
         leads = int(self._manager.is_leading)
-        yield make_gauge("kruise_manager_is_leader", "1 while this replica leads.", [], [([], leads)])
+        yield make_gauge("kruise_manager_is_leader", "1 while this replica is the leader.", [], [([], leads)])
         elector = self._manager.elector
         if elector is None:
             return
         name = [self._manager.settings.election.name]
         stats = elector.read_stats()
         yield make_gauge(
-            "leader_election_master_status", "1 while this replica leads.", ["name"], [(name, leads)]
+            "leader_election_master_status", "1 while this replica is the leader.", ["name"], [(name, leads)]
         )
         yield make_counter(
             "leader_election_slowpath",
-            "Renewals that read the lease first.",
+            "Renewals that read the lease before the write.",
             ["name"],
             [(name, stats.slow_renewals)],
         )
@@ -134,7 +135,7 @@ class StatsCollector(Collector):
         }
         return make_histogram(
             "pykruise_rollout_duration_seconds",
-            "Time from a change of the spec until the rollout is complete, held by a pause or a partition, stalled,"
+            "Time from a change of the spec until the rollout is complete, stopped by a pause or a partition, stalled,"
             " or superseded by the next change.",
             ["kind", "result"],
             [

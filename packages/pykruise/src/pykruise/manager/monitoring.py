@@ -23,13 +23,14 @@ from pykruise.pods.reasons import DEADLINE_EXCEEDED
 from pykruise.pods.workload.kstatus import STALLING
 
 RUNBOOK: Final = "docs/monitoring.md#"
-"""Page with a section for each alert, named in lower case: its meaning and the remedy. The path is in the repository.
+"""Path in the repository of the page that explains each alert in a section of its own. The section's name is the
+alert's name in lower case.
 """
 
 
 def runbook_of(alert: str, runbooks: str = "") -> dict[str, str]:
-    """Return the annotation with the address of an alert's section. `runbooks`: the page's address; without it, the
-    annotation is not a URL.
+    """Return the annotation with the address of an alert's section. `runbooks`: URL of the page; without it, the
+    annotation contains only the path.
     """
     anchor = alert.lower()
     if not runbooks:
@@ -41,7 +42,7 @@ _STALLING: Final = "|".join(sorted({*STALLING, DEADLINE_EXCEEDED}))
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert. `for_s`: seconds for which the expression must have a result."""
+    """An alert. `for_s`: seconds for which the expression must have a result before the alert fires."""
 
     name: str
     expr: str
@@ -50,7 +51,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     """Text with Prometheus' template syntax."""
     severity: str = "warning"
     needs_state: bool = False
-    """Whether it uses series of `--state-metrics`."""
+    """Whether the alert uses series of `--state-metrics`."""
 
 
 def _of_workloads() -> Iterator[Alert]:
@@ -168,7 +169,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseReconcileErrors",
         expr="sum by (controller) (rate(controller_runtime_reconcile_errors_total[10m])) > 0.1",
         for_s=900,
-        summary="{{ $labels.controller }} fails repeatedly.",
+        summary="The controller {{ $labels.controller }} fails repeatedly.",
     ),
     Alert(
         name="KruiseMissingRights",
@@ -187,7 +188,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseWatchDown",
         expr="min by (resource) (pykruise_cache_connected) == 0",
         for_s=300,
-        summary="A manager has not followed {{ $labels.resource }} for 5 minutes.",
+        summary="A manager has had no watch of {{ $labels.resource }} for 5 minutes.",
     ),
     Alert(
         name="KruiseCacheLag",
@@ -255,7 +256,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """timeseries, table or stat."""
     width: int = 8
     bad_above: float | None = None
-    """Value of a stat above which it is red; below 1 it is green."""
+    """Value above which a stat is red; below 1 a stat is green."""
 
 
 class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -325,14 +326,14 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Healthy",
-                about="Objects that have the state of their spec.",
+                about="Objects whose state matches their spec.",
                 lines=[(_in_phase("Healthy"), "")],
                 kind="stat",
                 width=4,
             ),
             Panel(
                 title="Managers that lead",
-                about="1, or the number of shards. 0: nothing is created, updated or repaired.",
+                about="It should be 1, or the number of shards. At 0, nothing is created, updated or repaired.",
                 lines=[("sum(kruise_manager_is_leader)", "")],
                 kind="stat",
                 width=4,
@@ -352,7 +353,7 @@ ROWS: Final[Sequence[BoardRow]] = (
         panels=(
             Panel(
                 title="Waiting objects",
-                about="Each object that does not have the state of its spec, with the cause (docs/reasons.md).",
+                about="Each object whose state does not match its spec, with the cause (docs/reasons.md).",
                 lines=[
                     (f"max by (kind, namespace, name, cause) (pykruise_rollout_waiting{{{_CHOSEN}}})", "")
                 ],

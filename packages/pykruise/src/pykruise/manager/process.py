@@ -123,11 +123,13 @@ async def run_process(connection: Connection, settings: ManagerSettings) -> None
 
 
 async def _adapt_settings(client: Client, settings: ManagerSettings) -> ManagerSettings:
-    """Adapt settings to the API server's features. The first request is here, so it detects connection problems."""
+    """Adapt settings to the API server's features. This function sends the first request, which shows connection
+    problems.
+    """
     version = orjson.loads(await client.get_path("/version"))
     git_version = str(version.get("gitVersion") or "")
     _log.info("the cluster is Kubernetes %s", git_version)
-    # Discovery instead of the version: vendors change version texts, and clusters are upgraded in steps.
+    # Discovery decides, not the version: vendors change version texts, and clusters are upgraded in steps.
     is_served = has_resize(orjson.loads(await client.get_path("/api/v1")))
     fitted = settings.fit_version(version, uses_resize=is_served)
     if not is_newer_than_known(version):
@@ -170,14 +172,16 @@ def _build_candidate(
 
 
 def _boot_time() -> float:
-    """Return monotonic seconds. If the system has such a clock, they include the time while the machine sleeps."""
+    """Return monotonic seconds. If the system has a clock for this, they include the time during which the machine
+    sleeps.
+    """
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def _webhooks(client: Client, settings: ManagerSettings, rng: random.Random) -> "Webhooks":
-    """Return the webhooks, with a client that may write without leading: every replica maintains certificates and
-    configurations.
+    """Return the webhooks. Their client may write while this replica does not lead, because every replica maintains
+    certificates and configurations.
     """
     # Imported only here, so that a manager without webhooks does not load these modules.
     from pykruise.admission.certificate_process import CertificateProcess

@@ -1,4 +1,4 @@
-"""The reviews of a manager: their reads and reports, and the dispatcher that answers them.
+"""The reviews of a manager: their reads and reports, and the dispatcher that responds to reviews.
 
 caches of the kinds that take part in pod admission ──▶ build_reviewers() ──▶ ReviewDispatcher ──▶ the webhook server
                                                     ──▶ SelectorIndex ──▶ match conditions
@@ -80,7 +80,7 @@ class ReviewService:
         return [reader.objects.cache for reader in self.readers.values()]
 
     def list_parts(self) -> Mapping[str, Coroutine[Any, Any, None]]:
-        """Return the work that runs beside the server, by name."""
+        """Return the tasks that run beside the server, by name."""
         return {
             "webhook-events": self._reports.run(),
             **{f"webhook-{name}": reader.run() for name, reader in self.readers.items()},

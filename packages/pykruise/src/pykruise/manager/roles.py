@@ -36,25 +36,34 @@ ACCOUNT = "kruise-manager"
 RBAC = "rbac.authorization.k8s.io"
 
 CERTIFICATE_SECRET = WebhookSettings().secret
-"""The Secret in the roles. A manager with another SECRET_NAME needs a permission for that Secret."""
+"""Name of the certificates' Secret in the roles. A manager with another SECRET_NAME needs a permission for the Secret
+of this name.
+"""
 
 SHARED_RIGHTS: Sequence[Right] = (
-    make_right(PODS, *READ, "create", "delete", "patch", why="pods of workloads"),
+    make_right(PODS, *READ, "create", "delete", "patch", why="to manage the pods of workloads"),
     make_right(
-        PODS, "patch", subresource="status", why="to take pods out of service for an update, and back"
+        PODS,
+        "patch",
+        subresource="status",
+        why="to take pods out of service for an update, and to return them to service",
     ),
     make_right(PODS, "patch", subresource="resize", why="to resize cpu and memory of pods in place"),
     # The same as for workloads: the admission plugin OwnerReferencesPermissionEnforcement requires it.
-    make_right(PODS, "update", subresource="finalizers", why="to delete claims together with their pod"),
-    make_right(CONTROLLER_REVISIONS, *READ, "create", "delete", "patch", why="revisions of workloads"),
-    make_right(PERSISTENT_VOLUME_CLAIMS, *READ, "create", "delete", "patch", why="claims of workloads"),
+    make_right(PODS, "update", subresource="finalizers", why="to delete PVCs together with their pod"),
+    make_right(
+        CONTROLLER_REVISIONS, *READ, "create", "delete", "patch", why="to manage the revisions of workloads"
+    ),
+    make_right(
+        PERSISTENT_VOLUME_CLAIMS, *READ, "create", "delete", "patch", why="to manage the PVCs of workloads"
+    ),
     make_right(NODES, *READ, why="to read the nodes of pods"),
-    make_right(EVENTS, "create", "patch", why="events about workloads"),
+    make_right(EVENTS, "create", "patch", why="to write events about workloads"),
 )
 
 ELECTION: Sequence[Right] = (
     make_right(LEASES, "create", "get", "update", in_namespace=True, why="leader election, and slots"),
-    make_right(LEASES, "list", "watch", in_namespace=True, why="slots: which managers run"),
+    make_right(LEASES, "list", "watch", in_namespace=True, why="to find the running managers for slots"),
     make_right(EVENTS, "create", "patch", in_namespace=True, why="leader election"),
 )
 
@@ -68,7 +77,7 @@ def list_webhook_rights(gates: Gates) -> Sequence[Right]:
     configurations = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
     rights = [
         make_right(CUSTOM_RESOURCE_DEFINITIONS, *READ, why="conversion webhooks: to watch CRDs"),
-        # A list or watch of one object is allowed by that object's name.
+        # RBAC permits lists and watches of a single object if the rule contains the object's name.
         *(
             make_right(resource, *READ, names=(name,), why="webhook configurations")
             for resource, name in configurations
@@ -92,8 +101,8 @@ def list_webhook_rights(gates: Gates) -> Sequence[Right]:
                 in_namespace=True,
                 why="the certificate of the webhooks",
             ),
-            # RBAC cannot name an object that does not exist yet. The manager also creates the Secret again after a
-            # deletion.
+            # A rule for creation cannot be limited to an object's name. The manager also creates the Secret again after
+            # a deletion.
             make_right(SECRETS, "create", in_namespace=True, why="the certificate of the webhooks"),
             make_right(
                 CUSTOM_RESOURCE_DEFINITIONS,
@@ -174,14 +183,16 @@ MAY_BE_LENT: Sequence[Right] = (
     make_right(JOBS, "create", "delete", why="edit"),
     make_right(POD_DISRUPTION_BUDGETS, "create", why="edit"),
 )
-"""Permissions of Kubernetes' role `edit` that users of the kinds may use indirectly through the manager; a test
-compares them. Users of a kind may use other permissions too, but no namespaced role of Kubernetes has these.
+"""Permissions of Kubernetes' role `edit` that users of the kinds also use indirectly through the manager; a test
+compares them with the role. If users of a kind get further permissions through the manager, the role `edit` contains no
+permission to write the kind (is_for_editors).
 """
 
 
 def build_aggregated_roles() -> list[Document]:
-    """Return rules that OpenKruise's kinds add to Kubernetes' own roles view, edit and admin. If objects of a kind can
-    do more than their authors may do, the kind has a separate role, which an administrator must bind.
+    """Return rules that OpenKruise's kinds add to Kubernetes' own roles view, edit and admin. If users with the role
+    edit would get further permissions through objects of a kind, the kind has a separate role, which an administrator
+    must bind.
     """
     all_crds = {kind.resource: crd for kind, crd in _with_crds()}
     namespaced = {resource: crd for resource, crd in all_crds.items() if crd["spec"]["scope"] == "Namespaced"}

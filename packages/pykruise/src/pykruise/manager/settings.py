@@ -1,6 +1,7 @@
 """Settings of a manager as one frozen value; manager/flags.py reads them from a command line.
 
-Times are in seconds. The defaults are OpenKruise's, except where a field says otherwise.
+Times are in seconds. The defaults are OpenKruise's, except where a field says otherwise. "pykruise's own" marks
+settings that OpenKruise does not have.
 """
 
 from collections.abc import Mapping
@@ -37,7 +38,7 @@ class ElectionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Plain HTTP addresses for probes, metrics and diagnosis; None: not served."""
+    """Addresses on which probes, metrics and diagnosis are served over plain HTTP; None: they are not served."""
 
     metrics: Address | None = Address("", 8080)
     health: Address | None = Address("", 8000)
@@ -52,7 +53,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of admission from the environment and the command line."""
 
     enabled: bool = True
-    """pykruise's own. Without webhooks, nothing is defaulted or validated beyond the schemas."""
+    """pykruise's own. Without webhooks, objects get only the defaults and the validation of the schemas."""
     bind: Address | None = None
     """pykruise's own: address of the server; None: all interfaces and `port`."""
     client_authority: str = ""
@@ -82,9 +83,11 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     gates: Gates = Gates()
     flags: Mapping[str, Any] = {}
-    """Values of the kinds' own flags (pods/settings.py: `FromFlag`), by name; others have their defaults."""
+    """Values of the kinds' own flags (pods/settings.py: `FromFlag`), by name; an absent flag has its default."""
     kubernetes: str = ""
-    """Minor version of the API server, or the nearest known one; empty: not read, and no newer features are assumed."""
+    """Minor version of the API server, or the nearest known version; empty: the version is unknown, and no newer
+    features are used.
+    """
     further_fields: frozenset[tuple[str, str]] = frozenset()
     """Definition and name of each field that only a newer API server knows (schemas/served_fields.py)."""
     uses_resize: bool = True
@@ -111,15 +114,19 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
     watchdog_s: float = 30.0
     """Seconds that the event loop may be blocked before the process is ended; 0: unlimited. pykruise's own."""
     stop_grace_s: float = 8.0
-    """Seconds that running writes may take at the end; OpenKruise's pods are killed 10 s after SIGTERM."""
+    """Maximum seconds for running writes when the process ends; OpenKruise's pods are killed 10 s after SIGTERM."""
     linger_s: float = 0.0
-    """Minimum seconds that webhooks and probes continue at the end, until API servers no longer send requests."""
+    """Minimum seconds for which webhooks and probes still respond when the process ends, until API servers no longer
+    send requests.
+    """
     notes: tuple[str, ...] = ()
     """Notes about the interpretation of flags."""
 
     @property
     def revision_namespace(self) -> str:
-        """Namespace for revisions of cluster-scoped objects: the manager's own, or the only one that it watches."""
+        """Namespace for revisions of cluster-scoped objects: the manager's own namespace, or the only namespace that it
+        watches.
+        """
         return self.watch_namespace or self.own_namespace
 
     @property
@@ -136,8 +143,8 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.kubernetes) and number_of(self.kubernetes) >= number_of(minor)
 
     def is_on(self, gate: str) -> bool:
-        """Whether a gate is on. A gate that is left to the API server is on if the API server supports it. Raises
-        KeyError.
+        """Whether a gate is on. A gate that depends on the API server is on if the API server supports the feature.
+        Raises KeyError.
         """
         return self.resizes_containers if self.gates.is_left_to_server(gate) else self.gates[gate]
 

@@ -2,9 +2,9 @@
 
 Manager.objects(kind), Manager.rollouts ──▶ StateCollector ──▶ /state-metrics (behind --state-metrics)
 
-A scrape sends no requests to the API server: it reads the controllers' caches. Only the leader returns series, so
-that none exists twice; `max by (…)` over replicas bridges a change of leader. Kinds declare the path of each number
-(plans/shown.py). An absent number is 0, as Go encodes statuses.
+A scrape sends no requests to the API server: it reads the controllers' caches. Only the leader returns series, so that
+each series exists once; in queries, `max by (…)` merges the series of two replicas while the leader changes. Kinds
+declare the path of each number (plans/shown.py). An absent number is 0, because Go clients omit zeros in a status.
 """
 
 import re
@@ -35,8 +35,8 @@ _LABEL: Final = re.compile(r"[^a-zA-Z0-9_]")
 
 
 class StateCollector(Collector):
-    """Converts objects to metrics at each scrape. `namespaces`: only objects of these, and cluster-scoped ones;
-    empty: all.
+    """Converts objects to metrics at each scrape. `namespaces`: only objects of these namespaces and cluster-scoped
+    objects are included; empty: all objects.
     """
 
     def __init__(self, manager: Manager, *, namespaces: Collection[str] = ()) -> None:
@@ -44,11 +44,11 @@ class StateCollector(Collector):
         self._namespaces = frozenset(namespaces)
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing in advance, since there may be no caches yet."""
+        """Return no metrics in advance, since there may be no caches yet."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics; none while another manager leads."""
+        """Yield all metrics; yield none while another manager leads."""
         if not self._manager.is_leading:
             return
         phases = GaugeMetricFamily(
@@ -81,7 +81,7 @@ class StateCollector(Collector):
     def _waiting_metric(self) -> Metric:
         gauge = GaugeMetricFamily(
             "pykruise_rollout_waiting",
-            "1 while an object does not have the state of its spec, with the cause as a label (docs/reasons.md).",
+            "1 while the state of an object does not match its spec, with the cause as a label (docs/reasons.md).",
             labels=["kind", "namespace", "name", "cause"],
         )
         kinds = {
@@ -160,7 +160,7 @@ def _of_items(
 
 def _common_metrics(label: str, views: Sequence[Any]) -> Iterator[Metric]:
     prefix, labels = f"kruise_{label}", ["namespace", label]
-    created = GaugeMetricFamily(f"{prefix}_created", "Creation time, Unix time.", labels=labels)
+    created = GaugeMetricFamily(f"{prefix}_created", "Creation time as Unix time.", labels=labels)
     generation = GaugeMetricFamily(f"{prefix}_metadata_generation", "The number in the spec.", labels=labels)
     shown = GaugeMetricFamily(
         f"{prefix}_labels", "1, with the labels of the object as labels.", labels=labels

@@ -3,8 +3,8 @@
 CRDs ──▶ read_storage() ──▶ KindStorage, one per kind
 KindStorage + target ──▶ move_kind(): CRD ─ every object ─ storedVersions ──▶ MovedKind
 
-A move can be stopped at any time and started again. If an object was rewritten already, API servers do not write it
-again, and `status.storedVersions` is pruned last, after every object was rewritten.
+A move can be stopped at any time and started again. If an object was already rewritten, the API server does not write
+it again. `status.storedVersions` is pruned last, after every object was rewritten.
 """
 
 import asyncio
@@ -98,7 +98,7 @@ async def move_kind(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> MovedKind:
     """Store the kind in the version that `layout` defines (`find_stored_version` in kinds). `client` must not convert
-    versions.
+    objects between versions.
 
     `note` is called with one line about each step. Raises MoveError and KubeError.
     """
@@ -135,7 +135,9 @@ async def _store_in(client: Client, name: str, target: str) -> None:
 async def _wait_until_stored(
     client: Client, storage: KindStorage, target: str, *, sleep: Callable[[float], Awaitable[None]]
 ) -> None:
-    """Wait until discovery shows that the API server stores in the new version. Raises MoveError after SETTLE_S."""
+    """Wait until discovery shows that the API server stores objects in the new version. Raises MoveError after
+    SETTLE_S.
+    """
     resource = storage.resource
     wanted = compute_storage_version_hash(resource.group, target, resource.kind)
     for _ in range(round(SETTLE_S / POLL_S)):
@@ -145,7 +147,7 @@ async def _wait_until_stored(
             return
         await sleep(POLL_S)
     raise MoveError(
-        f"{storage.name}: the API server does not store in {target} after {SETTLE_S:.0f} s; try again"
+        f"{storage.name}: the API server does not store objects in {target} after {SETTLE_S:.0f} s; try again"
     )
 
 
@@ -183,14 +185,16 @@ def _meta_of(raw: bytes | msgspec.Raw) -> _Meta:
 
 
 async def _rewrite(client: Client, resource: Resource, meta: _Meta) -> str:
-    """Make the API server write the object again, without a change. Returns the error; empty: it is written in the
-    new version, or does not exist.
+    """Make the API server store the object again, without a change. Returns the error; empty: the object is stored in
+    the new version, or does not exist.
     """
     body = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}}
     try:
         await client.patch(resource, meta.namespace, meta.name, body, patch_type=PatchType.MERGE)
     except (ConflictError, NotFoundError):
-        return ""  # a client has written it in the new version meanwhile, or deleted it
+        return (
+            ""  # another client has stored the object in the new version in the meantime, or has deleted it
+        )
     except KubeError as error:
         return f"{Key(meta.namespace, meta.name)}: {error}"
     return ""
@@ -201,7 +205,7 @@ async def _prune(client: Client, name: str, target: str) -> None:
     storage = _storage_of(crd := decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)))
     if storage.stored != target:
         raise MoveError(
-            f"{name} stores {storage.stored} again; a client has changed the definition at the same time"
+            f"{name} stores {storage.stored} again; another client changed the CRD at the same time"
         )
     body = {
         "metadata": {"resourceVersion": crd["metadata"]["resourceVersion"]},

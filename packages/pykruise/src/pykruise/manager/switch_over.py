@@ -47,7 +47,7 @@ OWN_PREFIX: Final = "pykruise.io/"
 
 
 class PlannedWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """A write to more than a status, an event or an annotation of this manager."""
+    """A write that changes more than a status, an event or an annotation of this manager."""
 
     kind: str
     owner: str
@@ -58,7 +58,7 @@ class PlannedWrite(msgspec.Struct, frozen=True, kw_only=True):
     """Kind and key of the written object: `Pod shop/web-x`."""
     why: str
     pods: tuple[str, ...] = ()
-    """Pods that the write affects, directly or with a new template of their workload."""
+    """Pods that the write affects: the written pod, or the pods of a workload whose template the write changes."""
 
 
 class KindReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class KindReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes by a switch, and its obstacles."""
+    """The writes after a switch to this manager, and the obstacles to the switch."""
 
     kinds: tuple[KindReport, ...]
     findings: tuple[Finding, ...]
@@ -87,7 +87,7 @@ class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def writes(self) -> Sequence[PlannedWrite]:
-        """Writes beyond statuses, events and own annotations."""
+        """Writes that change more than statuses, events and own annotations, of all kinds."""
         return [write for kind in self.kinds for write in kind.writes]
 
     @property
@@ -241,7 +241,9 @@ def _is_own(action: Action) -> bool:
 
 
 def _affected_pods(action: Action, pods: Listed[Any] | None) -> Iterator[str]:
-    """Yield the pods that the write changes, directly or with a new template of a workload."""
+    """Yield the pods that the write affects: the written pod, or the pods of a workload whose template the write
+    changes.
+    """
     if action.resource == PODS:
         yield str(action.key)
     elif isinstance(action, Patch) and pods is not None and _has_template(action.body):
@@ -261,7 +263,7 @@ async def _check_manager(live: Live) -> list[Finding]:
         what = (
             f"there is no Deployment {live.namespace}/{MANAGER}: the defaults of flags and gates are assumed"
         )
-        return [make_warning("manager", what, "name its namespace with --namespace")]
+        return [make_warning("manager", what, "give the namespace of the manager with --namespace")]
     container = _manager_container(deployment)
     image = container.get("image") or "an unknown image"
     gates = next((word for word in container.get("args") or () if "feature-gates" in str(word)), "")
@@ -297,7 +299,7 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
     if missing:
         fix = "pykruise crds | kubectl apply --server-side -f -"
         yield make_warning(
-            "crds", f"{', '.join(missing)}: not installed, so no controller runs for them", fix
+            "crds", f"{', '.join(missing)}: not installed, so no controller runs for these CRDs", fix
         )
     for item in storage:
         kind = next(kind for kind in all_kinds() if kind.resource.kind == item.resource.kind)
@@ -307,16 +309,18 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
             shown = ", ".join(sorted(set(unknown)))
             what = f"{item.name} may have objects in versions that pykruise cannot read: {shown}"
             yield make_fault(
-                "crds", what, "store them in a version that pykruise knows, with the manager that runs"
+                "crds", what, "let the running manager store the objects in a version that pykruise knows"
             )
         elif item.stored not in item.served:
             yield make_fault(
-                "crds", f"{item.name} stores {item.stored} and does not serve it", "serve that version"
+                "crds",
+                f"{item.name} stores {item.stored} and does not serve it",
+                "set served of that version in the CRD to true",
             )
 
 
 async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding]:
-    """Report webhooks of the running manager that this one does not serve, and other programs' webhooks for the
+    """Report webhooks of the running manager that this manager does not serve, and other programs' webhooks for the
     kinds.
     """
     admission = AdmissionSettings(
@@ -337,9 +341,7 @@ async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding
                     what = f"{name}: {webhook.get('name')} ({path}) is not served by pykruise; the manager removes it"
                     findings.append(make_warning("webhooks", what, "docs/webhooks.md lists what is reviewed"))
                 elif name not in own_names and _is_about_kinds(webhook):
-                    what = (
-                        f"{name}: {webhook.get('name')} belongs to another program and reviews the kinds too"
-                    )
+                    what = f"{name}: {webhook.get('name')} belongs to another program and also reviews these kinds"
                     findings.append(
                         make_warning(
                             "webhooks",

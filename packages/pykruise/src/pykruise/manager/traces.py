@@ -2,7 +2,7 @@
 
 OTEL_EXPORTER_OTLP_ENDPOINT ──▶ make_span_recorder() ──▶ Span (runtime/tracing.py) ──▶ the collector
 
-Without an endpoint, nothing of OpenTelemetry is imported. With one, `pykruise[traces]` must be installed.
+Without an endpoint, nothing of OpenTelemetry is imported. With an endpoint, `pykruise[traces]` must be installed.
 OpenTelemetry itself reads the other settings of the environment (OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, headers).
 """
 
@@ -36,7 +36,7 @@ def make_span_recorder(environ: Mapping[str, str]) -> Span:
     except ImportError as error:
         raise MissingTracesError(
             f"{named} is set, and OpenTelemetry is not installed ({error}): pip install 'pykruise[traces]', "
-            f"or unset it"
+            f"or unset the variable"
         ) from error
     provider = TracerProvider(resource=Described.create({"service.name": "kruise-manager"}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

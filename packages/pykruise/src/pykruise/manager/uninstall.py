@@ -1,8 +1,9 @@
-"""Losses of a cluster without OpenKruise's kinds: all their objects, and all pods that are deleted with them.
+"""Losses when the CRDs of OpenKruise's kinds are deleted: all objects of the kinds, and all pods that are deleted with
+these objects.
 
 CRDs of this program ──list──▶ find_losses() ──▶ Loss per kind
 
-A deleted CRD deletes its objects, and garbage collection deletes the objects that these own. Read-only.
+The deletion of a CRD deletes all of its objects, and garbage collection deletes the objects that they own. Read-only.
 """
 
 from collections.abc import Sequence

@@ -3,10 +3,10 @@
 thread ──a call every second──▶ event loop ──beat──▶ thread
    └── no beat for `timeout_s`: stack traces of all threads to the log, exit code 70 ──▶ the pod is restarted
 
-A blocked loop (an endless computation, a blocking call) answers no probes and no reviews, and renews no Lease. Code
-in the loop cannot detect that. The thread counts its own iterations instead of time: a process that was suspended and
-then continues was not blocked. Code that never releases the interpreter's lock blocks this thread too. For that case
-a timer of the C level, with a longer timeout, ends the process.
+A blocked loop (an endless computation, a blocking call) does not respond to probes and reviews, and renews no Lease.
+Code in the loop cannot detect this. The thread counts its own iterations instead of time, so that a process that
+continues after it was suspended does not count as blocked. Code that never releases the interpreter's lock blocks this
+thread too. For that case a timer of the C level, with a longer timeout, ends the process.
 """
 
 import asyncio
@@ -27,7 +27,9 @@ EXIT_CODE = 70
 
 _TURN_S = 1.0
 _LOCKED_FACTOR = 4
-"""Factor by which the interpreter's lock may be held longer than the loop may be blocked."""
+"""Factor between the timeouts: the interpreter's lock may be held for this many times as long as the loop may be
+blocked.
+"""
 
 
 class Watchdog:
@@ -106,7 +108,9 @@ def _stacks(first: int) -> str:
 
 
 def _end_process(message: str) -> Never:
-    """Log the message, wait briefly until it is written, and exit immediately: a blocked loop cannot help."""
+    """Log the message, wait briefly until it is written, and exit without a graceful end, which the blocked loop cannot
+    provide.
+    """
     _log.critical("%s", message)
     for handler in logging.getLogger().handlers:
         handler.flush()

@@ -2,7 +2,7 @@
 
 ReviewDispatcher, Protection ──▶ WebhookMetrics ──▶ /metrics, protection.log
 
-Names are those of controller-runtime and OpenKruise, which dashboards use.
+Names of metrics are those of controller-runtime and OpenKruise, because dashboards use them.
 """
 
 import logging
@@ -24,7 +24,9 @@ BUCKETS_S = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.5
 
 
 class WebhookMetrics:
-    """Counts reviews and rejections. `register` exports them. `log_folder`: folder of `protection.log`; empty: none."""
+    """Counts reviews and rejections. `register` exports them. `log_folder`: folder of `protection.log`; empty: this log
+    is not written.
+    """
 
     def __init__(self, *, log_folder: str = "") -> None:
         self._log_path = Path(log_folder) / "protection.log" if log_folder else None

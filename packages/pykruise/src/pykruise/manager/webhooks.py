@@ -3,9 +3,10 @@
 Secret, configurations, CRDs, selectors ──changed──▶ a reconcile of WebhookSync (admission/webhook_sync.py) ──▶ served
                                         ──each minute──▶
 
-Runs in every replica, whether it leads or not. The manager, the Secret, the webhook configurations and the CRDs may be
-created in any order. Missing objects are looked up again until `initialize_timeout_s` has passed, and after the first
-complete reconcile without limit. Replicas do the same work on the same objects; resourceVersions decide between them.
+The webhooks run in every replica, whether it leads or not. The manager, the Secret, the webhook configurations and the
+CRDs may be created in any order. Missing objects are looked up again until `initialize_timeout_s` has passed, and after
+the first complete reconcile without limit. All replicas do the same work on the same objects. If two replicas write an
+object at the same time, its resourceVersion makes one of the writes fail.
 """
 
 import asyncio
@@ -68,14 +69,16 @@ BACKOFF_S: Final = (0.5, 30.0)
 
 CHECK_EVERY_S: Final = 10.0
 CHECK_S: Final = 5.0
-"""Interval and time limit of the requests that check whether the server answers."""
+"""Interval and time limit of the requests that check whether the server responds."""
 
 JUMP_S: Final = 60.0
-"""Seconds by which the clock must differ from the event loop's time between two checks to count as a jump."""
+"""Maximum difference in seconds between clock and event loop from one check to the next. A larger difference means that
+the clock was changed.
+"""
 
 
 class WebhooksNotReadyError(RuntimeError):
-    """No complete reconcile succeeded in time; the message has the last error."""
+    """No complete reconcile succeeded in time; the message contains the last error."""
 
 
 def endpoint_of(settings: ManagerSettings) -> Endpoint:
@@ -87,7 +90,7 @@ def endpoint_of(settings: ManagerSettings) -> Endpoint:
 
 
 class Webhooks:
-    """A manager's component (manager/components.py).
+    """The webhooks as a component of a manager (manager/components.py).
 
     `client` must be able to write without leading. `bind` and `port`: the server's address; without `port`, the server
     listens on the port that API servers call; with `port`, another program forwards requests to it. `over` can wrap the
@@ -161,7 +164,7 @@ class Webhooks:
         self._check_problem = ""
 
     def _paths(self) -> Mapping[str, PostPath]:
-        """Return all paths that the server answers."""
+        """Return all paths that the server serves."""
         return {
             **review_paths(self.reviews.dispatcher),
             **build_conversion_path(CONVERT_PATH, aside=self._converting.convert),
@@ -219,7 +222,7 @@ class Webhooks:
         problems = [self._check_problem] if self._check_problem else []
         problems += self.reviews.list_problems()
         if self.server.is_overloaded:
-            problems.append("more reviews arrive than this replica can answer; add replicas")
+            problems.append("more reviews arrive than this replica can process; add replicas")
         return problems
 
     @property
@@ -285,7 +288,7 @@ class Webhooks:
                 failures, self._is_initialized, self._problem = 0, True, ""
                 wait_s = self._again_s if again_s is None else min(self._again_s, again_s)
             await self._wait_for_change(wait_s)
-            # Another writer that reverts these writes must not keep both busy all the time.
+            # If another writer reverts these writes, the two must not cause writes all the time.
             await asyncio.sleep(SPACING_S)
 
     async def _crd_views(self) -> Sequence[CrdView]:
@@ -308,9 +311,9 @@ class Webhooks:
             return
         problem = str(error) or type(error).__name__
         if isinstance(error, TimeoutError):
-            problem = "the API server takes too long to answer"
+            problem = "the API server takes too long to respond"
         if problem != self._problem:
-            _log.warning("webhooks have a problem, retrying: %s", problem)
+            _log.warning("the webhooks have a problem, and the manager retries: %s", problem)
         self._problem = problem
 
     def _backoff_s(self, failures: int) -> float:
@@ -344,7 +347,7 @@ class Webhooks:
         """Return why the server does not respond to a client that trusts the CA; empty when it responds."""
         try:
             context = ssl.create_default_context(cadata=certificates.authority.decode())
-            context.check_hostname = False  # the request uses an address that no API server uses
+            context.check_hostname = False  # this request uses another address than API servers do
             async with asyncio.timeout(CHECK_S):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port, ssl=context)
                 try:
@@ -357,9 +360,9 @@ class Webhooks:
                 finally:
                     writer.close()
         except TimeoutError:
-            return f"the webhook server does not answer within {CHECK_S:g} s"
+            return f"the webhook server does not respond within {CHECK_S:g} s"
         except (OSError, ValueError) as error:
-            return f"the webhook server does not answer correctly: {error}"
+            return f"the webhook server does not respond correctly: {error}"
         return (
             ""
             if b" 200 " in status

@@ -13,7 +13,7 @@ from pykruise.kube.documents import Document
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes no anchors: `kubectl` understands them, people do not."""
+    """Writes YAML without anchors, because anchors are hard to read for people."""
 
     def ignore_aliases(self, _data: object) -> bool:
         return True

@@ -1,12 +1,13 @@
-"""Typed models of all kinds. They create and read objects with any client of Kubernetes.
+"""Typed models of all kinds. A program can use them with any Kubernetes client.
 
     v1beta1.CloneSet(...) ──▶ document() ──▶ a document for the client to send
     a document from the client ──▶ parse() ──▶ v1beta1.CloneSet
 
-The CustomResourceDefinitions are generated from the same types, so the models have exactly their fields, with their
-descriptions. Names are Python's (`update_strategy`), in documents they are JSON's (`updateStrategy`). Pod templates
-and claims are documents, as in the definitions. A document omits fields that have their default. `parse` drops fields
-that the types do not know, so patch an object that you read instead of replacing it.
+The CustomResourceDefinitions are generated from the same types, so the models have the same fields with the same
+descriptions. Fields of models have Python names (`update_strategy`); in documents they have JSON names
+(`updateStrategy`). Pod templates and claims are documents. A document leaves out fields with their default value.
+`parse` leaves out fields that the types do not know: so do not replace an object by a model that was read, but patch
+it.
 """
 
 from collections.abc import Mapping
@@ -27,22 +28,22 @@ M = TypeVar("M", bound=ApiObject)
 
 
 def document(model: ApiObject) -> Document:
-    """Return the object as the document that a client sends."""
+    """Return the object as a document that a client can send."""
     made: Document = msgspec.to_builtins(model)
     return {"apiVersion": model.api_version, "kind": model.kind, **made}
 
 
 def parse(value: Mapping[str, Any]) -> ApiObject:
-    """Return the model of an object that a client read, in the object's version.
+    """Return the model of an object that a client has read. The model has the version of the object.
 
-    Raises KeyError for an unknown kind, msgspec.ValidationError for a field of the wrong type.
+    Raises KeyError for an unknown kind, and msgspec.ValidationError for a field of the wrong type.
     """
     return msgspec.convert(drop_nulls(value), model_of(value["apiVersion"], value["kind"]))
 
 
 def model_of(api_version: str, kind: str) -> type[ApiObject]:
-    """Return the model of a kind: `model_of("apps.kruise.io/v1beta1", "CloneSet")`. Raises KeyError for an unknown
-    kind.
+    """Return the model of a kind, for example `model_of("apps.kruise.io/v1beta1", "CloneSet")`. Raises KeyError for an
+    unknown kind.
     """
     return _collect_models()[api_version, kind]
 

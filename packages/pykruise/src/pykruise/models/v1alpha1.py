@@ -1,6 +1,6 @@
 """The kinds in v1alpha1: the objects, and for each kind a module with the types of its fields.
 
-When both versions have the same fields, the module is the one of v1beta1.
+If a kind has the same fields in both versions, its module is the module of v1beta1.
 """
 
 from pykruise.kinds.advancedcronjob import types as advancedcronjob
@@ -85,18 +85,18 @@ class AdvancedCronJob(advancedcronjob.AdvancedCronJob, frozen=True, kw_only=True
 
 
 class BroadcastJob(broadcastjob.BroadcastJob, frozen=True, kw_only=True):
-    """Runs one pod to completion on every node that fits."""
+    """Runs one pod to completion on every node that the pod can run on."""
 
     api_version: str = "apps.kruise.io/v1alpha1"
 
 
 class ImageListPullJob(imagelistpulljob.ImageListPullJob, frozen=True, kw_only=True):
-    """Pulls several images to nodes before pods need them there."""
+    """Pulls several images to nodes before pods on these nodes need the images."""
 
     api_version: str = "apps.kruise.io/v1alpha1"
 
 
 class ImagePullJob(imagepulljob.ImagePullJob, frozen=True, kw_only=True):
-    """Pulls an image to nodes before pods need it there."""
+    """Pulls an image to nodes before pods on these nodes need the image."""
 
     api_version: str = "apps.kruise.io/v1alpha1"

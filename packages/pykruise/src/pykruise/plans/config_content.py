@@ -1,10 +1,11 @@
-"""Content of ConfigMaps and Secrets as a part of a workload's revision, with the option roll-on-config.
+"""Content of ConfigMaps and Secrets. It is a part of the revision of a workload with the option roll-on-config.
 
 view of a workload + Read ──▶ follow_config() ──▶ FollowedConfig: the view whose template records the content
-change of a ConfigMap or Secret ──▶ list_config_wakes() ──▶ the workloads that follow it
+change of a ConfigMap or Secret ──▶ list_config_wakes() ──▶ the workloads that follow this object
 
-A cache has the metadata only. An object is read when its version is new, and only its digest is kept. Without the gate
-nothing is watched; without the option nothing is read and the view is returned unchanged.
+Caches contain only the metadata of these objects. If the resourceVersion of an object is new, the object is read, and
+only its digest is kept in memory. Without the gate, no ConfigMaps and Secrets are watched. Without the option, none are
+read, and the view is returned unchanged.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,7 +50,7 @@ GATES: Final[Mapping[str, Gate]] = {
         "of their template change",
     )
 }
-"""Gates of the kinds that follow the content; OpenKruise does not have them."""
+"""Feature gates of the kinds that follow the content. OpenKruise does not have them."""
 
 FOLLOWED: Final[Mapping[str, tuple[Resource, Views[CopyView]]]] = {
     CONFIG_MAPS.kind: (CONFIG_MAPS, CONFIG_MAP_VIEWS),
@@ -59,13 +60,13 @@ FOLLOWED: Final[Mapping[str, tuple[Resource, Views[CopyView]]]] = {
 FOLLOWED_VIEWS: Final = (CONFIG_MAP_VIEWS, SECRET_VIEWS)
 
 CONFIG_MISSING: Final = "ConfigMissing"
-"""Reason of the event about an object that does not exist, or cannot be read."""
+"""Reason of the event about a ConfigMap or Secret that does not exist or cannot be read."""
 
 AGAIN_AFTER_S: Final = 600.0
 
 
 def list_follow_rights(kind: str) -> Mapping[str, tuple[Right, ...]]:
-    """Return the further permissions that a kind's controller needs with the gate."""
+    """Return the further permissions that the controller of a kind needs if the gate is on."""
     why = f"{kind}: to follow the content of ConfigMaps and Secrets (gate {GATE})"
     return {GATE: tuple(make_right(resource, *READ, why=why) for resource in (CONFIG_MAPS, SECRETS))}
 
@@ -74,55 +75,55 @@ V = TypeVar("V", bound=WorkloadView)
 
 
 class FollowSettings(Protocol):
-    """Settings of a kind that follows the content."""
+    """Settings of a kind whose workloads can follow the content."""
 
     @property
     def roll_on_config(self) -> bool: ...
 
 
 class FollowedConfig(msgspec.Struct, Generic[V], frozen=True):
-    """A workload with the content of its ConfigMaps and Secrets."""
+    """A workload whose template records the content of its ConfigMaps and Secrets."""
 
     view: V
     problem: str = ""
-    """Reason why the recorded content is kept; empty: the current content was read."""
+    """Reason why the previous record is kept; empty if the current content was read."""
 
 
 def make_config_notes(problem: str) -> tuple[Note, ...]:
-    """Return the event about a problem with ConfigMaps or Secrets; empty: there is none."""
+    """Return the event about a problem with ConfigMaps or Secrets; no event if there is no problem."""
     if not problem:
         return ()
     return (Note(reason=CONFIG_MISSING, message=problem, warning=True, again_after_s=AGAIN_AFTER_S),)
 
 
 class _ConfigMemory(msgspec.Struct):
-    """Digests that one workload has read, and its last template with them."""
+    """Digests that were computed for one workload, and the last template that records them."""
 
     digests: dict[tuple[str, str], tuple[str, int, str]] = {}
     """Kind and name → UID, version and digest."""
     given: Any = None
     annotations: dict[str, str] = {}
     result: tuple[Any, Any] | None = None
-    """Spec and candidate with these annotations, for the spec `given`."""
+    """The spec and the candidate for a revision: the spec `given` with these annotations in its template."""
 
 
 def list_followed(view: Any) -> Sequence[ConfigUse]:
-    """Return the ConfigMaps and Secrets that a workload follows, from its view."""
+    """Return the ConfigMaps and Secrets that the workload of this view follows."""
     text = view.annotations.get(ROLL_ON_CONFIG.annotation)
     if text is None or view.spec is None:
         return ()
     try:
         wanted = ROLL_ON_CONFIG.parse(text)
     except ValueError:
-        return ()  # find_option_errors() reports it
+        return ()  # find_option_errors() reports this error
     return select_uses(list_config_uses(view.spec.template), wanted)[:MOST_OBJECTS]
 
 
 async def follow_config(view: V, read: Read[Any]) -> FollowedConfig[V]:
-    """Return the workload whose template records the content that it follows.
+    """Return the workload, with the content that it follows recorded in its template.
 
-    An object that must exist but does not, or that cannot be read, changes nothing: the last revision's record is kept,
-    so a deletion by mistake begins no rollout.
+    If an object cannot be read, or does not exist although it is not optional, the record of the last revision is kept.
+    So a deletion by mistake does not start a rollout.
     """
     uses = list_followed(view) if read.settings.roll_on_config else ()
     if not uses:
@@ -152,7 +153,7 @@ _MISSING: Final = "does not exist"
 async def _read_digest(
     use: ConfigUse, namespace: str, read: Read[Any], memory: _ConfigMemory
 ) -> tuple[str, str]:
-    """Return the digest of an object, or empty and the problem."""
+    """Return the digest of an object; or an empty digest and the problem."""
     resource, views = FOLLOWED[use.kind]
     try:
         stored = read.get(views, Key(namespace, use.name))
@@ -174,7 +175,9 @@ async def _read_digest(
 
 
 def _with_record(view: V, annotations: dict[str, str], memory: _ConfigMemory) -> V:
-    """Return the workload with these annotations in its template, the same objects while nothing changes."""
+    """Return the workload with these annotations in its template. If nothing changes, return the same Python
+    objects.
+    """
     spec: Any = view.spec  # type: ignore[attr-defined]
     if memory.result is None or memory.given is not spec or memory.annotations != annotations:
         template = record_content(spec.template, annotations)
@@ -188,16 +191,16 @@ def _with_record(view: V, annotations: dict[str, str], memory: _ConfigMemory) ->
 # Wakes
 
 BY_CONFIG: Final = "config"
-"""Index of workloads: kind, namespace and name of each ConfigMap and Secret that they follow."""
+"""Index of workloads by kind, namespace and name of each ConfigMap and Secret that they follow."""
 
 
 def index_by_config(view: Any) -> Iterable[tuple[str, str, str]]:
-    """Return the entries of the index BY_CONFIG."""
+    """Return the entries of a workload in the index BY_CONFIG."""
     return [(use.kind, view.namespace, use.name) for use in list_followed(view)]
 
 
 def list_config_wakes(objects: Views[Any], settings: FollowSettings) -> Sequence[Wake]:
-    """Return the wakes of a kind by ConfigMaps and Secrets: a change enqueues the workloads that follow the object."""
+    """Return the wakes of a kind: a change of a ConfigMap or Secret enqueues the workloads that follow this object."""
     if not settings.roll_on_config:
         return ()
     return [Wake(on=views, keys=_enqueue_followers(kind, objects)) for kind, (_, views) in FOLLOWED.items()]
@@ -217,5 +220,5 @@ def _enqueue_followers(
 
 
 def list_config_reads(settings: FollowSettings) -> Sequence[Views[Any]]:
-    """Return the views that a kind reads for the content; none without the gate."""
+    """Return the views that a kind reads for this option; none if the gate is off."""
     return FOLLOWED_VIEWS if settings.roll_on_config else ()

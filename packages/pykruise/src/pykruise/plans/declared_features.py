@@ -17,8 +17,8 @@ def find_undeclaring_nodes(
     template: Mapping[str, Any] | None, pods: Iterable[PodView], read: Mirrors, *, settings: InPlaceSettings
 ) -> frozenset[str]:
     """Return the names of nodes that declare features, but not the feature for resizing whole pods. Nodes are read only
-    if whole pods can be resized, and only for a template with pod-level resources. A node without declared features may
-    be older than the declaration of features, so the API server decides.
+    if whole pods can be resized and the template has pod-level resources. A node that declares no features is not
+    included: perhaps its Kubernetes version does not know such declarations, so the API server must decide.
     """
     spec = (template or {}).get("spec") or {}
     if not settings.can_resize_pods or not spec.get("resources"):

@@ -1,12 +1,12 @@
-"""Resizes that fail permanently, and the pods that are recreated instead; the same for every kind.
+"""Resizes that fail permanently, and recreation of the pods instead. The rules are the same for every kind.
 
 the kubelet reports Infeasible ──▶ plan_recreation_instead() ──▶ the pod is specified for deletion
-                               ──▶ find_given_up() ──▶ when the pod counts as one of an older revision (DaemonSet)
+                               ──▶ find_given_up() ──▶ time from which the pod counts as outdated (DaemonSet)
 the API server rejects         ──▶ find_overdue_refusals() ──▶ the first pod to resize, and why it is recreated
   ... after the grace period   ──▶ plan_recreation_instead() ──▶ the pod is specified for deletion
 a failed write                 ──▶ drop_other_causes() ──▶ conditions with the time of the first rejection
 
-Pure. A kind calls these functions if its policy lets pods be recreated. The kind also deletes the pods.
+Pure. A kind calls these functions if its policy allows the recreation of pods. The kind itself deletes the pods.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ class WrittenCondition(Protocol):
 
     @property
     def type(self) -> str:
-        """Type."""
+        """Type of the condition."""
 
     @property
     def status(self) -> str:
@@ -37,7 +37,7 @@ class WrittenCondition(Protocol):
 
     @property
     def reason(self) -> str:
-        """Code."""
+        """Code of the reason."""
 
     @property
     def last_transition_time(self) -> str | None:
@@ -59,11 +59,11 @@ def plan_recreation_instead(
     settings: InPlaceSettings,
     now: Instant,
 ) -> SpecifyPod | None:
-    """Decide to specify a pod for deletion after it has waited for its resources for long enough: its node can never
-    provide them, or the API server has rejected the resize since `refused_since`.
+    """Decide whether a pod that waits for its new resources is recreated: because its node can never provide them, or
+    because the API server has rejected the resize since `refused_since`. If so, the pod is specified for deletion.
 
-    The policy must let the pod be recreated. The kind deletes the pod under all its rules. None: the pod has not
-    waited long enough, or must not be recreated.
+    The kind then deletes the pod by its own rules. None if the pod has not waited long enough, or if the policy does
+    not allow its recreation.
     """
     if policy != PodUpdatePolicy.IN_PLACE_IF_POSSIBLE or pod.is_specified_delete:
         return None
@@ -79,7 +79,7 @@ def plan_recreation_instead(
 
 
 def explain_infeasible(settings: InPlaceSettings) -> str:
-    """Return the reason to recreate a pod that has waited for resources for long enough."""
+    """Return why a pod is recreated, if it has waited too long for resources that its node can never provide."""
     return (
         "its node can never provide the new resources, and "
         f"{settings.resize_patience_s:g} s have passed: the pod is recreated instead"
@@ -87,15 +87,16 @@ def explain_infeasible(settings: InPlaceSettings) -> str:
 
 
 def make_recreation_note(pod: PodView, because: str) -> Note:
-    """Return the event about a pod that is recreated because of `because`."""
+    """Return the event about a pod that is recreated. `because` is the reason."""
     message = f"pod {pod.name} is recreated: {because}"
     return Note(reason=Code.RESIZE_INFEASIBLE, message=message, warning=True)
 
 
 def find_given_up(pods: Iterable[PodView], *, settings: InPlaceSettings, now: Instant) -> dict[str, Instant]:
-    """Return, by uid, the pods whose node can never provide their new resources, with the time when each is given up.
+    """Return the uid of each pod whose node can never provide its new resources → the time at which the resize is given
+    up.
 
-    For kinds that have no lifecycle state for pods in an update.
+    This is for kinds without a lifecycle state for pods in an update.
     """
     infeasible = (pod for pod in pods if pod.is_active and is_resize_infeasible(pod))
     times = ((pod.uid, find_progress(pod, now=now, settings=settings).gives_up_at) for pod in infeasible)
@@ -112,10 +113,10 @@ def find_overdue_refusals(
     settings: InPlaceSettings,
     now: Instant,
 ) -> dict[str, str]:
-    """Return the first pod to resize with the reason to recreate it, if the API server has rejected the last try for
-    long enough. Otherwise return nothing. Pods that were not rejected have been resized meanwhile.
+    """Return the first pod to resize and why it is recreated, if the API server has rejected resizes for too long.
+    Otherwise return an empty result. Only one pod is returned, because other resizes are perhaps accepted.
 
-    `changes` are the pods whose update may begin now, and how they change.
+    `changes`: pods whose update can begin now, each with its changes.
     """
     if not _is_overdue(refused_since, settings=settings, now=now):
         return {}
@@ -132,8 +133,8 @@ def _because_refused(settings: InPlaceSettings) -> str:
 
 
 def read_refused_since(conditions: Iterable[WrittenCondition] | None, kind: str) -> Instant | None:
-    """Return the time since which the condition of this type reports that the API server rejects a resize; None: it
-    does not report that.
+    """Return since when the condition of this type reports that the API server rejects a resize; None if it does not
+    report this.
     """
     failed = condition_of(conditions, kind)
     if failed is None or (failed.status, failed.reason) != ("True", Code.RESIZE_REFUSED):
@@ -142,10 +143,10 @@ def read_refused_since(conditions: Iterable[WrittenCondition] | None, kind: str)
 
 
 def drop_other_causes(conditions: Sequence[C], kind: str, reason: Reason) -> Sequence[C]:
-    """Return the conditions before `reason` is written into the condition of this type.
+    """Return the conditions without a condition of this type that has another cause, if `reason` is a rejected resize.
 
-    A condition keeps its time while it stays True. This function removes a condition that was True for another cause,
-    so the new condition has the time of the first rejected resize. The wait for the API server counts from that time.
+    Otherwise the condition would stay True and keep the transition time of the other cause. This time must be the time
+    of the first rejected resize, because the wait for the API server starts then.
     """
     old = condition_of(conditions, kind)
     if reason.code != Code.RESIZE_REFUSED or old is None or old.reason == reason.code:

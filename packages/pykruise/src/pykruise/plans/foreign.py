@@ -1,8 +1,8 @@
 """Other kinds that `kubectl kruise` and the dashboard show in the same way as ours: Kubernetes' own, and Rollouts.
 
-FOREIGN ──▶ kinds.shown_of(): the same declaration (plans/shown.py) as that of our kinds
+FOREIGN ──▶ kinds.shown_of(): a declaration (plans/shown.py), as for our kinds
 
-Pure. The lines of Kubernetes' kinds are kubectl's.
+Pure. For the kinds of Kubernetes, the lines are the same as those of kubectl.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ from pykruise.plans.shown import TEMPLATE, Cell, Field, Shown, Verbs
 from pykruise.plans.shown_lines import make_pods_line
 
 ROLLOUTS: Final = "rollouts.kruise.io"
-"""API group of OpenKruise's rollouts, a separate project."""
+"""API group of OpenKruise's Rollouts, which are a separate project."""
 
 Document = Mapping[str, Any]
 
@@ -214,4 +214,4 @@ FOREIGN: Final = (
     Shown(group="batch", kind="CronJob", templates=("spec.jobTemplate.spec.template",)),
     _ROLLOUT,
 )
-"""Declarations of all these kinds."""
+"""Declarations of all kinds that are not ours."""

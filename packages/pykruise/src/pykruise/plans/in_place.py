@@ -2,12 +2,12 @@
 
 pods + revisions        ──▶ Differences ──▶ UpdateSpec, or the reason to recreate the pod
 pod + UpdateSpec + hook ──▶ find_hook_wait(), take_turn()
-    ──▶ the reason to wait, or the decision: ask the hook, or begin
+    ──▶ the reason to wait, or the decision: wait for the hook, or begin the update
 updating pod            ──▶ find_progress()
     ──▶ InPlaceProgress: a decision, the reason to wait, or that the update is complete
 
-Pure; serves every kind. The engine (pods/in_place) knows the changes, the writes and when they are complete. The kind
-decides which pods are updated, how many, in which order, and with which labels.
+Pure; used by every kind. The engine (pods/in_place) computes the changes, the writes, and whether an update is
+complete. The kind decides which pods are updated, how many, in which order, and which labels they get.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -46,21 +46,19 @@ from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.reasons import Reason
 
 BEGUN_AT_ONCE: Final = 32
-"""Maximum number of pods whose update one plan begins. Updated pods return to service before the next ones leave it,
-so a pod is out of service only as long as its containers need, and not as long as the rollout.
+"""Maximum number of pods whose update one plan begins. Because of this limit, updated pods return to service before
+further pods are taken out of service. So a pod is not out of service for longer than its containers need.
 """
 
-_FEWEST: Final = (
-    10  # enough to keep an API server busy: fewer are slower, and more keep pods out of service longer
-)
+_FEWEST: Final = 10  # with fewer, an API server is not busy; with more, pods are out of service longer
 _PODS_PER_PLACE: Final = 64
 
 
 def count_begun_updates(pods: int) -> int:
-    """Return the number of pods whose update one plan begins when it considers `pods` of them.
+    """Return the maximum number of updates that one plan begins, if the plan is for this number of pods.
 
-    An updated pod waits for the end of the running plan, so it returns sooner when a plan begins fewer updates. But
-    every plan considers all pods, so each plan of a large set begins more.
+    An updated pod returns to service in the next plan. So it is out of service for a shorter time if a plan begins
+    fewer updates. But a plan for a large workload takes longer, so it must begin more updates.
     """
     return min(max(_FEWEST, pods // _PODS_PER_PLACE), BEGUN_AT_ONCE)
 
@@ -69,12 +67,12 @@ def count_begun_updates(pods: int) -> int:
 
 
 class TurnTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Target of the updates."""
+    """Revision, labels and hook for the updates of pods."""
 
     revision: str
     """Name of the revision for messages."""
     labels: Mapping[str, str]
-    """Labels with which the kind marks a pod's revision."""
+    """Labels for the revision of a pod, as the kind sets them."""
     hook: LifecycleHook | None
     """The inPlaceUpdate hook."""
     now: Instant
@@ -82,19 +80,19 @@ class TurnTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_hook_wait(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
-    """Return the reason why the pod must wait before any write to it; None: no wait. `hook` is inPlaceUpdate."""
+    """Return why the pod must wait before its update can begin; None if it does not wait. `hook` is inPlaceUpdate."""
     if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
         return update_wait(hook, pod)
     if pod.state == LifecycleState.UPDATED and hook is None:
-        return Reason(Code.UPDATING_IN_PLACE, "its last update in place is about to end")
+        return Reason(Code.UPDATING_IN_PLACE, "its previous in-place update is about to end")
     return None
 
 
 def take_turn(pod: PodView, spec: UpdateSpec, target: TurnTarget) -> ChangePod | UpdatePod:
     """Decide the next step of a pod for which `find_hook_wait` returns None.
 
-    The pod enters PreparingUpdate if the hook must approve, otherwise the update begins. A pod that is still Updated
-    gets the hook again, so that it must be released once more.
+    If the hook must release the pod first, the pod enters PreparingUpdate; otherwise the update begins. If the pod is
+    still in Updated, its hook is set again, so that the pod must be released again.
     """
     hook, now = target.hook, target.now
     has_been_asked = pod.state in (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING)
@@ -113,8 +111,8 @@ def take_turn(pod: PodView, spec: UpdateSpec, target: TurnTarget) -> ChangePod |
         pod=pod,
         metadata=metadata,
         conditions=conditions,
-        because=f"to be updated in place to {target.revision}; the inPlaceUpdate hook holds it",
-        # If a pod that does not serve became ready meanwhile, its update would need a place in the budget.
+        because=f"must be updated in place to {target.revision}; the inPlaceUpdate hook delays the update",
+        # The update of a pod that does not serve uses no budget. The write fails if the pod has become ready meanwhile.
         unchanged=bool(conditions) or not pod.is_serving,
     )
 
@@ -123,30 +121,30 @@ def take_turn(pod: PodView, spec: UpdateSpec, target: TurnTarget) -> ChangePod |
 
 
 class InPlaceProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of one pod's update."""
+    """Progress of the update of one pod."""
 
     decision: UpdatePod | None = None
     """Writes that continue the update."""
     is_complete: bool = False
     conditions: tuple[Document, ...] = ()
-    """If complete: conditions that bring the pod back into service."""
+    """If the update is complete: the conditions that bring the pod back into service."""
     waits: Reason | None = None
     look_at: Instant | None = None
-    """Time at which the wait may end without an event."""
+    """Time at which the wait can end even without an event."""
     is_broken: bool = False
-    """Whether the update cannot continue without help; `waits` has the reason."""
+    """Whether the update cannot continue until a person acts; `waits` is the reason."""
     gives_up_at: Instant | None = None
-    """Time at which a pod is recreated, if its policy allows that, because its node can never provide its new
-    resources; None: the node can provide them.
+    """If the node can never provide the new resources: the time at which the pod is recreated, if its policy allows
+    recreation. None if the node can provide them.
     """
 
     def has_given_up(self, now: Instant) -> bool:
-        """Whether it is time to recreate the pod, if its policy allows that."""
+        """Whether `gives_up_at` is reached."""
         return self.gives_up_at is not None and now >= self.gives_up_at
 
 
 def find_progress(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
-    """Return the next step of a pod that is, or may be, in an update."""
+    """Return the progress of a pod that is, or possibly is, in an update."""
     result = find_next_step(pod, now=now, settings=settings)
     match result:
         case Continue(writes=writes):
@@ -160,7 +158,7 @@ def find_progress(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> I
             look_at = min(times, default=result.look_at)
             return InPlaceProgress(waits=waits, look_at=look_at, gives_up_at=ends)
         case Broken(problem=problem):
-            message = f"its update in place cannot continue: {problem}"
+            message = f"its in-place update cannot continue: {problem}"
             return InPlaceProgress(waits=Reason(Code.BROKEN_UPDATE, message), is_broken=True)
 
 
@@ -180,7 +178,7 @@ def is_resize_infeasible(pod: PodView) -> bool:
 
 
 class DifferenceOptions(TypedDict, total=False):
-    """Options of `difference`, besides the two revisions."""
+    """Arguments of `find_difference`, besides the two revisions."""
 
     revision: Required[str]
     settings: Required[InPlaceSettings]
@@ -189,10 +187,10 @@ class DifferenceOptions(TypedDict, total=False):
 
 
 class Differences:
-    """Differences between pods and a target revision, by the pod's revision; computed once per revision.
+    """Differences between pods and a target revision. They are computed once for each revision of pods.
 
-    `revisions`: stored revisions by the hash in pods' labels. `undeclaring`: nodes on which no pod is resized as a
-    whole. `refusal`: reason why the policy recreates all pods; empty: it does not.
+    `revisions`: hash in the labels of pods → stored revision. `undeclaring`: names of nodes that cannot resize whole
+    pods. `refusal`: reason why the policy recreates all pods; empty if it does not.
     """
 
     def __init__(
@@ -214,30 +212,34 @@ class Differences:
         self._known: dict[str, UpdateSpec | NotInPlace] = {}
 
     def compare_revision(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
-        """Return the change for pods of the revision `old`; None: their revision is no longer stored."""
+        """Return the change for pods of the revision `old`, or the reason to recreate them. `old` is None if their
+        revision is no longer stored.
+        """
         if self._refusal:
             return NotInPlace(self._refusal)
         return self._recall.find_difference(old, self._target, **self._options)
 
     def of_revision(self, revision: str) -> UpdateSpec | NotInPlace:
-        """Return the change of pods with this revision on nodes that resize pods, or the reason to recreate them."""
+        """Return the change for pods with this revision, or the reason to recreate them. Their nodes must be able to
+        resize whole pods.
+        """
         result = self._known.get(revision)
         if result is None:
             result = self._known[revision] = self.compare_revision(self._revisions.get(revision))
         return result
 
     def find_difference(self, pod: PodView) -> UpdateSpec | NotInPlace:
-        """Return the change of the pod, or the reason to recreate it."""
+        """Return the change for the pod, or the reason to recreate it."""
         result = self.of_revision(pod.revision)
         return (
             fit_to_node(result, pod.node_name, undeclaring=self._undeclaring) if self._undeclaring else result
         )
 
     def split(self, pods: Sequence[PodView]) -> tuple[list[tuple[PodView, UpdateSpec]], dict[str, str]]:
-        """Split the pods: those that can be updated in place, each with its changes, and the names of the others, each
-        with the reason.
+        """Return the pods that can be updated in place, each with its changes, and the names of all other pods, each
+        with the reason to recreate it.
         """
-        if self._undeclaring:  # then the result also depends on the pod's node
+        if self._undeclaring:  # in this case the result also depends on the pod's node
             ways = [(pod, self.find_difference(pod)) for pod in pods]
         else:
             by_revision = {
@@ -252,8 +254,8 @@ class Differences:
     def find_refusals(
         self, pods: Sequence[PodView], *, only: bool, updatable: Collection[str]
     ) -> dict[str, Reason]:
-        """Return the names of pods that must not be updated at all, with the reason. `only`: the policy allows nothing
-        but in-place updates. `updatable`: the known states of pods.
+        """Return the names of pods that must not be updated at all, each with the reason. `only`: whether the policy
+        allows only in-place updates. `updatable`: lifecycle states that this program knows.
         """
         reasons = self.split(pods)[1] if only else {}
         refused = {name: make_only_in_place_reason(why) for name, why in reasons.items()}
@@ -266,21 +268,21 @@ _MOST_DIFFERENCES: Final = 64
 
 
 class SeenInPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Results of the last plan: the progress of pods that wait in an update, which is valid while the pod is unchanged,
-    and differences between two revisions.
+    """Results of the last plan: the progress of pods that wait in an update, and differences between two revisions. The
+    progress of a pod is valid until the pod changes.
 
-    Hundreds of pods may be updated at the same time (image pulls take minutes), and every plan considers each of
-    them. This is a value: the snapshot has that of the last plan, and the plan returns a new one (`Plan.memory`).
-    Plans are the same without it.
+    These results make plans faster, but do not change them: hundreds of pods may be updated at the same time (image
+    pulls take minutes), and every plan inspects each of them. The snapshot contains the results of the last plan, and
+    the plan returns new results (`Plan.memory`).
     """
 
     pods: Mapping[str, tuple[PodView, InPlaceSettings, InPlaceProgress]] = {}
-    """Results by pod UID."""
+    """UID of each pod → result."""
     differences: Mapping[tuple[Any, ...], tuple[Any, Any, UpdateSpec | NotInPlace]] = {}
 
 
 class Recall:
-    """Access of one plan to `SeenInPlace`, with its own new results; the next plan starts with `seen`."""
+    """The results of the last plan, together with new results of this plan. The next plan starts with `seen`."""
 
     def __init__(self, seen: SeenInPlace | None = None) -> None:
         known = seen or SeenInPlace()
@@ -290,18 +292,18 @@ class Recall:
 
     @property
     def seen(self) -> SeenInPlace:
-        """All results so far. Pods that this plan did not query are kept until `forget_others()`."""
+        """All results so far. Results for pods that this plan does not inspect are dropped by `forget_others()`."""
         return SeenInPlace(pods={**self._known, **self._now}, differences=dict(self._differences))
 
     def find_difference(
         self, old: Template | None, target: Template, **options: Unpack[DifferenceOptions]
     ) -> UpdateSpec | NotInPlace:
-        """Return the result of the function `difference`, remembered for revisions that are the same objects from
-        plan to plan.
+        """Return the result of the function `find_difference`. It is remembered while the two revisions are the same
+        Python objects.
         """
         key = (id(old), id(target), *options.values())
         known = self._differences.get(key)
-        if known is not None:  # the entry keeps both alive, so their ids are unique
+        if known is not None:  # the entry references both revisions, so no other object has their ids
             answer: UpdateSpec | NotInPlace = known[2]
             return answer
         if len(self._differences) >= _MOST_DIFFERENCES:
@@ -311,7 +313,7 @@ class Recall:
         return result
 
     def find_progress(self, pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
-        """Return the result of the function `find_progress`, remembered for a pod that has not changed."""
+        """Return the result of the function `find_progress`. It is remembered while the pod does not change."""
         known = self._known.get(pod.uid)
         if known is not None and known[0] is pod and known[1] == settings:
             look_at = known[2].look_at
@@ -324,34 +326,34 @@ class Recall:
         return progress
 
     def forget_others(self) -> None:
-        """Call after the last pod of a plan: forgets the pods that this plan did not query."""
+        """Drop the results for pods that this plan did not inspect. Call this after the last pod of a plan."""
         self._known = {}
 
 
 def _waiting_reason(waiting: Waiting) -> Reason:
-    message = f"its update in place is under way: {waiting.because}"
+    message = f"its in-place update is under way: {waiting.because}"
     if waiting.since is not None:
         message += f" (since {format_time(waiting.since)})"
     return Reason(Code.UPDATING_IN_PLACE, message)
 
 
 def make_only_in_place_reason(why: str) -> Reason:
-    """Return the reason for a pod that is not updated, since its policy only allows in-place updates."""
+    """Return why a pod is not updated if the policy allows only in-place updates."""
     return Reason(
         Code.NOT_IN_PLACE, f"cannot be updated in place, and InPlaceOnly does not allow recreation: {why}"
     )
 
 
 def make_unknown_state_reason(pod: PodView) -> Reason:
-    """Return the reason for a pod that is not updated, since a newer manager may have set its state."""
+    """Return why a pod with an unknown lifecycle state is not updated: a newer manager may have set the state."""
     message = f"its lifecycle state {pod.state!r} is not known to this version"
     remedy = "correct the pod's label lifecycle.apps.kruise.io/state"
     return Reason(Code.BROKEN_UPDATE, message, remedy)
 
 
 def summary_of(refused: Mapping[str, Reason], code: Code) -> Reason | None:
-    """Return one reason for a condition or an event: that of the first pod, with the number of others; None: no pod
-    has one.
+    """Return one reason for a condition or an event: the reason of the first pod, with the number of further pods. None
+    if there are no pods.
     """
     if not refused:
         return None

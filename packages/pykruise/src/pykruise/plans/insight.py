@@ -1,4 +1,4 @@
-"""Facts about a kind for explain, plan and simulate in addition to its plan: names, fields, and progress.
+"""Facts about a kind for the commands explain, plan and simulate, in addition to its plan: names, fields, and progress.
 
 KIND.insight ──▶ cli/insight: a spec ──▶ strategy() ──▶ RolloutStrategy   a status ──▶ counts() ──▶ RolloutCounts
 
@@ -23,11 +23,11 @@ from pykruise.runtime.views import Views
 
 
 class RolloutStrategy(msgspec.Struct, frozen=True, kw_only=True):
-    """Method by which a spec updates its pods to a new template."""
+    """Strategy of a spec for updating pods to a new template."""
 
     in_place: Literal["never", "if possible", "only"]
     recreates_because: str = ""
-    """Field that makes the strategy "never"."""
+    """Field and value of the spec because of which `in_place` is "never"."""
     is_paused: bool = False
     is_on_delete: bool = False
     min_ready_s: int = 0
@@ -46,8 +46,8 @@ def make_strategy_reader(
     min_ready_s: Callable[[Any], int],
     recreates_because: str = "podUpdatePolicy is ReCreate",
 ) -> Callable[[Mapping[str, Any]], tuple[RolloutStrategy | None, str]]:
-    """Return `WorkloadInsight.strategy` for a kind whose spec has an update policy. `read_spec`: returns the typed
-    spec, or None and the unreadable part. `recreates_because`: the policy that recreates pods.
+    """Return a function for `WorkloadInsight.strategy`, for a kind whose spec has an update policy. `read_spec` returns
+    the typed spec, or None and the problem. `recreates_because`: the field and value that recreate pods.
     """
 
     def strategy(spec: Mapping[str, Any]) -> tuple[RolloutStrategy | None, str]:
@@ -68,26 +68,26 @@ def make_strategy_reader(
 
 
 class RolloutCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of a workload, from its spec and status. Unit: pods."""
+    """Progress of a workload from its spec and status, as numbers of pods."""
 
     wanted: int
     updated: int
     to_be_updated: int
     available: int
     revision: str
-    """The update revision in its status."""
+    """The update revision in the status."""
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """Restriction that keeps a pod off nodes that could run it otherwise."""
+    """A restriction of a pod to some of the nodes that could otherwise run it."""
 
     pod: str
     node: str
     """Name of the recorded node."""
     labels: Mapping[str, str]
-    """Labels of the recorded node: the pod needs a node with them."""
+    """Recorded labels of the node. The pod can run only on nodes with these labels."""
     remedy: str
-    """Action that ends the binding."""
+    """Action that removes the restriction."""
 
 
 class SetCondition(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,43 +101,47 @@ class SetCondition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that its parent created. Problems of the child are also problems of the parent."""
+    """An object that its parent created. A problem of the child is also a problem of the parent."""
 
     resource: Resource
     key: Key
     has_failed: bool = False
-    """Whether it ended with a failure."""
+    """Whether the child ended with a failure."""
     reason: str = ""
-    """Code of the reason why it waits, if the parent's snapshot contains the code; empty: see its own status."""
+    """Code of the reason why the child waits, if the parent's snapshot contains this code. If empty, the status of the
+    child has the reason.
+    """
     correction: Correction | None = None
-    """Instructions for a person who corrects the object that defines it; None: those for every object of its kind."""
+    """Instructions to correct the child, if they differ from those for other objects of its kind; otherwise None."""
 
 
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
-    """Names and fields of a kind for its users."""
+    """Names and fields of a kind, for users of the commands."""
 
     names: frozenset[str] = frozenset()
-    """Names that a user may type besides its plural and kind: `clone`."""
+    """Further names of the kind that a user can type, besides its plural and kind, such as `clone`."""
     containers: tuple[str, ...] = ("spec", "template", "spec", "containers")
-    """Path of the containers that `--set image=…` changes; empty: it has none."""
+    """Path of the containers that `--set image=…` changes; empty if the kind has no containers."""
     headline: Callable[[Mapping[str, Any]], str] | None = None
-    """Progress as a sentence about its status; None: its plan describes it as well."""
+    """Returns one line about the progress, from the status; None if the plan already describes the progress."""
     everywhere: tuple[Views[Any], ...] = ()
-    """Views that it reads in all namespaces."""
+    """Views that the kind reads in all namespaces."""
     children: Callable[[Any], Iterator[InsightChild]] | None = None
-    """Children of the object, from a snapshot, the most important first; None: it creates none."""
+    """Yields the children of the object from a snapshot, the most important first; None if the kind has no children."""
     bindings: Callable[[Document], Iterator[Binding]] | None = None
     """Pods that the object binds to nodes; None: the kind binds none."""
     conditions: Callable[[Document], Iterator[SetCondition]] | None = None
     """Conditions that the object sets in pods; None: objects of the kind set none."""
     has_observed_generation: bool = True
-    """Whether its status has observedGeneration."""
+    """Whether the status has observedGeneration."""
     targets: Collection[GroupKind] | None = None
-    """Kinds that its spec.targetRef can name without a white list; None: every workload."""
+    """Kinds that spec.targetRef can reference without a white list; None if it can reference every workload."""
 
 
 def find_children_at_work(insight: Insight | None) -> ChildrenOf | None:
-    """Return the function that lists the children for which a parent waits, without failed ones; None: it has none."""
+    """Return the function that lists the children for which a parent waits, without failed children; None if the kind
+    has no children.
+    """
     children = None if insight is None else insight.children
     if children is None:
         return None
@@ -149,49 +153,53 @@ def find_children_at_work(insight: Insight | None) -> ChildrenOf | None:
 
 
 def is_owner(workload: Document, dependent: Document) -> bool:
-    """Whether the workload is among the owners of an object."""
+    """Whether the workload is an owner of the object `dependent`."""
     uid = workload["metadata"]["uid"]
     return any(ref.get("uid") == uid for ref in dependent["metadata"].get("ownerReferences") or ())
 
 
 class WorkloadInsight(Insight, frozen=True, kw_only=True):
-    """A kind that owns pods. Its snapshots have `pods` and `revisions`, and its settings have `in_place` unless the
-    strategy is "never".
+    """Insight of a kind that owns pods. Snapshots of the kind have `pods` and `revisions`. Its settings have
+    `in_place`, unless its strategy is always "never".
     """
 
     strategy: Callable[[Mapping[str, Any]], tuple[RolloutStrategy | None, str]]
-    """Strategy in a spec; or None and the unreadable part."""
+    """Returns the strategy in a spec, or None and the problem."""
     counts: Callable[[Document, Mapping[str, Any], Plan], RolloutCounts]
-    """Counts from the document, the status (stored, or as planned), and the plan."""
+    """Returns the counts from the document, the status (the stored or the planned one), and the plan."""
     has_claim: Callable[[Document, Document], bool] = is_owner
-    """Whether a claim of its namespace belongs to one of its pods."""
+    """Returns whether a PersistentVolumeClaim of the workload's namespace belongs to one of its pods."""
     asks_budgets: Callable[[Any], bool] = lambda _: False
-    """Whether it checks PodUnavailableBudgets before an update with these settings."""
+    """Returns whether, with these settings, the controller checks PodUnavailableBudgets before an update."""
     has_known_names: bool = False
     """Whether the names of new pods are known in advance."""
     replaces_stuck: Callable[[Mapping[str, Any]], bool] = lambda _: True
-    """Whether, with this spec, a pod that never became ready is replaced automatically when its template is rolled
-    back.
-    """
+    """Returns whether, with this spec, a rollback of the template automatically replaces a pod that was never ready."""
 
 
 class JobInsight(Insight, frozen=True, kw_only=True):
-    """A kind whose pods run to completion on nodes; simulate adds and removes nodes meanwhile."""
+    """Insight of a kind whose pods run to completion on nodes. The command simulate adds and removes nodes
+    meanwhile.
+    """
 
     waits_s: Callable[[Mapping[str, Any]], float] = lambda _: 0.0
-    """Maximum seconds that it may wait for its own deadline or TTL while nothing else happens, from the spec."""
+    """Returns, for a spec, the maximum number of seconds for which a job waits only for its own deadline or time to
+    live.
+    """
 
 
 class ClockInsight(Insight, frozen=True, kw_only=True):
-    """A kind that creates objects on a schedule; simulate runs a month of its plans in simulated time."""
+    """Insight of a kind that creates objects on a schedule. The command simulate runs its plans for a simulated
+    month.
+    """
 
     ticks: Callable[[Any, Instant], Iterator[Instant]]
-    """Times of a snapshot's schedule after the snapshot's time, up to that instant."""
+    """Yields the times of a snapshot's schedule after the snapshot's time, until the given instant."""
     tick_of: Callable[[Mapping[str, Any]], Instant | None]
-    """Scheduled time of an object that it created; None: unknown."""
+    """Returns the scheduled time of a created object; None if it is unknown."""
     is_active: Callable[[Any], bool]
-    """Whether such an object has not ended, from its view."""
+    """Returns whether a created object has not ended, from its view."""
     ended: Callable[[Document, Instant, Instant, bool], Document]
-    """Returns a created object in its state after it began and ended at these times, with success (True) or without."""
+    """Returns a created object as if it had begun and ended at these times, with success (True) or with a failure."""
     zone: Callable[[Any], str]
-    """IANA name of the schedule's time zone, from a snapshot; empty: UTC."""
+    """Returns the IANA name of the schedule's time zone, from a snapshot; empty means UTC."""

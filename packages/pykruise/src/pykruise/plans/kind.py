@@ -1,9 +1,9 @@
-"""Kind: one value with everything that the rest of the program needs to know of a kind.
+"""Kind: one value with everything that the rest of the program needs to know about a kind.
 
 kinds/<kind>/kind.py ──▶ KIND ──▶ CRDs, conversion, roles, flags, caches, controllers, admission, doctor, explain,
-                                  plan, simulate: they iterate over the kinds and name none
+                                  plan, simulate: each of them iterates over all kinds
 
-Pure values and functions. Parts that a kind does not have (a CRD, a controller, reviews) are None.
+Pure values and functions. A part that a kind does not have (a CRD, a controller, reviews) is None.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,56 +34,63 @@ from pykruise.pods.workload.derived_names import DerivedName
 from pykruise.runtime.control import Control
 
 SpecSchema = Callable[[str], Document]
-"""Returns the structural schema of another kind's spec by the kind's name (`CloneSet`), for kinds that embed it."""
+"""Returns the structural schema of a spec, for kinds that embed it. The argument is the name of the embedded kind, such
+as `CloneSet`.
+"""
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind, or a feature for pods."""
+    """A kind, or a feature for pods without a kind of its own."""
 
     resource: Resource
-    """Resource in its hub version. For a controller without a kind of its own: the resource that it reads."""
+    """The resource in its hub version. For a feature without a kind of its own: the resource that it reads."""
     versions: tuple[Version, ...] | Callable[[SpecSchema], tuple[Version, ...]] = ()
-    """Served versions for the CustomResourceDefinition; none: the CRD belongs to another kind, or the kind is built
-    in.
+    """Served versions, for the CustomResourceDefinition. Empty if there is no own CRD, because the resource is built in
+    or another kind defines it.
     """
     released_in: str = "v1alpha1"
-    """The version in which released versions of OpenKruise (up to 1.8) store its objects."""
+    """The version in which releases of OpenKruise (up to 1.8) store the objects."""
     short_names: tuple[str, ...] = ()
     conversion: Conversion | None = None
     gates: tuple[str, ...] = ()
-    """Feature gates that must all be on; otherwise its objects are rejected and no controller runs."""
+    """Feature gates that must all be on. Otherwise new objects are rejected and the controller does not run."""
     any_gate: tuple[str, ...] = ()
-    """Feature gates of which at least one must be on, unless empty."""
+    """Feature gates of which at least one must be on. If empty, no such gate is needed."""
     own_gates: Mapping[str, Gate] = {}
-    """Gates that OpenKruise does not have, by name (OpenKruise's gates are in kinds/gates.py)."""
+    """Name → feature gate that OpenKruise does not have (OpenKruise's gates are in kinds/gates.py)."""
     settings: type[msgspec.Struct] = NoSettings
-    """A frozen Struct; each field declares the source of its value (pods/settings.py)."""
+    """Type of the settings: a frozen Struct, in which each field declares where its value comes from
+    (pods/settings.py).
+    """
     reviews: Reviews = Reviews()
     stored: StoredSpec | None = None
-    """Validation of stored objects by its controller; None: it accepts all that its views can read."""
+    """Validation of stored objects by the controller; None if it accepts every object that is readable."""
     amounts: tuple[Amount, ...] = ()
-    """Fields with int-or-percent values, and numbers with the same use."""
+    """Fields that limit a number of pods or nodes, as a number or a percentage. With the value 0 they get a warning."""
     derived: tuple[DerivedName, ...] = ()
-    """Names and label values that are derived from its name, and that can be too long."""
+    """Names and label values that are derived from the object's name and can be too long."""
     control: Control | None = None
     rights: tuple[Right, ...] = ()
-    """Permissions of its controller in addition to those of all controllers (manager/roles.py)."""
+    """Permissions of the controller, in addition to the permissions of all controllers (manager/roles.py)."""
     rights_by_gate: Mapping[str, tuple[Right, ...]] = {}
-    """Further permissions of its controller while a gate is on, by the gate's name."""
+    """Name of a feature gate → further permissions of the controller if the gate is on."""
     lends: tuple[Right, ...] | None = None
-    """Permissions that the manager uses for the author of a namespaced object, who may lack them. A default role of
-    Kubernetes may write the kind only if it includes all of them (manager/roles.py); None: no default role may.
+    """Permissions that the manager uses on behalf of the author of a namespaced object, even if the author does not
+    have them. A default role of Kubernetes gets permission to write the kind only if it includes all these permissions
+    (manager/roles.py). None if no default role gets it.
     """
     insight: Insight | None = None
-    """Facts for explain, plan and simulate in addition to its plan."""
+    """Facts for the commands explain, plan and simulate, in addition to the plan."""
     shown: Shown | None = None
-    """Presentation of the kind: kubectl kruise, Argo CD, state metrics and the dashboard iterate over it."""
+    """Presentation of the kind by kubectl kruise, Argo CD, state metrics and the dashboard."""
     pods: PodSteps | None = None
-    """Part of the kind in pod admission; None: it has none."""
+    """Steps of pod admission; None if the kind has none."""
 
     @property
     def name(self) -> str:
-        """The lower-case kind; without a kind of its own, the name of its controller or of its steps."""
+        """The kind in lower case. For a feature without a kind of its own: the name of its controller or of its
+        steps.
+        """
         if not self.versions and self.control is not None:
             return self.control.name
         if not self.versions and self.pods is not None:
@@ -91,13 +98,13 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return self.resource.kind.lower()
 
     def is_enabled(self, gates: Callable[[str], bool]) -> bool:
-        """Whether these gates enable it."""
+        """Whether these feature gates enable the kind."""
         return all(gates(name) for name in self.gates) and (
             not self.any_gate or any(gates(name) for name in self.any_gate)
         )
 
     def build_crd(self, schema_of: SpecSchema) -> Document | None:
-        """Return the CustomResourceDefinition; None: it has none of its own."""
+        """Return the CustomResourceDefinition; None if the kind has no own CRD."""
         versions = self.versions(schema_of) if callable(self.versions) else self.versions
         return (
             build_definition(self.resource, versions=versions, short_names=self.short_names)
@@ -106,7 +113,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def build_blank_status(self, schema_of: SpecSchema) -> Document:
-        """Return a status that satisfies the stored version's schema while nothing is known: zeros, empty strings."""
+        """Return the status of an object that no controller has reconciled yet. It contains only the required fields of
+        the stored version, as zeros and empty strings.
+        """
         versions = self.versions(schema_of) if callable(self.versions) else self.versions
         roots = [version.root for version in versions if version.storage]
         status = get_type_hints(roots[0], include_extras=True).get("status") if roots else None
@@ -117,44 +126,49 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spec_type(self) -> Any:
-        """The type of `spec` in the hub version, for kinds that embed it."""
+        """Type of `spec` in the hub version, for kinds that embed this spec."""
         assert not callable(self.versions), f"{self.resource.kind} embeds other kinds itself"
         root = next(version.root for version in self.versions if version.storage)
         return get_type_hints(root, include_extras=True)["spec"]
 
 
 AGE: Final = Column("AGE", "date", ".metadata.creationTimestamp")
-"""The AGE column, which every list has."""
+"""The column AGE, which every list has."""
 
 POD_TEMPLATE: Final = (
     Column("CONTAINERS", "string", ".spec.template.spec.containers[*].name", priority=1),
     Column("IMAGES", "string", ".spec.template.spec.containers[*].image", priority=1),
 )
-"""Columns of `-o wide` about the created pods."""
+"""Columns of `-o wide` about the pod template."""
 
 
 def make_two_versions(
     hub: Any, spoke: Any = None, *, columns: tuple[Column, ...] = (), scale: ScalePaths | None = None
 ) -> tuple[Version, ...]:
-    """Return v1alpha1 and v1beta1; the latter is stored. `hub`, `spoke`: types of the whole object; without `spoke`
-    both versions have the same fields.
+    """Return the versions v1alpha1 and v1beta1; v1beta1 is stored. `hub` and `spoke` are the types of the whole object
+    in v1beta1 and v1alpha1. Without `spoke`, both versions have the same fields.
     """
     old = Version(name="v1alpha1", root=spoke or hub, columns=columns, scale=scale)
     return old, Version(name="v1beta1", root=hub, storage=True, columns=columns, scale=scale)
 
 
 POD_OWNER_LENDS: Final = (make_right(PODS, "create", "delete", "patch"),)
-"""Permissions that the manager uses for an object's author if the object defines pods (see `Kind.lends`)."""
+"""Value of `Kind.lends` for kinds whose objects define pods."""
 
 
 def list_workload_rights(resource: Resource) -> tuple[Right, ...]:
-    """Return the permissions of a workload's controller for its own objects: to read them, write their status, and own
-    other objects.
+    """Return the permissions that the controller of a workload needs for its own objects: to read them, to write their
+    status, and to set owner references to them.
     """
     return (
-        make_right(resource, *READ, why=f"{resource.kind}: to watch them"),
-        make_right(resource, "patch", subresource="status", why=f"{resource.kind}: to report their status"),
-        # Owner references with blockOwnerDeletion: the admission plugin OwnerReferencesPermissionEnforcement requires
-        # it.
+        make_right(resource, *READ, why=f"{resource.kind}: to watch its objects"),
+        make_right(
+            resource,
+            "patch",
+            subresource="status",
+            why=f"{resource.kind}: to report the status of its objects",
+        ),
+        # The admission plugin OwnerReferencesPermissionEnforcement requires this permission for owner references with
+        # blockOwnerDeletion.
         make_right(resource, "update", subresource="finalizers", why=f"{resource.kind}: to own pods"),
     )

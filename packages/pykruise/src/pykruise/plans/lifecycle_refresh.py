@@ -1,9 +1,9 @@
-"""Brings pods into service, the same for every kind: sets conditions and continues in-place updates.
+"""Writes that bring pods into service: they set conditions and continue in-place updates. The same for every kind.
 
 pods of a kind + the decision for each ──▶ refresh_phase() ──▶ PlanPhase
 state + released conditions ──▶ bring_into_service() ──▶ one write to the pod
 
-Pure. A kind selects the pods that may need writes and adds its own parts: states, labels.
+Pure. A kind selects the pods that possibly need writes, and adds lifecycle states and labels.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,11 +36,11 @@ def refresh_phase(
     settings: InPlaceSettings,
     recall: Recall | None = None,
 ) -> PlanPhase:
-    """Return the writes that each of these pods needs, if any.
+    """Return the writes that these pods need.
 
-    `decide`: decision for a pod whose in-place update has no writes itself, or the reason why the pod waits. `policy`:
-    the policy that may let pods be recreated. `refused_since`: time since which the API server rejects a resize.
-    `recall`: results of the last plan for the same owner.
+    `decide` is called for a pod whose in-place update needs no write now; it returns the decision of the kind, or the
+    reason why the pod waits. `policy`: the update policy; it may allow recreation. `refused_since`: since when the API
+    server has rejected resizes. `recall`: results of the last plan for the same owner.
     """
     recall = recall or Recall()
     decisions: list[Decision] = []
@@ -98,12 +98,12 @@ def bring_into_service(
     because_of_labels: str = "",
     now: Instant,
 ) -> ChangePod | None:
-    """Decide one write with everything that is due for the pod; None: nothing is due.
+    """Return one write with everything that the pod needs now; None if it needs nothing.
 
-    The conditions are those that its update or its hook held, those in `released`, and missing ones. A pod without a
-    node cannot become ready. Once it has a node, its conditions and its state are one write. `because`: reason for the
-    state; empty: a general one. `labels`: further labels. `because_of_labels`: their reason, used if nothing else is
-    due.
+    It contains conditions that the update or the hook has set to False, the conditions in `released`, and missing
+    conditions. Missing conditions are added only after the pod has a node, because a pod without a node cannot become
+    ready. `state`: new lifecycle state. `because`: reason for the state; if empty, a general reason. `labels`: further
+    labels. `because_of_labels`: the reason for them, if nothing else changes.
     """
     is_over = state in (LifecycleState.NORMAL, LifecycleState.UPDATED) and pod.state in _DURING_UPDATE
     own_hook = remove_hold(pod, PRE_UPDATE_HOOK, now=now) if is_over else ()
@@ -116,17 +116,17 @@ def bring_into_service(
         metadata["labels"] = {**metadata.get("labels", {}), **labels}
     if not metadata and not conditions:
         return None
-    parts = [f"nothing holds {condition['type']} back" for condition in conditions]
+    parts = [f"nothing keeps condition {condition['type']} False" for condition in conditions]
     if state:
-        parts.append(because or f"it may change to {state}")
+        parts.append(because or f"its state can change to {state}")
     return ChangePod(
         pod=pod,
         metadata=metadata,
         conditions=conditions,
         because=", and ".join(parts) or because_of_labels,
-        # A changed condition, and the end of an update, must apply to the planned resourceVersion: another update may
-        # just have begun. A missing condition cannot be confused with another one, and new pods change too often for
-        # this check.
+        # A write that changes a condition or ends an update must fail if the pod has changed: another update may have
+        # begun. A write that only adds missing conditions is safe without this check, and new pods change too often for
+        # it.
         unchanged=progress.is_complete
         or any(pod.find_condition(condition["type"]) is not None for condition in conditions),
     )

@@ -1,4 +1,4 @@
-"""Nodes of pods, from the caches.
+"""Reads of the nodes of pods, from the caches.
 
 names of nodes ──▶ read_nodes() ──▶ snapshots
 """
@@ -11,6 +11,6 @@ from pykruise.runtime.read import Mirrors
 
 
 def read_nodes(names: Iterable[str], read: Mirrors) -> Mapping[str, NodeView]:
-    """Return the nodes with these names that exist, by name. The empty name of an unscheduled pod is no node."""
+    """Return the existing nodes with these names, by name. The empty name, of pods without a node, is ignored."""
     nodes = (read.get(NODE_VIEWS, Key("", name)) for name in set(names))
     return {node.name: node for node in nodes if node is not None}

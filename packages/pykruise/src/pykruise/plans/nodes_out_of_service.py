@@ -1,11 +1,11 @@
-"""Nodes out of service, whose pods do not use up maxUnavailable of an update, within a limit.
+"""Nodes out of service. Up to a limit, their pods do not count against maxUnavailable of an update.
 
-annotations + pods + their nodes ──▶ find_pods_left_out() ──▶ name of each such pod, with the reason ──▶ update.py
+annotations + pods + their nodes ──▶ find_pods_left_out() ──▶ names of these pods, with the reasons ──▶ update.py
 state of one node ──▶ explain_node_out_of_service() (also DaemonSets, which count nodes)
 change of a node ──▶ wake_for_node_states() ──▶ the workloads with the option
 
-Without the option ignore-unavailable-nodes there are none, and no node is read. The node lifecycle controller of
-Kubernetes taints a node that is not ready or is cordoned, so the taints show both states.
+Without the option ignore-unavailable-nodes, all pods count, and no nodes are read. The node lifecycle controller of
+Kubernetes sets a taint if a node is not ready or cordoned, so the taints are read instead of these states.
 """
 
 from collections import defaultdict
@@ -32,16 +32,18 @@ from pykruise.runtime.views import Views
 from pykruise.runtime.wakes import Wake
 
 BY_NODE_OPTION: Final = "node option"
-"""Index of workloads that have the option."""
+"""Index of the workloads with the option."""
 
 
 def index_by_node_option(workload: WorkloadView) -> Iterable[bool]:
-    """Return the entries of the index BY_NODE_OPTION."""
+    """Return the entries of a workload in the index BY_NODE_OPTION."""
     return (True,) if IGNORE_UNAVAILABLE_NODES.annotation in workload.annotations else ()
 
 
 def wake_for_node_states(views: Views[Any]) -> Wake:
-    """Enqueue the workloads with the option when a node appears, disappears, or has other labels or taints."""
+    """Return a wake that enqueues the workloads with the option when a node is created or deleted, or when its labels
+    or taints change.
+    """
 
     def list_keys(change: Change[NodeView], around: Around[Any]) -> Iterator[Key]:
         old, new = change.old, change.new
@@ -56,27 +58,29 @@ def wake_for_node_states(views: Views[Any]) -> Wake:
 def read_nodes_of_pods(
     annotations: Mapping[str, str], pods: Iterable[PodView], read: Mirrors
 ) -> Mapping[str, NodeView]:
-    """Return the nodes of these pods by name; none without the option."""
+    """Return the nodes of these pods, by name; no nodes without the option."""
     if IGNORE_UNAVAILABLE_NODES.annotation not in annotations:
         return {}
     return read_nodes((pod.node_name for pod in pods), read)
 
 
 class IgnoredNodes(msgspec.Struct, frozen=True):
-    """The option ignore-unavailable-nodes."""
+    """The value of the option ignore-unavailable-nodes."""
 
     limit: IntOrPercent
     selector: Selector | None
-    """Labels of further nodes out of service (option unavailable-nodes-selector)."""
+    """Selector of further nodes that count as out of service (option unavailable-nodes-selector)."""
 
     def choose(self, reasons: Iterable[tuple[str, str]], *, count: int) -> Mapping[str, str]:
-        """Return the first nodes that have a reason, up to the limit. A percentage is of `count` nodes, rounded up."""
+        """Return the first nodes with a reason, up to the limit. If the limit is a percentage, 100% is `count`, and the
+        result is rounded up.
+        """
         out_of_service = ((name, why) for name, why in reasons if why)
         return dict(islice(out_of_service, resolve(self.limit, of=count, rounding=Rounding.UP)))
 
 
 def read_ignored_nodes(annotations: Mapping[str, str]) -> IgnoredNodes | None:
-    """Return the option in these annotations; None: it is not set."""
+    """Return the option in these annotations; None if it is not set."""
     limit = IGNORE_UNAVAILABLE_NODES.read(annotations)
     return None if limit is None else IgnoredNodes(limit, UNAVAILABLE_NODES_SELECTOR.read(annotations))
 
@@ -89,10 +93,11 @@ def explain_node_out_of_service(
     has_failed: bool,
     selector: Selector | None,
 ) -> str:
-    """Return why a node without an available pod is out of service; empty: it is in service.
+    """Return why a node without an available pod is out of service; empty if it is in service.
 
-    `has_failed`: a pod of the update revision has started there and has never been ready. The update may then be the
-    reason why the node is not ready, so the node counts as in service, and the update does not continue elsewhere.
+    `has_failed`: whether a pod of the update revision has started on the node and was never ready. If so, the update is
+    perhaps the reason why the node is not ready. The node then counts as in service, so that the update does not
+    continue on other nodes.
     """
     if selector is not None and selector.matches(labels):
         return "is selected as unavailable"
@@ -109,11 +114,12 @@ def find_pods_left_out(
     is_available: Callable[[PodView], bool],
     is_updated: Callable[[PodView], bool],
 ) -> Mapping[str, Reason]:
-    """Return the pods that do not use up maxUnavailable, each with the reason. `pods` are those of the workload.
+    """Return the names of the pods that do not count against maxUnavailable, each with the reason. `pods`: all pods of
+    the workload.
 
-    Their nodes are out of service and have no available pod of the workload. At most as many nodes as the option allows
-    are left out, in the order of their names. A percentage is of the nodes that have a pod of the workload, and is
-    rounded up.
+    These pods are on nodes that are out of service and have no available pod of the workload. The option limits the
+    number of these nodes; they are chosen in the order of their names. If the limit is a percentage, 100% is the number
+    of nodes with a pod of the workload, and the result is rounded up.
     """
     ignored = read_ignored_nodes(annotations)
     if ignored is None or not nodes:
@@ -148,7 +154,7 @@ def _explain_node(
 
 
 def has_failed(pods: Iterable[PodView], *, is_updated: Callable[[PodView], bool]) -> bool:
-    """Whether one of these pods has the update revision, has started and has never been ready."""
+    """Whether one of these pods has the update revision, has started, and was never ready."""
     return any(
         pod.is_never_ready and pod.container_statuses and not pod.is_deleting and is_updated(pod)
         for pod in pods
@@ -156,7 +162,7 @@ def has_failed(pods: Iterable[PodView], *, is_updated: Callable[[PodView], bool]
 
 
 def explain_left_out(node: str, why: str) -> Reason:
-    """Return the reason of a pod that uses up no maxUnavailable. `why`: the end of a sentence about its node."""
+    """Return why a pod does not count against maxUnavailable. `why` is the end of a sentence about its node."""
     return Reason(
         Code.NODE_LEFT_OUT,
         f"does not use up maxUnavailable, because its node {node} {why} ({IGNORE_UNAVAILABLE_NODES.annotation})",

@@ -1,11 +1,11 @@
-"""Ownership of pods and revisions: adopts orphans, and releases objects that no longer match the selector.
+"""Ownership of pods and revisions: orphans are adopted, and pods that the selector no longer matches are released.
 
 pods, revisions ──▶ plan_adoption() ──▶ a check that the owner still exists, then the adoptions
 pods            ──▶ release_pods()    ──▶ decisions to remove the owner reference
 revisions       ──▶ plan_revisions() ──▶ writes before pods can have the revision;  delete_revision()
 
-Pure; serves every kind. Before a kind calls this module, it decides which pods match. It always uses the selector that
-manages the pods (pods/workload/selector_guard.py).
+Pure; used by every kind. The kind decides before which pods the selector matches. It always uses the selector that the
+revisions record (pods/workload/selector_guard.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,19 +41,19 @@ class Adopter(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: int
     reference: Document
-    """Owner reference for adopted objects."""
+    """Owner reference that adopted objects get."""
     selector: Mapping[str, Any]
-    """`spec.selector`, which adopted revisions record."""
+    """`spec.selector`. It is recorded in adopted revisions."""
 
 
 def read_selector(workload: Any) -> Mapping[str, Any]:
-    """Return `spec.selector` of a workload's view as a document."""
+    """Return `spec.selector` of the view of a workload, as a document."""
     selector: Mapping[str, Any] = msgspec.to_builtins(workload.spec.selector)
     return selector
 
 
 def adopter_of(workload: WorkloadView, resource: Resource) -> Adopter:
-    """Return the adopter for a workload of this resource with a readable spec."""
+    """Return the adopter for a workload of this resource. The spec of the workload must be readable."""
     return Adopter(
         resource=resource,
         key=workload.key,
@@ -67,7 +67,7 @@ def adopter_of(workload: WorkloadView, resource: Resource) -> Adopter:
 def plan_adoption(
     adopter: Adopter, pods: Sequence[PodView], revisions: Sequence[RevisionView] = ()
 ) -> list[Stage]:
-    """Return the stages that adopt these objects; none when there is nothing to adopt."""
+    """Return the stages that adopt these objects; no stages if there are no objects."""
     if not pods and not revisions:
         return []
     chains = [
@@ -80,8 +80,8 @@ def plan_adoption(
 def adopt_used(choice: UpdateChoice, workload: WorkloadView, resource: Resource) -> list[Stage]:
     """Return the stages that adopt the update revision if it is an orphan.
 
-    Pods use this revision, so the workload must own it: the revision is then deleted with the workload and with no
-    other owner. It must also record the selector that manages the pods.
+    Pods use this revision, so it must be deleted together with this workload, and not with another owner. It must also
+    record the selector that matches these pods.
     """
     revision = choice.revision
     if choice.create is not None or revision.controller_uid or revision.is_deleting:
@@ -90,7 +90,7 @@ def adopt_used(choice: UpdateChoice, workload: WorkloadView, resource: Resource)
 
 
 def check_still_there(adopter: Adopter) -> Stage:
-    """Return a stage that checks whether the adopter still exists unchanged (runtime/ownership.py)."""
+    """Return a stage that checks that the adopter still exists and is unchanged (runtime/ownership.py)."""
     return ownership.check_still_there(
         adopter.resource,
         adopter.key,
@@ -106,7 +106,9 @@ def _adopt_pod(adopter: Adopter, pod: PodView) -> Chain:
 
 
 def _adopt_revision(adopter: Adopter, revision: RevisionView) -> Chain:
-    """Adopt a revision and record the adopter's selector: the stored record may be that of another owner."""
+    """Return the write that adopts a revision. It also records the adopter's selector, because the revision perhaps
+    records the selector of another owner.
+    """
     body = build_adoption_patch(adopter.reference, uid=revision.uid)
     body["metadata"]["annotations"] = record_of(adopter.selector)
     return _patch_revision(revision, body, PatchType.STRATEGIC, because=_ADOPTED)
@@ -119,8 +121,8 @@ def release_pods(
     because: str = _RELEASED,
     before: Mapping[str, tuple[Step, ...]] | None = None,
 ) -> PlanPhase:
-    """Decide to release these pods, each only if the pod is unchanged, and with an event. `before`: writes to a pod's
-    claims that precede its release, by name of the pod; then there are no events.
+    """Decide to release these pods. Each write fails if the pod has changed. `before`: name of each pod → writes to its
+    claims that are sent before its release. Without `before`, an event is recorded for each pod.
     """
     decisions = [
         ChangePod(
@@ -143,10 +145,10 @@ def _released_note(pod: PodView, because: str) -> Note:
 def plan_revisions(
     choice: UpdateChoice, workload: WorkloadView, *, unrecorded: RevisionView | None = None
 ) -> list[Stage]:
-    """Return the writes of a workload's revisions that must precede any pod of the update revision.
+    """Return the writes of a workload's revisions. They are sent before pods get the update revision.
 
-    `unrecorded`: a revision of another manager that does not record the selector yet. A revision that this plan stores
-    includes the record.
+    `unrecorded`: a revision that another manager has stored, and that does not record the selector yet. Revisions that
+    this plan stores always record it.
     """
     stored = _store_revision(choice, namespace=workload.namespace)
     if stored is not None:
@@ -158,7 +160,7 @@ def plan_revisions(
 
 
 def _store_revision(choice: UpdateChoice, *, namespace: str) -> Chain | None:
-    """Return the write of the update revision; None: it is stored correctly."""
+    """Return the write that stores the update revision; None if it is stored correctly."""
     key = Key(namespace, choice.revision.name)
     action: Create | Patch
     if choice.create is not None:
@@ -179,7 +181,7 @@ def _store_revision(choice: UpdateChoice, *, namespace: str) -> Chain | None:
 
 
 def _record_selector(revision: RevisionView, selector: Mapping[str, Any]) -> Chain:
-    """Record, in a revision that another manager has stored, the selector that manages the pods."""
+    """Return the write that records the selector in a revision of another manager."""
     body = {"metadata": {"annotations": record_of(selector)}}
     return _patch_revision(
         revision, body, PatchType.MERGE, because="it records the selector that manages the pods"

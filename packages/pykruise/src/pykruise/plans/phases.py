@@ -1,9 +1,9 @@
-"""Results of the phases of a plan: the decided writes, and the pods that are not changed.
+"""Results of the phases of a plan: decisions to write, and the reasons why pods are not changed.
 
 scale, update, refresh of a kind ──▶ PlanPhase: decisions in stages ──▶ pod_writes.py ──▶ stages of the Plan
-hook + pod ──▶ decide_deletion() ──▶ delete the pod, let it prepare, or the reason why it waits
+hook + pod ──▶ decide_deletion() ──▶ delete the pod, or set PreparingDelete, or the reason why the pod waits
 
-Pure. A decision is a value: what happens to one pod, and why. Only pod_writes.py knows how it is written.
+Pure. A decision is a value: what happens to one pod, and why. Only pod_writes.py turns decisions into API writes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,16 +30,18 @@ from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 
 MOST_AT_ONCE: Final = 256
-"""Maximum number of pods that one phase writes to in one plan: about as many as an API server handles in the second
-before the next plan, and few enough to be planned (60 µs each at most) without delaying other work.
+"""Maximum number of pods that one phase writes to in one plan. An API server can handle about this number of writes in
+the second until the next plan, and planning them (at most 60 µs each) does not delay other work.
 """
 
 
-ON_DELETE: Final = Reason(Code.ON_DELETE, "OnDelete: it is updated when a person deletes it")
+ON_DELETE: Final = Reason(
+    Code.ON_DELETE, "the update strategy is OnDelete: the pod is updated when a person deletes it"
+)
 PAUSED: Final = Reason(Code.PAUSED, "updates are paused")
 MAX_UNAVAILABLE_USED_UP: Final = Reason(Code.BUDGET, "waits for its turn: maxUnavailable is used up")
-OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: others are being updated")
-"""Reason for pods of an older revision that are not changed, for every kind."""
+OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: other pods are being updated")
+"""Reason why pods of an older revision are not changed, for every kind."""
 
 
 class CreatePod(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,17 +52,17 @@ class CreatePod(msgspec.Struct, frozen=True, kw_only=True):
     document: Document
     because: str
     created: str
-    """Message of the event after the creation."""
+    """Message of the event if the pod was created."""
     failed: str = "failed to create a pod"
-    """Message of the event after a failure."""
+    """Message of the event if the creation failed."""
     before: tuple[Step, ...] = ()
-    """Writes to its claims that come first."""
+    """Writes to the pod's claims that are sent first."""
     has_random_name: bool = True
     """See `Chain.has_random_name`."""
 
 
 class PodDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """Writes to an existing pod."""
+    """A decision to write to an existing pod."""
 
     pod: PodView
 
@@ -71,58 +73,58 @@ class PodDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeletePod(PodDecision, frozen=True, kw_only=True):
-    """The deletion of a pod."""
+    """A decision to delete a pod."""
 
     because: str
     unchanged: bool
-    """Whether the write must fail if the pod's resourceVersion has changed."""
+    """Whether the write must fail if the pod has changed (it then contains the resourceVersion)."""
     before: tuple[Step, ...] = ()
     after: tuple[Step, ...] = ()
-    """Writes to its claims before and after the deletion."""
+    """Writes to the pod's claims before and after its deletion."""
     also: tuple[Note, ...] = ()
-    """Further events of the deletion, see `Step.also`."""
+    """Further events about the deletion, see `Step.also`."""
 
 
 class ChangePod(PodDecision, frozen=True, kw_only=True):
-    """Metadata and conditions that a pod gets in one write."""
+    """A decision to change metadata and conditions of a pod in one write."""
 
     metadata: Document = {}
     conditions: Sequence[Document] = ()
     because: str
     unchanged: bool = False
-    """Whether the write must fail if the pod's resourceVersion has changed."""
+    """Whether the write must fail if the pod has changed (it then contains the resourceVersion)."""
     before: tuple[Step, ...] = ()
-    """Writes to its claims that come first."""
+    """Writes to the pod's claims that are sent first."""
     done: Note | None = None
     failed: Note | None = None
 
 
 class UpdatePod(PodDecision, frozen=True, kw_only=True):
-    """Writes with which an in-place update begins or continues."""
+    """A decision to begin or continue an in-place update."""
 
     writes: Sequence[PodPatch]
     revision: str = ""
-    """Name of the revision to which the update begins; empty: it has begun before."""
+    """Name of the revision if this begins an update to it; empty if the update has begun before."""
 
     @property
     def is_resize(self) -> bool:
-        """Whether a write resizes the running pod, which the API server may reject."""
+        """Whether a write resizes the running pod. The API server may reject such a write."""
         return any(write.subresource == RESIZE for write in self.writes)
 
 
 class SpecifyPod(PodDecision, frozen=True, kw_only=True):
-    """The mark that a pod is to be deleted. The kind then deletes it under all its rules."""
+    """A decision to mark a pod as specified for deletion. The kind deletes it later, by its own rules."""
 
     because: str
     unchanged: bool = False
-    """Whether the write must fail if the pod's resourceVersion has changed."""
+    """Whether the write must fail if the pod has changed (it then contains the resourceVersion)."""
     done: Note
     failed: Note | None = None
 
 
 class SpendBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """One write to a PodUnavailableBudget for all of its pods whose update starts now. It fails when another writer has
-    spent from the budget in between.
+    """A decision to record, in one write to a PodUnavailableBudget, all of its pods whose update begins now. The write
+    fails if another program has used the budget since it was read.
     """
 
     budget: BudgetView
@@ -131,16 +133,16 @@ class SpendBudget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """Name of the budget, for people."""
+        """The budget, in messages."""
         return f"budget {self.budget.name}"
 
 
 Decision = CreatePod | DeletePod | ChangePod | UpdatePod | SpecifyPod | SpendBudget | Chain
-"""One decided write. A chain writes to claims."""
+"""One decision. A Chain contains writes to claims."""
 
 
 class DecidedStage(msgspec.Struct, frozen=True, kw_only=True):
-    """Decisions that may be carried out concurrently. The options are those of `Stage`."""
+    """Decisions that are carried out concurrently. For the options see `Stage`."""
 
     purpose: Purpose
     decisions: Sequence[Decision]
@@ -148,50 +150,50 @@ class DecidedStage(msgspec.Struct, frozen=True, kw_only=True):
     is_optional: bool = False
     regardless: bool = False
     is_last: bool = False
-    """Whether the API server may reject the writes each time. Then they follow the writes of all phases, so that a
-    rejection does not delay other pods.
+    """Whether the stage is sent after the stages of all phases: the API server perhaps rejects its writes every time,
+    and this must not delay other pods.
     """
 
 
 class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
-    """Decisions of one phase, the pods that are not changed, with their reasons, and events."""
+    """Decisions of one phase, the reasons why pods are not changed, and events."""
 
     decided: tuple[DecidedStage, ...] = ()
-    """Stages in their order. Those without decisions are ignored."""
+    """Stages in their order. A stage without decisions is ignored."""
     skipped: Mapping[str, Reason] = {}
-    """Reasons why pods are not changed, by name of the pod."""
+    """Name of each pod that is not changed → the reason."""
     notes: tuple[Note, ...] = ()
     failure: Reason | None = None
-    """A part of the phase that is impossible, which a condition reports."""
+    """Why a part of the phase is impossible. A condition reports this."""
     look_at: Instant | None = None
-    """Time at which the phase can continue without an event."""
+    """Time at which the phase can continue even without an event."""
     is_partial: bool = False
-    """Whether a limit per plan left out further writes: plan again as soon as this plan is done."""
+    """Whether further writes are needed that exceed the limit for one plan. The next plan follows immediately."""
 
     @property
     def stages(self) -> tuple[DecidedStage, ...]:
-        """The stages with decisions; empty: the phase writes nothing."""
+        """The stages with decisions; empty if the phase writes nothing."""
         return tuple(stage for stage in self.decided if stage.decisions)
 
     @property
     def touched(self) -> frozenset[str]:
-        """Names of the pods that are written to."""
+        """Names of the pods to which the phase writes."""
         return frozenset(decision.subject for stage in self.decided for decision in stage.decisions)
 
 
 def skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
-    """Return the same reason for all pods."""
+    """Return the name of each pod with this reason."""
     return dict.fromkeys((pod.name for pod in pods), reason)
 
 
 def decide_deletion(
     pod: PodView, *, hook: LifecycleHook | None, now: Instant, because: str
 ) -> DeletePod | ChangePod | Reason:
-    """Return the decision to delete the pod now, or to let it prepare for that, or the reason to wait.
+    """Return the decision to delete the pod, or to set it to PreparingDelete, or the reason why it waits.
 
-    A pod that the preDelete hook holds enters PreparingDelete first. If the hook has `mark_pod_not_ready`, the same
-    write takes the pod out of service. A pod that is deleted because it does not serve must be unchanged: if it became
-    ready meanwhile, its deletion would need a place in the budget.
+    If the preDelete hook has not released the pod, the pod enters PreparingDelete first. If the hook has
+    `mark_pod_not_ready`, the same write takes the pod out of service. The deletion of a pod that does not serve uses no
+    budget, so this deletion fails if the pod has become ready meanwhile.
     """
     if hook is None or not is_hooked(hook, pod):
         return DeletePod(pod=pod, because=because, unchanged=not pod.is_serving or hook is not None)
@@ -203,7 +205,7 @@ def decide_deletion(
         pod=pod,
         metadata=build_state_metadata(LifecycleState.PREPARING_DELETE, now=now),
         conditions=conditions,
-        because=f"{because}; the preDelete hook holds it",
-        # A condition with several writers is read, changed and written, so no other write may happen between.
+        because=f"{because}; the preDelete hook delays the deletion",
+        # Several programs write this condition. The write fails if the condition has changed since it was read.
         unchanged=bool(conditions) or not pod.is_serving,
     )

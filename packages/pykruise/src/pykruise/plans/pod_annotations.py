@@ -1,8 +1,9 @@
-"""Annotations of pods that no view keeps: read from the API server, once for every version of a pod.
+"""All annotations of pods. Views do not contain all of them, so they are read from the API server, once per pod
+version.
 
-pods + Read ──▶ annotations_of() ──▶ by pod: all its annotations
+pods + Read ──▶ annotations_of() ──▶ key of each pod → all its annotations
 
-A view of a pod has only the annotations that many decisions use (pods/view/decoding.py).
+The view of a pod contains only annotations that many decisions use (pods/view/decoding.py).
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,14 +22,14 @@ _Version = tuple[str, int]
 
 
 class _Known:
-    """Annotations by version of the pods that an object selects."""
+    """Key of each pod that one object needs → version of the pod, and its annotations."""
 
     def __init__(self) -> None:
         self.of: dict[Key, tuple[_Version, Mapping[str, str]]] = {}
 
 
 async def annotations_of(read: Read[Any], pods: Iterable[PodView]) -> Mapping[Key, Mapping[str, str]]:
-    """Return all annotations of these pods; empty for a deleted pod. Raises KubeError."""
+    """Return the key of each pod with all its annotations; no annotations if the pod was deleted. Raises KubeError."""
     memory = read.find_memory(_Known)
     result: dict[Key, tuple[_Version, Mapping[str, str]]] = {}
     for pod in pods:

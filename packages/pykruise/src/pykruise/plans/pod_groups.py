@@ -1,10 +1,11 @@
-"""Workload and PodGroups of a workload, with the option gang-min-count.
+"""Groups of the pods of a workload with the option gang-min-count: the objects Workload and PodGroup of Kubernetes.
 
-view of a workload + Read ──▶ read_groups() ──▶ FoundGroups: its groups, or the reason why it cannot have groups
-FoundGroups + minCount + its pods ──▶ keep_groups() ──▶ stage of writes before the pods are created
+view of a workload + Read ──▶ read_groups() ──▶ FoundGroups: its groups, or why groups are not supported
+FoundGroups + minCount + its pods ──▶ keep_groups() ──▶ writes that are sent before pods are created
                                  ──▶ drop_groups() ──▶ deletions of groups without pods
 
-The functions that plan are pure. Without the gate nothing is watched, and no object is written without the option.
+The functions that plan are pure. Without the gate, Workloads and PodGroups are not watched. Without the option, they
+are not created.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -51,15 +52,15 @@ GROUP_GATES: Final[Mapping[str, Gate]] = {
         f"the pods of a workload with the annotation {GANG_MIN_COUNT.annotation} start together",
     )
 }
-"""Gates of the kinds whose pods may be groups; OpenKruise does not have them."""
+"""Feature gates of the kinds whose pods can be started as a group. OpenKruise does not have them."""
 
 
 _SERVER_GATE: Final = "GenericWorkload"
-"""Feature gate of Kubernetes without which it serves no groups."""
+"""Feature gate of Kubernetes that groups of pods need."""
 
 
 def list_server_gates(gates: Callable[[str], bool]) -> frozenset[str]:
-    """Return the feature gates that a simulated Kubernetes needs for these gates of the manager."""
+    """Return the feature gates of Kubernetes that must be on in a sandbox if these gates of the manager are on."""
     return frozenset({_SERVER_GATE}) if gates(GROUP_GATE) else frozenset()
 
 
@@ -87,51 +88,51 @@ NOT_SERVED: Final = (
 )
 
 LOOK_AGAIN_S: Final = 30.0
-"""Seconds until the API is looked up again."""
+"""Seconds until the manager looks again whether the API is served."""
 
 
 class GroupSettings(Protocol):
-    """Settings of a kind whose pods may be groups."""
+    """Settings of a kind whose pods can be started as a group."""
 
     @property
     def pod_groups(self) -> bool: ...
 
 
 class FoundGroups(msgspec.Struct, frozen=True, kw_only=True):
-    """The Workload and the PodGroups of a workload."""
+    """The objects Workload and PodGroup for the pods of one workload."""
 
     problem: str = ""
-    """Reason why the option cannot be followed; empty: it can, or it is not set."""
+    """Reason why the option is not supported; empty if it is supported or not set."""
     workload: GroupView | None = None
     groups: Mapping[str, GroupView] = {}
-    """PodGroups of the workload by name."""
+    """Name → PodGroup that the workload controls."""
     taken: frozenset[str] = frozenset()
-    """Names of further PodGroups of the namespace, and of PodGroups that are being deleted."""
+    """Names of other PodGroups in the namespace, and of terminating PodGroups."""
     orphans: Mapping[str, GroupView] = {}
-    """PodGroups of the namespace without an owner, such as those of adopted pods, by name."""
+    """Name → PodGroup in the namespace without an owner, for example of adopted pods."""
     taken_workloads: frozenset[str] = frozenset()
-    """Names of further Workloads of the namespace, such as those that a deleted owner left behind."""
+    """Names of other objects Workload in the namespace, for example of a deleted owner."""
 
     @property
     def is_any(self) -> bool:
-        """Whether the workload has a Workload or a PodGroup."""
+        """Whether the workload has an object Workload or PodGroup."""
         return bool(self.groups) or self.workload is not None
 
 
 def list_group_rights(kind: str) -> Mapping[str, tuple[Right, ...]]:
-    """Return the further rights of a kind's controller with the gate."""
+    """Return the further permissions that the controller of a kind needs if the gate is on."""
     why = f"{kind}: to group pods for the scheduler (gate {GROUP_GATE})"
     verbs = (*READ, "create", "patch", "delete")
     return {GROUP_GATE: tuple(make_right(resource, *verbs, why=why) for resource in (POD_GROUPS, WORKLOADS))}
 
 
 def list_group_reads(settings: GroupSettings) -> Sequence[Views[Any]]:
-    """Return the views that a kind reads for groups; none without the gate."""
+    """Return the views that a kind reads for groups; none if the gate is off."""
     return (POD_GROUP_VIEWS, WORKLOAD_VIEWS) if settings.pod_groups else ()
 
 
 async def read_groups(view: WorkloadView, read: Read[Any]) -> FoundGroups:
-    """Return the groups of a workload, or the reason why it cannot have groups."""
+    """Return the groups of a workload, or the reason why groups are not supported."""
     is_wanted = GANG_MIN_COUNT.annotation in view.annotations
     if not read.settings.pod_groups:
         return FoundGroups(problem=_name_field(NO_GATE) if is_wanted else "")
@@ -161,7 +162,7 @@ def _name_field(problem: str) -> str:
 
 
 def list_used_names(pods: Iterable[PodView], phase: PlanPhase) -> frozenset[str]:
-    """Return the names of the groups of these pods and of those that the phase creates."""
+    """Return the names of the groups of these pods, and of the pods that the phase creates."""
     created = (
         decision.document["spec"].get("schedulingGroup")
         for stage in phase.decided
@@ -174,12 +175,12 @@ def list_used_names(pods: Iterable[PodView], phase: PlanPhase) -> frozenset[str]
 
 
 def look_again(plan: Plan, stored_groups: FoundGroups) -> Plan:
-    """Return the plan that looks the API up again while it is not served."""
+    """Return the plan. If groups are not supported, the plan looks again after LOOK_AGAIN_S."""
     return msgspec.structs.replace(plan, requeue_after_s=LOOK_AGAIN_S) if stored_groups.problem else plan
 
 
 def list_taken_names(stored_groups: FoundGroups, pods: Iterable[PodView]) -> Collection[str]:
-    """Return the names that a new PodGroup cannot have: those of other PodGroups, and those of pods that exist."""
+    """Return the names that a new PodGroup must not have: of other PodGroups, and of groups of existing pods."""
     return stored_groups.taken | {pod.pod_group for pod in pods}
 
 
@@ -192,8 +193,8 @@ def keep_groups(
     min_count: int,
     template: Mapping[str, Any],
 ) -> tuple[Stage, ...]:
-    """Return the stages that create the Workload and the PodGroups that pods have, and give all of them this minCount.
-    A group of another owner stays as it is; one without an owner is adopted. `used`: see list_used_names().
+    """Return the stages that create the object Workload and the PodGroups of pods, and set `min_count` in all of them.
+    A PodGroup without an owner is adopted; a PodGroup of another owner is not changed. `used`: see list_used_names().
     `template`: pod template of new pods.
     """
     needed = set(used) - {""}
@@ -216,7 +217,7 @@ def keep_groups(
             document = build_pod_group(
                 owner, resource, name, workload=workload, min_count=min_count, priority_class=priority_class
             )
-            chains.append(_create(POD_GROUPS, document, f"{min_count} of its pods start together"))
+            chains.append(_create(POD_GROUPS, document, f"{min_count} of the group's pods start together"))
         elif group.min_count not in (None, min_count):
             body = {"spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}}}
             action = patch_object(POD_GROUPS, group, body)
@@ -233,14 +234,14 @@ def keep_groups(
 
 def _adopt_group(group: GroupView, reference: Document) -> Chain:
     action = patch_object(POD_GROUPS, group, {"metadata": {"ownerReferences": [reference]}}, unchanged=True)
-    return _chain(group.name, Step(action=action, because="adopted: its pods are"))
+    return _chain(group.name, Step(action=action, because="the pods of the group are adopted"))
 
 
 def _keep_workload(
     stored: GroupView | None, document: Document, *, min_count: int, priority_class: str
 ) -> Iterator[Chain]:
     if stored is None:
-        yield _create(WORKLOADS, document, "its owner is scheduled in groups")
+        yield _create(WORKLOADS, document, "the pods of its owner are scheduled in groups")
     elif stored.is_deleting:
         return
     elif stored.min_count is None or stored.priority_class != priority_class:
@@ -260,8 +261,8 @@ def _keep_workload(
 
 
 def drop_groups(stored_groups: FoundGroups, *, used: Collection[str], is_wanted: bool) -> Iterator[Chain]:
-    """Yield the deletions of PodGroups that no pod has, and of the Workload without the option. `used`: PodGroups of
-    pods that exist or are being created.
+    """Yield the deletions of PodGroups without pods. If the option is not set (`is_wanted` is False), also delete the
+    object Workload. `used`: names of the PodGroups of pods that exist or are being created.
     """
     unused = [group for name, group in sorted(stored_groups.groups.items()) if name not in used]
     for group in unused:
@@ -306,15 +307,15 @@ def _chain(name: str, *steps: Step) -> Chain:
 
 
 def explain_no_gate(settings: GroupSettings) -> str:
-    """Return the reason why pods cannot be groups under these settings; empty: they can."""
+    """Return the reason why the settings do not allow groups; empty if they do."""
     return "" if settings.pod_groups else NO_GATE
 
 
 def find_gate_errors(
     doc: Mapping[str, Any], *, old: Mapping[str, Any] | None, problem: str
 ) -> Iterator[Cause]:
-    """Yield an error with the problem when the option is set while the manager cannot follow it; none without a
-    problem. A stored option stays, so that other fields can be changed.
+    """Yield an error if the option is newly set or changed but not supported. `problem` is the reason; empty if the
+    option is supported. A stored option is not an error, so that other fields can be changed.
     """
     text = _read_text(doc) if problem else None
     if text is not None and text != _read_text(old or {}):

@@ -1,15 +1,15 @@
-"""Declaration of a kind's part in pod admission; admission/pods builds a chain from the steps of all kinds.
+"""Declaration of the steps of a kind in pod admission. admission/pods builds a chain from the steps of all kinds.
 
 KIND.pods ──▶ order, mutate, judge ──▶ the chain behind `/mutate-pod` and `/validate-pod`
-          ──▶ reads                ──▶ readers: with caches in a manager, live in a sandbox
+          ──▶ reads                ──▶ readers: with caches in a manager, without caches in a sandbox
           ──▶ selects              ──▶ match conditions: the pods for which API servers send reviews
           ──▶ rights               ──▶ roles
 
     pod    ──▶ PodStep.change(pod, request)  ──▶ the changed pod, or None
     request ──▶ JudgingStep.judge(request)   ──▶ None, or the rejection
 
-A step's match condition is CEL over `object`, `oldObject` and `request`: API servers send reviews of the pods for which
-the condition of any step is true. `interests` are the stored objects that a step depends on
+The match condition of a step is a CEL expression about `object`, `oldObject` and `request`. API servers send a review
+if the condition of at least one step is true. `interests` are the selections by stored objects on which a step depends
 (admission/match_conditions.py).
 """
 
@@ -39,9 +39,7 @@ Webhook = Literal["mutating", "validating"]
 
 
 class StepError(Exception):
-    """A step cannot do its work: the pod is rejected with this text. `code`: 429 when the client should try again
-    soon.
-    """
+    """A step failed, so the pod is rejected with this message. `code` is 429 if the client should try again soon."""
 
     def __init__(self, text: str, *, code: int = 500) -> None:
         super().__init__(text)
@@ -49,37 +47,40 @@ class StepError(Exception):
 
 
 class PodStep(Protocol):
-    """A step of `/mutate-pod`. It gets only new pods that are readable."""
+    """A step of the webhook `/mutate-pod`. It gets only new, readable pods."""
 
     def build_match_condition(self, interests: Interests) -> str:
-        """Return CEL that is true for every pod that the step may change. It may be true for further pods."""
+        """Return a CEL expression. It must be true for every pod that the step would change, and may be true for
+        others.
+        """
         ...
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
-        """Return the changed pod, or None when there is no change. The input is not modified.
+        """Return the changed pod; None if it does not change. The argument is not modified.
 
-        Raises StepError. A dry run must have no effect outside the pod.
+        Raises StepError. For a dry run, the step must not write any other object.
         """
         ...
 
 
 class JudgingStep(Protocol):
-    """A step of `/validate-pod`: updates, resizes, deletions and evictions of pods."""
+    """A step of the webhook `/validate-pod`, for updates, resizes, deletions and evictions of pods."""
 
     def build_match_condition(self, interests: Interests) -> str:
-        """Return CEL that is true for every request that the step may reject or must record."""
+        """Return a CEL expression that is true for every request that the step would reject or must record."""
         ...
 
     async def judge(self, request: AdmissionRequest) -> ErrorStatus | None:
-        """Return the rejection, or None: 403, or 429 for an eviction, so that drain tools try again.
+        """Return the rejection, or None to allow the request. Its code is 403; for evictions it is 429, so that drain
+        tools try again.
 
-        Raises StepError, for which the response is 400, or 429 if that is its code.
+        Raises StepError. The response then has code 429 if the error has this code, and otherwise 400.
         """
         ...
 
 
 def is_dry(request: AdmissionRequest) -> bool:
-    """Whether the request, its options, or the options inside an eviction define a dry run."""
+    """Whether the request, its options, or the options inside an eviction request a dry run."""
     body: Mapping[str, Any] = request.object or {}
     eviction = body.get("deleteOptions") if request.subresource == "eviction" else None
     return (
@@ -93,7 +94,7 @@ def is_dry(request: AdmissionRequest) -> bool:
 
 
 class StepEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A warning event about an object."""
+    """An event of type Warning about an object."""
 
     resource: Resource
     namespace: str
@@ -104,13 +105,13 @@ class StepEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreventedDisruption(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that an object protected from a disruption, for metrics and the protection log."""
+    """A pod that an object protected from a disruption. For metrics and the log of deletion protection."""
 
     namespace: str
     pod: str
     kind: str
     name: str
-    """Kind and name of the protecting object: PodUnavailableBudget `web`."""
+    """`kind` and `name` are of the object that protected the pod, for example PodUnavailableBudget `web`."""
     uid: str
     """UID of the pod."""
     owner: OwnerReference | None
@@ -118,72 +119,74 @@ class PreventedDisruption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Events and counts of a step about one review."""
+    """Events and counts that a step reports for one review."""
 
     events: tuple[StepEvent, ...] = ()
     prevented: PreventedDisruption | None = None
 
 
 class PreventionMetric(msgspec.Struct, frozen=True, kw_only=True):
-    """Metric and log field for the pods that a kind protected."""
+    """Metric and log field for pods that objects of a kind protected."""
 
     metric: str
     description: str
     log_field: str
-    """Field of the protection log with the object's name."""
+    """Field of the log that contains the name of the protecting object."""
 
 
 # ── reads of steps ───────────────────────────────────────────────────────────
 
 
 class ReaderPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster that readers read, and the manager's namespaces in it."""
+    """The cluster that readers read from, and the namespaces of the manager in this cluster."""
 
     client: Callable[[], Client]
     namespace: str
     """The manager's own namespace."""
     revision_namespace: str = ""
-    """Namespace for revisions of cluster-scoped objects; empty: the manager's own."""
+    """Namespace for revisions of cluster-scoped objects; if empty, the manager's own namespace."""
     clock: Clock
     rng: random.Random
 
 
 class CachedReader(Protocol):
-    """A reader with caches, which `run()` maintains."""
+    """A reader with caches, which `run()` keeps up to date."""
 
     @property
     def objects(self) -> CachedObjects[Any]:
-        """The kind's own objects."""
+        """The cached objects of the kind."""
         ...
 
     def list_problems(self) -> Sequence[str]:
-        """Reasons why reviews would have to wait."""
+        """Return the reasons why reviews would have to wait."""
         ...
 
     async def run(self) -> None:
-        """Maintain the caches until cancelled."""
+        """Keep the caches up to date until this is cancelled."""
         ...
 
 
 class PodReaders(msgspec.Struct, frozen=True, kw_only=True):
-    """The two readers of a kind's objects and of related objects, also for its reviews (Lookups.readers)."""
+    """The two readers of a kind. They read objects of the kind and related objects. Its reviews can use them too
+    (Lookups.readers).
+    """
 
     live: Callable[[ReaderPlace], Any]
-    """Builds a reader that asks the API server each time: for reviews in the process of a sandbox."""
+    """Builds a reader that sends every read to the API server: for reviews in the process of a sandbox."""
     cached: Callable[[ReaderPlace], CachedReader]
 
 
 class StepContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings, reader and collaborators of one kind's steps."""
+    """Settings and reader for the steps of one kind, and functions that the steps use."""
 
     settings: Any
     """Settings of the kind."""
     reader: Any | None
-    """Reader of the kind's objects; None: steps that need it do not change pods."""
+    """Reader of the kind. If it is None, steps that need it do not change pods."""
     clock: Clock
     rng: random.Random
     most_waiting: int | None = None
-    """Maximum number of reviews that wait for writes of the step at the same time; None: unlimited."""
+    """Maximum number of reviews that wait for writes of the step at the same time; None if it is not limited."""
     report: Callable[[StepReport], None] = lambda report: None
 
 
@@ -191,7 +194,7 @@ class StepContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodOrigin(msgspec.Struct, frozen=True):
-    """An object that adds something to pods, and its field."""
+    """An object that adds something to pods, and the field that defines it."""
 
     kind: str
     name: str
@@ -202,69 +205,73 @@ class PodOrigin(msgspec.Struct, frozen=True):
 
 
 class PodOrigins(msgspec.Struct, frozen=True, kw_only=True):
-    """Functions that find the parts of a rejected pod which the kind's objects added. Pure."""
+    """Functions that find out which object of the kind added a part of a rejected pod. Pure."""
 
     of_field: Callable[[str, Document, Sequence[Document]], PodOrigin | None] | None = None
-    """Finds the object that a rejected field comes from, with the kind's objects and the workload."""
+    """Returns the object that added the rejected field. The arguments are the field, the workload, and objects of the
+    kind.
+    """
     untraced: (
         Callable[[Document, Document, Sequence[Document]], Iterator[tuple[PodOrigin, Document]]] | None
     ) = None
-    """Yields the pod of a workload with each addition of the kind's objects that a dry run leaves out."""
+    """Yields pods of a workload, each with one addition that is not made in a dry run, and the object that makes it."""
 
 
 # ── the declaration ──────────────────────────────────────────────────────────
 
 
 def select_whole_namespaces(objects: Iterable[Any]) -> list[Meant]:
-    """Return selections of all pods in each namespace that has an object."""
+    """Return the selection of all pods in every namespace that contains at least one of the objects."""
     namespaces = sorted({item.namespace for item in objects})
     return [Meant(selector=EVERYTHING, namespaces=(namespace,)) for namespace in namespaces]
 
 
 class PodSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """Definition of how the stored objects of a kind select the pods that its steps want."""
+    """Rules by which the stored objects of a kind select the pods that its steps need."""
 
     views: Views[Any]
     pods: Callable[[Iterable[Any]], list[Meant]] = select_whole_namespaces
-    """Returns the selected pods for all views of the kind's objects."""
+    """Returns the selections of pods, from the views of all objects of the kind."""
     decides: Callable[[Any], Any] = lambda _: True
-    """Returns the part of a view that decides: when it changes, match conditions are updated. Default: only the
-    object's existence decides, for kinds whose selector is immutable or irrelevant.
+    """Returns the part of a view on which match conditions depend. They are updated when this part changes. By default
+    they depend only on the existence of the object: for kinds whose selector is immutable or irrelevant.
     """
     announces: tuple[str, ...] | None = None
-    """Fields of the spec. Before a new object or a change of these fields is allowed, webhook configurations are
-    written, since other pods are selected and API servers must send reviews of them. Empty: only new objects; None:
-    never.
+    """Fields of the spec that select pods. Before a new object or a change of these fields is allowed, a webhook
+    configuration is written, so that API servers send reviews of all pods. If empty, this is done only for new objects;
+    if None, never.
     """
     opens: Webhook = "mutating"
-    """The webhook whose configuration is then written."""
+    """The webhook whose configuration is written."""
 
 
 class PodSteps(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of one kind in pod admission."""
+    """The steps of one kind in pod admission."""
 
     name: str
-    """Name of its steps in logs."""
+    """Name of the steps in logs."""
     order: int
-    """Steps run in ascending order, which is OpenKruise's contract."""
+    """Steps run in ascending order. The order is the same as in OpenKruise."""
     gates: tuple[str, ...] | None = None
-    """Feature gates that must all be on; None: those of the kind."""
+    """Feature gates that must all be on; if None, the gates of the kind."""
     shares: Callable[[StepContext], Any] = lambda context: context
-    """Builds the input of `mutate` and `judge`, once for both."""
+    """Builds the argument of `mutate` and `judge`. It is built once for both."""
     mutate: Callable[[Any], PodStep] | None = None
     judge: Callable[[Any], JudgingStep] | None = None
     reads: PodReaders | None = None
     selects: PodSelection | None = None
-    """Selection by the kind's objects; None: whether a step wants a pod depends on the pod alone."""
+    """Selection of pods by objects of the kind; None if only the pod determines whether a step needs it."""
     rights: tuple[Right, ...] = ()
-    """Permissions that its readers and steps need."""
+    """Permissions that the readers and steps need."""
     component: str = ""
-    """The component that records its events; empty: it has none."""
+    """The component that records the events; empty if the steps report no events."""
     prevention: PreventionMetric | None = None
-    """Metric of its protected pods; None: its steps protect none."""
+    """Metric for protected pods; None if the steps do not protect pods."""
     origins: PodOrigins | None = None
-    """Origins of its additions to pods; None: it adds nothing that an API server could reject."""
+    """Finds the origin of additions to pods; None if the steps add nothing that an API server could reject."""
     carries: Webhook | None = None
-    """The pod webhook that API servers get only if the kind's CustomResourceDefinition is installed."""
+    """The pod webhook that is registered only if the CustomResourceDefinition of this kind is installed."""
     serves_template: Callable[[Document], bool] | None = None
-    """Whether the kind's controller has work with pods of a template; None: it does not depend on the pods' content."""
+    """Returns whether the kind's controller must act on pods of a template; None if this does not depend on the
+    template.
+    """

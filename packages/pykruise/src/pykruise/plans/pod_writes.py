@@ -1,9 +1,9 @@
-"""Writes of a plan: the only place where the decisions about pods become API writes.
+"""Writes of a plan. Only this module turns decisions about pods into API writes.
 
 PlanPhase ──▶ write_phases() ──▶ stages of the Plan
 chains    ──▶ stage_of()     ──▶ a stage of other writes
 
-Pure; serves every kind. Each write carries the precondition that its decision depends on.
+Pure; used by every kind. If a decision depends on the state of a pod, its write fails if the pod has changed.
 """
 
 from collections.abc import Iterable
@@ -34,8 +34,8 @@ from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 
 def write_phases(*phases: PlanPhase) -> tuple[Stage, ...]:
-    """Return the stages that carry out all decisions of these phases: first those that are not `is_last`, each in the
-    order of the phases.
+    """Return the stages with the writes of all decisions of these phases, in the order of the phases. Stages with
+    `is_last` are at the end.
     """
     stages = [stage for phase in phases for stage in phase.stages]
     return tuple(
@@ -51,7 +51,7 @@ def write_phases(*phases: PlanPhase) -> tuple[Stage, ...]:
 
 
 def chain_of(decision: Decision) -> Chain:
-    """Return the writes that carry out one decision."""
+    """Return the writes of one decision."""
     match decision:
         case CreatePod():
             steps = (*decision.before, _create_step(decision))
@@ -81,7 +81,7 @@ def stage_of(
     regardless: bool = False,
     only_after: tuple[Purpose, ...] = (),
 ) -> tuple[Stage, ...]:
-    """Return the stage with these chains; empty without chains."""
+    """Return a stage with these chains; empty if there are no chains."""
     result = tuple(chains)
     if not result:
         return ()
@@ -101,7 +101,9 @@ def make_pod_key(pod: PodView) -> Key:
 
 
 pod_patch = partial(patch_object, PODS, patch_type=PatchType.STRATEGIC)
-"""Returns a patch of exactly this pod: `pod_patch(pod, body)`, with the options of `patch_object`."""
+"""`pod_patch(pod, body)` returns a patch of this pod, and of no other pod with its name. Options as of
+`patch_object`.
+"""
 
 
 def make_pod_chain(pod: PodView, *steps: Step) -> Chain:
@@ -134,7 +136,7 @@ def _delete_step(decision: DeletePod) -> Step:
 
 
 def _change_step(decision: ChangePod) -> Step:
-    """Write metadata and conditions together: a patch of the status may carry metadata too."""
+    """Return one write for metadata and conditions. A patch of the status can also contain metadata."""
     body: Document = {}
     if decision.metadata:
         body["metadata"] = decision.metadata
@@ -161,12 +163,12 @@ def _update_steps(decision: UpdatePod) -> tuple[Step, ...]:
     failed = (
         f"failed to update pod {pod.name} in place to {revision}"
         if revision
-        else f"failed to continue the update in place of pod {pod.name}"
+        else f"failed to continue the in-place update of pod {pod.name}"
     )
     last = len(writes) - 1 if revision else None
-    # After the first real write of its own chain, the resourceVersion is no longer the planned one.
+    # The first write that is not a dry run changes the resourceVersion, so later writes must not contain it.
     first = next((number for number, write in enumerate(writes) if not write.is_dry_run), 0)
-    # If a pod that does not serve became ready meanwhile, its update would need a place in the budget.
+    # The update of a pod that does not serve uses no budget. The write fails if the pod has become ready meanwhile.
     unchanged = bool(revision) and not pod.is_serving
     return tuple(
         Step(

@@ -1,9 +1,9 @@
-"""Image pulls before an update: the writes that are due now.
+"""Image pulls in advance of an update: the writes that are needed now.
 
-update revision + jobs + a kind's facts ──▶ plan_image_pulls() ──▶ stages: jobs, and the label that completes them
+update revision + jobs + facts of a kind ──▶ plan_image_pulls() ──▶ stages: new jobs, and a label of the revision
 
-Pure; serves every kind. The decision is made once per revision and stored as a label of the revision. Nothing here
-may delay an update, so the stages are optional: a failure is reported and the plan continues.
+Pure; used by every kind. The decision is made once per revision and stored as a label of the revision. Image pulls must
+not delay an update. So the stages are optional: if a write fails, this is reported, and the plan continues.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,34 +33,36 @@ from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 FEWEST_REPLICAS: Final = 4
-"""Minimum number of replicas: with fewer, a rollout is complete before a job has begun."""
+"""Minimum number of replicas. With fewer replicas, a rollout is complete before a job has begun."""
 
 
 class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of a kind about the rollout to `revision`."""
+    """Facts about the rollout to `revision` that a kind provides."""
 
     revision: RevisionView
     is_rolling: bool
-    """Whether pods still have to be updated to the revision; otherwise its jobs are useless."""
+    """Whether pods must still be updated to the revision. Otherwise its jobs are deleted."""
     is_due: bool
-    """Whether the number of ready updated pods has reached the threshold."""
+    """Whether enough updated pods are ready to start the pulls."""
     not_needed: Callable[[], str]
-    """Returns why this revision needs no jobs; empty: it needs them. Decided once per revision."""
+    """Returns why this revision needs no jobs; empty if it needs them. It is called once per revision."""
     over_too_soon: str
-    """Reason why no image can be pulled in time, for every way of updating pods; empty: images can be pulled."""
+    """Reason why images cannot be pulled in time, even if pods are recreated; empty if they can."""
     replaced: Callable[[], Sequence[Mapping[str, Any]]]
-    """The templates that pods still have: their images are not pulled."""
+    """Returns the templates of existing pods. Images of these templates are not pulled."""
     selector: msgspec.Struct
     """`spec.selector` of the workload."""
     owner: Document
     """Owner reference of the jobs."""
     settings: PullSettings
     warns: bool = False
-    """Whether the event of a job that cannot be created is a warning; OpenKruise records a normal event."""
+    """Whether the event about a job that cannot be created has type Warning. OpenKruise records an event of type
+    Normal.
+    """
 
 
 def plan_image_pulls(wanted: PreDownload, *, owned: Sequence[PullJobView]) -> tuple[Stage, ...]:
-    """Return the stages that are due. `owned`: ImagePullJobs that the workload controls."""
+    """Return the stages that are needed now. `owned`: ImagePullJobs that the workload controls."""
     if not wanted.is_rolling:
         return _optional_stage(_delete_chain(job) for job in owned if not job.is_deleting)
     labels = wanted.revision.labels
@@ -69,7 +71,8 @@ def plan_image_pulls(wanted: PreDownload, *, owned: Sequence[PullJobView]) -> tu
         return ()
     images = _volume_images(wanted)
     if not_needed := wanted.not_needed():
-        # Models in image volumes take minutes to pull, and pods are always recreated for them, mostly on their nodes.
+        # Images of image volumes (such as models) take minutes to pull. They are pulled even for recreated pods, which
+        # usually get the same node.
         if not images:
             return _optional_stage(
                 [_label_chain(wanted.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, not_needed)]
@@ -82,25 +85,25 @@ def plan_image_pulls(wanted: PreDownload, *, owned: Sequence[PullJobView]) -> tu
         for document in _build_jobs(wanted, images)
         if document["metadata"]["name"] not in present
     ]
-    because = "the jobs that pull its images ahead are created"
+    because = "the ImagePullJobs for its images were created"
     label = _label_chain(wanted.revision, keys.PRE_DOWNLOAD_CREATED_LABEL, because)
-    # If the revision got the label although a job failed, the image would never be pulled in advance.
+    # The label is written only if all jobs were created. Otherwise a missing job would never be created.
     return *_optional_stage(created), *_optional_stage(
         [label], only_after=(Purpose.PRE_DOWNLOAD,) if created else ()
     )
 
 
 def explain_too_soon(*, replicas: int, partition: int, max_unavailable: int) -> str:
-    """Return why images could not be pulled in time for an in-place update; empty: they could."""
+    """Return why images cannot be pulled in time for an in-place update; empty if they can."""
     if replicas < FEWEST_REPLICAS:
-        return f"{format_count(replicas, 'pod is', 'pods are')} updated before an image is pulled"
+        return f"{format_count(replicas, 'pod is', 'pods are')} updated faster than an image is pulled"
     return "all pods are updated at the same time" if partition == 0 and max_unavailable >= replicas else ""
 
 
 def why_not_needed(
     over_too_soon: str, differences: Differences, current: RevisionView, *, is_in_place: bool
 ) -> str:
-    """Return why images are not pulled for pods that are updated from this revision; empty: they are pulled."""
+    """Return why images are not pulled for pods with the revision `current`; empty if they are pulled."""
     if not is_in_place:
         return "pods are not updated in place"
     if over_too_soon:

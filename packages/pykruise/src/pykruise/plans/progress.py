@@ -1,10 +1,10 @@
-"""Progress of an object as a declaration: one phase and counts, computed only from fields of its document.
+"""Progress of an object: a phase and counts. A kind declares how they are computed from fields of the document.
 
 Rollout, PhaseRules (values of a kind) + document ▶ progress_of() ▶ Progress: Progressing, Healthy, Degraded, Paused,
 …
 
-Pure. The declaration uses values instead of functions, so that manager/argocd.py can translate it to Lua: everyone
-with the document gets the same phase. This module imports little, for commands that start fast.
+Pure. The declaration consists of values instead of functions, so that manager/argocd.py can translate it to Lua. So
+every program computes the same phase from a document. This module has few imports, so that commands start fast.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,48 +21,52 @@ Document = Mapping[str, Any]
 
 
 class Phase(StrEnum):
-    """State of an object in one word: the first word of `explain`, and the same in all other displays."""
+    """State of an object in one word. It is the first word that `explain` prints, and the same in all other
+    displays.
+    """
 
     PROGRESSING = "Progressing"
-    """It continues without help."""
+    """The object continues without help."""
     HEALTHY = "Healthy"
-    """It is in the state that its spec requests."""
+    """The object is in the state that its spec requests."""
     DEGRADED = "Degraded"
-    """It cannot continue until a person corrects a problem."""
+    """The object cannot continue until a person corrects a problem."""
     PAUSED = "Paused"
-    """A person holds it, by a pause or by a partition that is reached."""
+    """The rollout waits because a person paused it, or because it has reached the partition."""
     FAILED = "Failed"
-    """It ended with a failure."""
+    """The object ended with a failure."""
     COMPLETED = "Completed"
-    """It ended with success."""
+    """The object ended with success."""
 
     @property
     def needs_a_person(self) -> bool:
-        """Whether it stays in this phase until a person takes an action that was not planned."""
+        """Whether the object stays in this phase until a person corrects a problem."""
         return self in (Phase.DEGRADED, Phase.FAILED)
 
     @property
     def exit_code(self) -> int:
-        """Exit code of `explain`: 0 as requested, 2 it continues without help, 3 it needs a person."""
+        """Exit code of `explain`: 3 if a person must act, 2 if the object continues without help, and otherwise 0."""
         if self.needs_a_person:
             return 3
         return 2 if self is Phase.PROGRESSING else 0
 
 
 OPEN: Final = (Phase.PROGRESSING, Phase.HEALTHY)
-"""Phases of objects that have not ended and that no person holds: the reason for their wait adds information."""
+"""Phases of objects that have not ended and are not paused. If such an object waits, the reason can change its
+phase.
+"""
 
 # ── numbers ──────────────────────────────────────────────────────────────────
 
 
 class Count(msgspec.Struct, frozen=True, tag=True):
-    """A number at a dotted path; `default` if it is absent."""
+    """The number at a dotted path; `default` if it is absent."""
 
     path: str
     default: "int | Count" = 0
 
     def of(self, document: Document) -> int:
-        """Return the count in this document."""
+        """Return the number in this document."""
         value = read_at(document, self.path)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
@@ -70,7 +74,7 @@ class Count(msgspec.Struct, frozen=True, tag=True):
 
 
 class Items(msgspec.Struct, frozen=True, tag=True):
-    """Number of items in a list; with `field`, only those where it is `value`."""
+    """The number of items in a list. If `field` is set, only items count in which this field has the value `value`."""
 
     path: str
     field: str = ""
@@ -98,7 +102,7 @@ class Sum(msgspec.Struct, frozen=True, tag=True):
 
 
 class Difference(msgspec.Struct, frozen=True, tag=True):
-    """Amount by which one number exceeds another; at least 0."""
+    """One number minus another; at least 0."""
 
     number: Count
     less: Count
@@ -112,7 +116,7 @@ Number = Count | Items | Sum | Difference
 
 
 def read_at(document: Document, path: str) -> Any:
-    """Return the value at a dotted path; None: absent."""
+    """Return the value at a dotted path; None if it is absent."""
     return get_path(document, *path.split("."))
 
 
@@ -120,13 +124,13 @@ def read_at(document: Document, path: str) -> Any:
 
 
 class Is(msgspec.Struct, frozen=True, tag=True):
-    """The field is one of these texts."""
+    """The field is one of these strings."""
 
     path: str
     values: tuple[str, ...]
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         text = read_at(document, self.path)
         return isinstance(text, str) and text in self.values
 
@@ -137,18 +141,18 @@ class IsTrue(msgspec.Struct, frozen=True, tag=True):
     path: str
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         return read_at(document, self.path) is True
 
 
 class Has(msgspec.Struct, frozen=True, tag=True):
-    """The field exists; with `is_there=False`, it does not."""
+    """The field exists; or, with `is_there=False`, it does not exist."""
 
     path: str
     is_there: bool = True
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         is_there = read_at(document, self.path) not in (None, "")
         return is_there is self.is_there
 
@@ -159,7 +163,7 @@ class Positive(msgspec.Struct, frozen=True, tag=True):
     number: Number
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         return self.number.of(document) > 0
 
 
@@ -169,29 +173,29 @@ class Zero(msgspec.Struct, frozen=True, tag=True):
     number: Number
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         return self.number.of(document) == 0
 
 
 class Less(msgspec.Struct, frozen=True, tag=True):
-    """A number is below another one."""
+    """A number is less than another number."""
 
     number: Number
     than: Number
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         return self.number.of(document) < self.than.of(document)
 
 
 class Differs(msgspec.Struct, frozen=True, tag=True):
-    """Two texts differ."""
+    """Two fields have different values."""
 
     path: str
     other: str
 
     def holds(self, document: Document) -> bool:
-        """Whether the rule holds for this document."""
+        """Whether the condition is true for this document."""
         return bool(read_at(document, self.path) != read_at(document, self.other))
 
 
@@ -202,7 +206,7 @@ Condition = Is | IsTrue | Has | Positive | Zero | Less | Differs
 
 
 class ProgressCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers with an object's progress; those that a kind does not have are None."""
+    """The numbers that describe the progress of an object. Numbers that a kind does not have are None."""
 
     wanted: Number | None = None
     updated: Number | None = None
@@ -214,7 +218,7 @@ class ProgressCounts(msgspec.Struct, frozen=True, kw_only=True):
     failed: Number | None = None
 
     def of(self, document: Document) -> dict[str, int]:
-        """Return all counts in this document, by name."""
+        """Return all numbers in this document, by name."""
         return {
             name: 0 if number is None else number.of(document)
             for name in self.__struct_fields__
@@ -223,17 +227,17 @@ class ProgressCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of one object. Unit of counts: pods, nodes or images, depending on the kind."""
+    """Progress of one object. Depending on the kind, it counts pods, nodes or images."""
 
     phase: Phase
     details: str = ""
-    """The counts or the reason in a few words."""
+    """The counts, or the reason, in a few words."""
     reason: str = ""
-    """Code of pods/reasons.py if the phase has a reason; empty: the counts explain it."""
+    """Code of the reason for the phase (pods/reasons.py); empty if the counts explain the phase."""
     is_over: bool = False
-    """Whether waiting does not help: the object ended, or it needs a person."""
+    """Whether the phase will not change without a person: the object has ended or failed."""
     is_observed: bool = True
-    """Whether the status belongs to the latest generation."""
+    """Whether the status is for the latest generation."""
     is_at_partition: bool = False
     """Whether all pods are updated except those that the partition keeps."""
     kept: int = 0
@@ -249,64 +253,64 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing more will happen with the current spec."""
+        """Whether the rollout is complete, or has reached the partition."""
         if self.phase in (Phase.HEALTHY, Phase.COMPLETED):
             return True
         return self.phase is Phase.PAUSED and self.reason in PARTITION_HOLDS
 
 
 BY_HAND: Final = ("OnDelete", "NotUpdate")
-"""Values of spec.updateStrategy.type that update pods only by a person's action."""
+"""Values of spec.updateStrategy.type with which pods are updated only if a person acts, for example deletes them."""
 PARTITION_HOLDS: Final = HELD - {Code.PAUSED}
-"""Codes of reasons that hold a rollout, except a pause."""
+"""Codes of reasons why the spec keeps a rollout from continuing, except a pause."""
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Rules for a kind whose pods get a new revision. The conditions Ready, Stalled and Waiting decide if a status
-    has them, otherwise the counts do. `paused` and `partition` are among the kind's fields.
+    """Rules for a kind whose pods are updated to a new revision. The phase is computed from the conditions Ready,
+    Stalled and Waiting if the status has them, and otherwise from the counts and the fields `paused` and `partition`.
     """
 
     counts: ProgressCounts
     details: str = "{updated} of {wanted} updated, {available} available"
-    """Text with `{…}` placeholders: names of counts, or dotted paths of texts."""
+    """Text with `{…}` placeholders: names of counts, or dotted paths of fields."""
     partitions: Sum | None = None
-    """Partitions of each part, instead of one partition."""
+    """Sum of the partitions of all parts, for a kind with several partitions."""
     pending: tuple[Condition, ...] = ()
-    """A rollout is not complete while all of these hold."""
+    """If this is not empty, the rollout is not complete while all these conditions are true."""
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True):
-    """A phase, and the conditions that must all hold for it."""
+    """A phase, and the conditions that must all be true for it."""
 
     phase: Phase
     all: tuple[Condition, ...]
     details: str | None = None
-    """Text in place of the kind's details."""
+    """Text that replaces `PhaseRules.details`."""
 
 
 class PhaseRules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Rules of which the first one with true conditions decides. If its phase is open and the status has the
-    condition Ready, that condition shows whether the object waits for a person.
+    """The first rule whose conditions are all true determines the phase. If this phase is in OPEN, and the condition
+    Ready reports a problem that a person must correct, the phase is Degraded instead.
     """
 
     rules: tuple[When, ...] = ()
     otherwise: Phase = Phase.HEALTHY
     counts: ProgressCounts = ProgressCounts()
     details: str = ""
-    """Text like that of a Rollout."""
+    """Text with placeholders, as in Rollout."""
 
 
 # ── evaluation of a declaration for a document ───────────────────────────────
 
 
 def add_waits(phase: Phase, codes: Iterable[str]) -> Phase:
-    """Return the phase of an object that also waits for these reasons, which its status may not contain."""
+    """Return the phase of an object that also waits for these reasons. Its status perhaps does not contain them."""
     return _phase_with(phase, codes, if_in=OPEN)
 
 
 def with_waits_of_children(phase: Phase, codes: Iterable[str]) -> Phase:
-    """Return the phase of an object whose children wait for these reasons: a status may count a child as done although
-    it needs a person, and a paused child makes its parent wait.
+    """Return the phase of an object whose children wait for these reasons. A person must perhaps correct a child even
+    if the object's status counts it as done. If a child is paused, its parent is Paused too.
     """
     codes = frozenset(codes)
     waiting = _phase_with(phase, codes, if_in=(*OPEN, Phase.COMPLETED))
@@ -314,7 +318,7 @@ def with_waits_of_children(phase: Phase, codes: Iterable[str]) -> Phase:
 
 
 _UNREADY: Final = frozenset({Code.NOT_READY, Code.NOT_MOUNTED})
-"""Codes of pods that are not ready, and may become ready without help."""
+"""Codes of reasons why pods are not ready, but may become ready without help."""
 
 
 def _phase_with(phase: Phase, codes: Iterable[str], *, if_in: Collection[Phase]) -> Phase:
@@ -335,8 +339,8 @@ def progress_of(
     partition: Any = None,
     is_paused: bool = False,
 ) -> Progress:
-    """Return the progress of an object. `is_observed`: its status has observedGeneration. `partition`, `is_paused`:
-    values of these fields, for a rollout.
+    """Return the progress of an object. `is_observed`: whether the status of its kind has observedGeneration.
+    `partition`, `is_paused`: values of the fields of the spec, for a rollout.
     """
     counts = declared.counts.of(document)
     conditions = _conditions_of(document)
@@ -429,8 +433,8 @@ def _phase_by_counts(*, is_updated: bool, is_whole: bool, serves: bool, is_pause
 
 
 def count_kept_by(partition: Any, *, replicas: int) -> int:
-    """Return the number of pods that a partition keeps. A percentage is rounded up, but only 100% keeps all pods. An
-    invalid value keeps none.
+    """Return the number of pods that a partition keeps at the old revision. A percentage is rounded up, but less than
+    100% never keeps all pods. An invalid value means 0.
     """
     if partition is None:
         return 0
@@ -446,7 +450,9 @@ def count_kept_by(partition: Any, *, replicas: int) -> int:
 def _from_frame(
     document: Document, conditions: Mapping[str, Mapping[str, Any]], *, is_observed: bool
 ) -> Progress | None:
-    """Return the phase if it does not depend on counts; None: the counts or the kind's rules decide."""
+    """Return the progress if deletion, generation or conditions determine the phase; None if counts or rules of the
+    kind must determine it.
+    """
     meta = document["metadata"] if isinstance(document.get("metadata"), Mapping) else {}
     if meta.get("deletionTimestamp"):
         return Progress(
@@ -512,7 +518,7 @@ def _from_condition(phase: Phase, condition: Mapping[str, Any], *, is_over: bool
 
 
 def _fill_in(text: str, document: Document, counts: Mapping[str, int]) -> str:
-    """Fill in the placeholders `{…}` with counts by name and texts by path."""
+    """Replace the placeholders `{…}` by counts and values of fields."""
     parts = text.split("{")
     made = [parts[0]]
     for part in parts[1:]:

@@ -1,4 +1,4 @@
-"""Progress of a job that pulls images on nodes: the same rules for one image and for a list.
+"""Progress of a job that pulls images on nodes. The rules are the same for one image and for a list of images.
 
 the kind's counts ──▶ pull_rules() ──▶ PhaseRules (plans/progress.py)
 
@@ -26,7 +26,7 @@ _ENDED: Final = Has("status.completionTime")
 
 
 def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> PhaseRules:
-    """Return the rules. `unit`: counted objects, nodes or images."""
+    """Return the rules. `unit` is what is counted: nodes or images."""
     active, desired = Count("status.active"), Count("status.desired")
     done = f"{unit}: {{succeeded}} of {{wanted}}"
     in_part = f"{done}, {{failed}} failed"
@@ -34,7 +34,9 @@ def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> PhaseRules:
         rules=(
             When(phase=Phase.FAILED, all=(_ENDED, Positive(failed)), details=in_part),
             When(
-                phase=Phase.FAILED, all=(_ENDED, Zero(desired)), details=f"the job has ended without {unit}"
+                phase=Phase.FAILED,
+                all=(_ENDED, Zero(desired)),
+                details=f"the job has ended, and it selected no {unit}",
             ),
             When(phase=Phase.COMPLETED, all=(_ENDED,)),
             When(phase=Phase.DEGRADED, all=(Positive(failed),), details=in_part),
@@ -54,7 +56,7 @@ def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> PhaseRules:
 
 
 def pull_phase(document: Mapping[str, Any]) -> str:
-    """Return the word in its table: Completed, Running, Pending."""
+    """Return the phase for the table of jobs: Completed, Running or Pending."""
     if get_path(document, "status", "completionTime"):
         return "Completed"
     return "Running" if get_path(document, "status", "startTime") else "Pending"

@@ -1,7 +1,7 @@
-"""Declaration of a kind's reviews of writes to its objects; admission/reviewers.py builds webhooks from it.
+"""Declaration of the admission reviews of a kind. admission/reviewers.py builds webhooks from it.
 
 KIND.reviews ──▶ admission/reviewers.py ──▶ webhooks, whose reviewers get objects in the hub version
-Lookups ──▶ reads of a review from the cluster in addition to the request
+Lookups ──▶ what reviews read from the cluster, in addition to the request
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -31,28 +31,30 @@ from pykruise.pods.workload.revisions import RevisionView, project_revision
 from pykruise.pods.workload.selector_guard import find_managed_selector, is_guarded
 
 PodLookup = Callable[[str, str], Awaitable[Document | None]]
-"""Returns the stored pod by namespace and name; None when it does not exist. Raises KubeError."""
+"""Returns the stored pod with this namespace and name; None if it does not exist. Raises KubeError."""
 
 NodeLookup = Callable[[str], Awaitable[Document | None]]
-"""Returns the stored node by name; None when it does not exist. Raises KubeError."""
+"""Returns the stored node with this name; None if it does not exist. Raises KubeError."""
 
 ClassLookup = Callable[[], Awaitable[Sequence[Document]]]
 """Returns all StorageClasses. Raises KubeError."""
 
 Trial = Callable[[Document], Awaitable[None]]
-"""Creates a Secret or ConfigMap as a dry run. Raises KubeError with the API server's rejection."""
+"""Creates a Secret or ConfigMap as a dry run. If the API server rejects it, raises KubeError with the response."""
 
 
 AccessLookup = Callable[[AdmissionRequest, str, Resource], Awaitable[bool]]
-"""Whether the user of this request may use this verb on a resource in the request's namespace. Raises KubeError."""
+"""Returns whether the user of the request has permission for this verb on a resource in its namespace. Raises
+KubeError.
+"""
 
 
 RevisionLookup = Callable[[str, str], Awaitable[Sequence[RevisionView]]]
-"""Returns the ControllerRevisions that an owner controls, by its namespace and UID. Raises KubeError."""
+"""Returns the ControllerRevisions that the owner with this namespace and UID controls. Raises KubeError."""
 
 
 class Lookups(msgspec.Struct, frozen=True, kw_only=True):
-    """Lookups of reviews; None: the lookup is not available, and rules that need it are skipped."""
+    """Lookups for reviews. If a lookup is None, it is not available, and rules that need it are skipped."""
 
     pods: PodLookup | None = None
     nodes: NodeLookup | None = None
@@ -61,13 +63,13 @@ class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     revisions: RevisionLookup | None = None
     access: AccessLookup | None = None
     readers: Mapping[str, Any] = {}
-    """Readers by the name of a kind: each reads the kind's objects and related objects, for webhooks."""
+    """Name of a kind → its reader, which reads objects of the kind and related objects."""
     clock: Clock = read_system_clock
 
 
 def run_beside_the_loop(lookups: Lookups) -> Lookups:
-    """Return lookups for reviewers outside the event loop (kube/control/offload.py); the lookups themselves run in
-    the loop.
+    """Return lookups for reviewers that run outside the event loop (kube/control/offload.py). The lookups themselves
+    still run in the event loop.
     """
     return Lookups(
         pods=run_on_loop(lookups.pods) if lookups.pods else None,
@@ -88,8 +90,8 @@ def make_live_lookups(
     readers: Mapping[str, Any] | None = None,
     clock: Clock = read_system_clock,
 ) -> Lookups:
-    """Return lookups that ask the API server each time. `client` is called for each lookup; `namespace`: the
-    manager's own, for trial objects.
+    """Return lookups that send every read to the API server. `client` is called for each lookup. `namespace` is the
+    manager's own namespace, for dry runs.
     """
     by_kind = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS)}
 
@@ -104,7 +106,7 @@ def make_live_lookups(
 
     async def trial(doc: Document) -> None:
         tried = {**doc, "metadata": {**(doc.get("metadata") or {}), "namespace": namespace}}
-        with suppress(AlreadyExistsError):  # an object of that name may exist
+        with suppress(AlreadyExistsError):  # an object with this name exists
             await client().create(by_kind[doc["kind"]], namespace, tried, dry_run=True)
 
     async def revisions(namespace: str, uid: str) -> Sequence[RevisionView]:
@@ -141,8 +143,8 @@ def make_live_lookups(
 
 
 async def managed_selector_of(request: AdmissionRequest, revisions: RevisionLookup | None) -> Document | None:
-    """Return the selector that manages the object's pods if it is relevant: the selector guard holds, and the request
-    changes the selector. Raises KubeError.
+    """Return the selector that the revisions record, if the status reports that spec.selector differs from it and the
+    request changes spec.selector; otherwise None. Raises KubeError.
     """
     old, new = request.old_object, request.object
     if revisions is None or old is None or new is None:
@@ -162,18 +164,18 @@ async def allow(_: AdmissionRequest) -> AdmissionAnswer:
 
 
 class Reviews(msgspec.Struct, frozen=True, kw_only=True):
-    """The reviews of one kind. Each is built from the kind's settings and lookups and awaits nothing else: long
-    reviews run outside the event loop.
+    """The reviews of one kind. Each is built from the settings and the lookups. It must await only lookups, because
+    long reviews run outside the event loop.
     """
 
     mutating: Callable[[Any, Lookups], Reviewer] | None = None
-    """Mutating reviews of creations and updates."""
+    """Reviews of creations and updates."""
     validating: Callable[[Any, Lookups], Reviewer] | None = None
     spoke: Callable[[Any, Lookups], SpokeRules] | None = None
-    """Rules of the older version only."""
+    """Rules that exist only in the older version."""
     is_protected: bool = False
-    """Whether deletion protection decides about deletions."""
+    """Whether deletion protection reviews deletions."""
     rights: tuple[Right, ...] = ()
     """Permissions that the reviews themselves need."""
     webhook: str = ""
-    """Name of the validating webhook; empty: `v<kind>.kb.io`."""
+    """Name of the validating webhook; if empty, `v<kind>.kb.io`."""

@@ -1,8 +1,8 @@
-"""Pods that a label selector matches, found by an index of labels.
+"""Pods that a label selector matches. They are found by an index of labels.
 
-selector ──▶ its required label that the fewest pods have ──▶ pods with that label ──▶ select_pods(): matching pods
+selector ──▶ the required label that the fewest pods have ──▶ pods with this label ──▶ select_pods(): matching pods
 
-Pure. So the cost of a selector depends on the pods that it selects, not on the number of pods in the namespace.
+Pure. So the time depends on the number of pods with this label, and not on the number of pods in the namespace.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,14 +16,12 @@ from pykruise.runtime.views import BY_NAMESPACE
 
 
 def select_pods(selector: Selector, namespace: str, read: Mirrors) -> Iterator[PodView]:
-    """Yield the matching pods of the namespace in any order, also finished and terminating ones."""
+    """Yield the matching pods of the namespace in any order, also finished and terminating pods."""
     return (pod for pod in _find_candidates(selector, namespace, read) if selector.matches(pod.labels))
 
 
 def _find_candidates(selector: Selector, namespace: str, read: Mirrors) -> Iterable[PodView]:
-    """Return all pods that can match. For a selector that requires no label value, these are all pods of the
-    namespace.
-    """
+    """Return all pods that the selector possibly matches: all pods of the namespace if it requires no label value."""
     choices = [
         [(namespace, key, value) for value in dict.fromkeys(values)]
         for key, values in selector.listed_values()

@@ -1,9 +1,8 @@
-"""Presentation of a kind, declared once: the paths of its fields, its verbs, and the progress of its objects.
+"""Presentation of a kind: the paths of its fields, its verbs, and the progress of its objects. It is declared once.
 
-kinds/<kind>/shown.py ──▶ SHOWN ──▶ kubectl kruise, explain, Argo CD, state metrics, the dashboard: they iterate over
-kinds
+kinds/<kind>/shown.py ──▶ SHOWN ──▶ kubectl kruise, explain, Argo CD, state metrics, dashboard (for all kinds)
 
-Pure. Imports little, for commands that start fast.
+Pure. This module has few imports, so that commands start fast.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,18 +19,18 @@ Path = tuple[str, ...]
 
 
 class Field(msgspec.Struct, frozen=True):
-    """Dotted path of a field in the hub version, and in v1alpha1 if that differs."""
+    """Dotted path of a field in the hub version, and in v1alpha1 if it differs there."""
 
     hub: str
     v1alpha1: str = ""
 
     def find_path(self, document: Document) -> Path:
-        """Return its path in a document of that version."""
+        """Return the path of the field in the version of the document."""
         is_old = str(document.get("apiVersion", "")).endswith("/v1alpha1")
         return tuple((self.v1alpha1 if is_old and self.v1alpha1 else self.hub).split("."))
 
     def read_value(self, document: Document) -> Any:
-        """Return the value of the field; None: absent."""
+        """Return the value of the field; None if it is absent."""
         return get_path(document, *self.find_path(document))
 
 
@@ -43,7 +42,7 @@ class Cell(msgspec.Struct, frozen=True):
     default: Any = "0"
 
     def read_cell(self, document: Document) -> Any:
-        """Return the cell in the row of this object."""
+        """Return the value in the row of this object."""
         if isinstance(self.value, Number):
             return self.value.of(document)
         if not isinstance(self.value, str):
@@ -53,45 +52,49 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Verbs(msgspec.Struct, frozen=True, kw_only=True):
-    """Verbs of `kubectl kruise` that a kind supports in addition to those of its fields, and their details."""
+    """Verbs of `kubectl kruise` that a kind supports, in addition to verbs for its fields, and details of these
+    verbs.
+    """
 
     restart: Literal["", "annotation", "env"] = ""
     history: Literal["", "replicasets", "revisions"] = ""
-    """Objects that store revisions; empty: the kind has no history and no rollback."""
+    """Objects that store revisions; empty if the kind has no history and no rollback."""
     restored: str = "spec.template"
-    """Path that a rollback replaces. A revision's data has it under the same path, or has all fields of the spec."""
+    """Path of the field that a rollback replaces. The data of a revision has the same path, or all fields of
+    the spec.
+    """
     revision_label: str = ""
-    """Label of revisions for a kind without a selector; its value is the object's name."""
+    """Label of revisions, for a kind without a selector. Its value is the object's name."""
     scales: bool = False
     exposes: bool = False
     victims: Literal["", "podsToDelete", "label"] = ""
-    """Method to select the pods that a scale-down deletes."""
+    """Method by which a user selects the pods that a scale-in deletes."""
     resumed: bool | None = False
-    """Value of the field `paused` after resume; None: absent."""
+    """Value of the field `paused` after resume; None if the field is removed."""
     strategy: Field | None = None
-    """Field that `set update-strategy` writes."""
+    """Field that the command `set update-strategy` writes."""
     strategies: tuple[str, ...] = ()
-    """Accepted values of the strategy."""
+    """Accepted values of this field."""
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Series `kruise_<controller>_<name>` of each object, with the names of kruise-state-metrics. The amounts of an
-    update strategy come from the kind's fields.
+    """Time series of each object: `kruise_<controller>_<name>`, with the same names as kruise-state-metrics. The
+    numbers of an update strategy are read from `Shown.fields`.
     """
 
     counts: Mapping[str, Number] = {}
     texts: Mapping[str, str] = {}
-    """Path of a text by name. The text is the label `value` of a series with the value 1."""
+    """Name of a series → path of a string. The string is the label `value` of the series, whose value is 1."""
     times: Mapping[str, Callable[[Document], float | None]] = {}
-    """Function by name, which returns a time in Unix seconds from the object's document; None: there is no such time
-    now.
+    """Name of a series → function that returns a time in Unix seconds from the object's document; None if there is no
+    such time.
     """
     has_conditions: bool = True
     items: str = ""
-    """Path of a list whose items have counts of their own, with their field `name` as the label."""
+    """Path of a list whose items have counts. The field `name` of an item is the label of its series."""
     item_label: str = ""
     item_counts: Mapping[str, tuple[str, str]] = {}
-    """Field of an item and help text of the series, by name."""
+    """Name of a series → field of an item, and help text of the series."""
 
 
 TEMPLATE: Final = ("spec.template",)
@@ -103,52 +106,53 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     group: str = "apps.kruise.io"
     title: str = ""
-    """Name of the kind in sentences, such as `Advanced StatefulSet`; empty: `kind` is used."""
+    """Name of the kind in sentences, such as `Advanced StatefulSet`; if empty, `kind` is used."""
     progress: Rollout | PhaseRules | None = None
-    """Rules of its progress; None: there is nothing to wait for."""
+    """Rules for the progress; None if objects of this kind have no progress."""
     line: Callable[[Document, Progress], str] | None = None
-    """Line of `rollout status`; None: the details in a sentence."""
+    """Returns the line of `rollout status`; if None, the line is a sentence with the details."""
     is_observed: bool = True
-    """Whether its status has observedGeneration; without a status, no controller has seen the object yet."""
+    """Whether the status has observedGeneration. If so, an object without a status was not observed yet."""
     board: Literal["rollouts", "jobs", "others"] = "others"
-    """The page of the dashboard that lists it."""
+    """The page of the dashboard that lists objects of this kind."""
     place: int = 1_000
     """Position among the tables of `get all`, in ascending order."""
     columns: tuple[Cell, ...] = ()
     """Columns between NAME and AGE in `get all`."""
     fields: Mapping[str, Field] = {}
-    """Fields that `plan --set` can change. `paused`, `partition`, `maxUnavailable` and `maxSurge` also enable the
-    verbs that change them.
+    """Fields that `plan --set` can change. If the kind has `paused`, `partition`, `maxUnavailable` or `maxSurge`, it
+    also supports the verbs that change these fields.
     """
     partitions: Field | None = None
-    """Map of partitions, for a kind with a partition for each of its parts."""
+    """Field with a map of partitions, for a kind with one partition for each of its parts."""
     parts: str = ""
-    """Path of the list of its parts, each with a name."""
+    """Path of the list of parts, each with a name."""
     templates: tuple[str, ...] = ()
-    """Paths of its pod templates; an object need not have all of them."""
+    """Paths of the pod templates. An object does not have to contain all of them."""
     has_fixed_template: bool = False
-    """Whether admission rejects a changed pod template, so that no image can be set."""
+    """Whether admission rejects changes of the pod template, so that images cannot be changed."""
     pod_spec: str = ""
-    """Path of a pod spec without a template."""
+    """Path of the pod spec, for a kind without a pod template."""
     verbs: Verbs = Verbs()
     metrics: Metrics | None = None
     is_made_for_nodes: bool = False
-    """Whether managers create one object for each node: healthy ones are counted and not listed."""
+    """Whether the manager creates one object for each node. Healthy objects are then counted, but not listed."""
     is_per_node: bool = False
-    """Whether its pods belong to nodes."""
+    """Whether each pod is for one node."""
     pods: Literal["owned", "selected", "marked"] = "owned"
-    """Selection of its pods: `owned` by it or by one of its objects; `selected` by it and named in `pod_mark`; or
-    `marked`: named in `pod_mark`.
+    """Rule for the pods that belong to an object. `owned`: pods that the object, or an object that it owns, owns.
+    `marked`: pods whose annotation `pod_mark` contains the name of the object. `selected`: marked pods that its
+    selector also matches.
     """
     pod_mark: str = ""
-    """Annotation of pods with the names of this kind's objects."""
+    """Annotation of pods that contains names of objects of this kind."""
     keeps_images: bool = False
-    """Whether it has the images of a node, in spec.images and status.imageStatuses."""
+    """Whether the object contains the images of a node, in spec.images and status.imageStatuses."""
     pulls_image: bool = False
-    """Whether it pulls the image in spec.image on nodes."""
+    """Whether the object pulls the image in spec.image on nodes."""
 
     def progress_of(self, document: Document) -> Progress:
-        """Return the progress of an object, for a kind that declares it."""
+        """Return the progress of an object. The kind must declare `progress`."""
         assert self.progress is not None, f"{self.kind} declares no progress"
         partition, paused = self.fields.get("partition"), self.fields.get("paused")
         return progress_of(

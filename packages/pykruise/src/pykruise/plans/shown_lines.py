@@ -1,6 +1,6 @@
-"""Lines of `rollout status`, for kinds with similar rollouts.
+"""Lines that `rollout status` prints, for kinds with similar rollouts.
 
-document, Progress ──▶ make_revisions_line(), make_pods_line() ──▶ one line, in the words of kubectl and OpenKruise
+document, Progress ──▶ make_revisions_line(), make_pods_line() ──▶ one line, as kubectl and OpenKruise print it
 
 Pure.
 """
@@ -20,8 +20,8 @@ def _status_field(document: Document, name: str) -> Any:
 
 
 def make_revisions_line(title: str, *, has_ready: bool = False) -> Callable[[Document, Progress], str]:
-    """Return the function for the lines of a kind with revisions and a partition. `has_ready`: its status counts
-    ready updated pods.
+    """Return the function for the lines of a kind with revisions and a partition. `has_ready`: whether its status
+    counts updated pods that are ready.
     """
 
     def line(document: Document, progress: Progress) -> str:
@@ -47,8 +47,8 @@ def make_revisions_line(title: str, *, has_ready: bool = False) -> Callable[[Doc
 def make_pods_line(
     title: str, *, pods: str, done: Callable[[Progress], str] = lambda _: "", is_per_node: bool = False
 ) -> Callable[[Document, Progress], str]:
-    """Return the function for the lines of a kind that counts updated pods, and ready ones; with `is_per_node`,
-    available ones. `pods`: adjective for its pods.
+    """Return the function for the lines of a kind that counts updated pods and ready pods (with `is_per_node`:
+    available pods). `pods`: adjective for updated pods in the line.
     """
 
     def line(document: Document, progress: Progress) -> str:
@@ -71,7 +71,7 @@ def make_pods_line(
 
 
 def _manual_line(what: str, updated: int, target: int, pods: str) -> str:
-    """Line for a strategy that updates pods only by a person's action."""
+    """Return the line for a strategy with which pods are updated only if a person acts."""
     return f"{what} leaves updates to a person: {updated} out of {target} {pods} pods have been updated"
 
 
@@ -80,7 +80,7 @@ def _of_target(what: str, updated: int, target: int, pods: str) -> str:
 
 
 def _unready_line(document: Document, progress: Progress, title: str) -> str:
-    """Line when all pods are updated, but some are not ready or available, or the details have another reason."""
+    """Return the line if all pods are updated, but some are not ready or available, or something else is reported."""
     if progress.ready < progress.wanted:
         return f"Waiting for {progress.wanted - progress.ready} pods to be ready..."
     if progress.available < progress.wanted:

@@ -1,11 +1,11 @@
-"""Stored values that admission would have rejected: the object is reported, and nothing is changed for it.
+"""Stored values that admission would reject. The controller reports them, and changes nothing for such an object.
 
 Control + StoredSpec ──▶ add_judgement() ──▶ Control whose snapshots contain the problems (`refused`)
-a plan ──▶ make_refused_plan() ──▶ Plan: an event and a condition with the fields
+problems ──▶ make_refused_plan() ──▶ Plan: an event and a reason with the fields
 
-Such objects are stored while webhooks are off, by an older version, or by `kubectl scale`. An invalid value must not
-be used as another one: a partition of -1 that became 0 would update everything. A kind declares in `StoredSpec` the
-errors that the review of a creation finds in its spec, and the invalid values that keep their meaning from
+Such objects can be stored while webhooks are off, by an older version, or by `kubectl scale`. An invalid value must not
+be replaced by a valid one: with a partition of 0 instead of -1, all pods would be updated. In `StoredSpec`, a kind
+declares how errors of a spec are found, and which invalid values are accepted because they have a meaning in
 OpenKruise.
 """
 
@@ -33,7 +33,7 @@ _INDEX: Final = re.compile(r"\[[^\]]*\]")
 
 
 class Flaw(msgspec.Struct, frozen=True):
-    """A stored value that admission would have rejected."""
+    """A stored value that admission would reject."""
 
     field: str
     """Path of the field, with indices."""
@@ -44,49 +44,51 @@ class Flaw(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot with the problems of the object's spec."""
+    """A snapshot with the problems of the stored object."""
 
     refused: tuple[Flaw, ...] = ()
 
 
 class StoredSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Definition of how a kind validates stored specs."""
+    """Rules by which a kind validates stored specs."""
 
     errors: Callable[[Any], Iterable[Cause]]
-    """Returns the errors that the review of a creation finds in the typed spec alone, or in a view without a spec."""
+    """Returns the errors that admission would report for a new object with this typed spec. If the view has no spec,
+    the argument is the view.
+    """
     kept: Mapping[str, str] = {}
-    """Fields whose invalid values keep a meaning, with the reason. Lists have `[]`; a field includes all fields below
-    it.
+    """Path of a field whose invalid values are accepted → the meaning of these values. Items of lists are written as
+    `[]`. A path includes all fields below it.
     """
     options: tuple[Option[Any], ...] = ()
-    """Annotations of the object that are options of the kind (pods/workload/options.py)."""
+    """Options of the kind, which are annotations of the object (pods/workload/options.py)."""
 
     def flaws_of(self, spec: Any) -> tuple[Flaw, ...]:
-        """Return the values that cannot be used."""
+        """Return the invalid values that are not accepted."""
         errors = (error for error in self.errors(spec) if not self.is_kept(error.field))
         return tuple(dict.fromkeys(Flaw(error.field, error.message) for error in errors))
 
     def option_flaws_of(self, annotations: Mapping[str, str]) -> tuple[Flaw, ...]:
-        """Return the options that cannot be used."""
+        """Return the invalid options."""
         errors = find_option_errors(annotations, self.options)
         return tuple(Flaw(error.field, error.message) for error in errors)
 
     def is_kept(self, field: str) -> bool:
-        """Whether `kept` contains the field or a parent of it."""
+        """Whether `kept` contains the path of the field, or of a field above it."""
         plain = _INDEX.sub("[]", field)
         return any(plain == text or plain.startswith((f"{text}.", f"{text}[")) for text in self.kept)
 
 
 class _Verdict:
-    """Errors of the last judged spec."""
+    """Result for the spec that was validated last."""
 
     def __init__(self) -> None:
         self._spec: Any = None
         self._flaws: tuple[Flaw, ...] = ()
 
     def find_flaws(self, spec: Any, stored: StoredSpec) -> tuple[Flaw, ...]:
-        """Return the flaws. A cache keeps the typed spec while only the status changes, so each spec is validated
-        once.
+        """Return the flaws of the spec. If only the status of an object changes, the cache keeps the same typed spec,
+        so each spec is validated only once.
         """
         if spec is not self._spec:
             self._spec, self._flaws = spec, stored.flaws_of(spec)
@@ -94,8 +96,8 @@ class _Verdict:
 
 
 def add_judgement(control: Control, stored: StoredSpec) -> Control:
-    """Return a control whose snapshots (`Judged`) also contain the problems of the object's spec. If the spec is
-    unreadable, the snapshot itself reports that (`problem`).
+    """Return a control whose snapshots (`Judged`) also contain the problems of the stored object. If the spec is
+    unreadable, they contain none: `problem` of the view reports this.
     """
 
     async def snapshot(view: Any, read: Read[Any]) -> Any | None:
@@ -114,12 +116,14 @@ def add_judgement(control: Control, stored: StoredSpec) -> Control:
 
 
 def to_document(spec: Any) -> Document:
-    """Return a typed spec as the document that reviews validate."""
+    """Return a document with this spec, as reviews need it."""
     return {"metadata": {"name": "stored"}, "spec": msgspec.to_builtins(spec)}
 
 
 def make_refused_plan(problems: Sequence[Flaw | str], *, pods: Iterable[str] = ()) -> Plan:
-    """Return a plan that changes nothing and records an event with the invalid fields. `pods`: pods to skip."""
+    """Return a plan that writes nothing and records an event about the invalid fields. `pods`: names of the pods that
+    are not changed for this reason.
+    """
     message = "; ".join(map(str, problems))
     return Plan(
         waiting=Reason(Code.INVALID_SPEC, message, CODES[Code.INVALID_SPEC].helps),

@@ -1,6 +1,6 @@
-"""Workloads that are targets of other objects: cached views of workloads, and a reader that asks the API server.
+"""Workloads that are targets of other objects: cached views of workloads, and a reader that uses the API server.
 
-bytes of a workload ──▶ project_target() ──▶ TargetView (the view that TARGET_VIEWS keep of workloads)
+bytes of a workload ──▶ project_target() ──▶ TargetView (TARGET_VIEWS: how workloads are cached)
 group, kind, name   ──▶ WorkloadReader   ──▶ the document, or its scale
 
 Pure, except for the readers.
@@ -42,7 +42,7 @@ REPLICA_SET: Final = GroupKind("apps", "ReplicaSet")
 
 
 class TargetView(msgspec.Struct, frozen=True, kw_only=True):
-    """A workload of any kind, with the fields that managers of its pods need."""
+    """A workload of any kind, with the fields that other kinds need to manage its pods."""
 
     namespace: str
     name: str
@@ -53,22 +53,24 @@ class TargetView(msgspec.Struct, frozen=True, kw_only=True):
     is_deleting: bool = False
     is_paused: bool = False
     replicas: int = 1
-    """spec.replicas; for a Job spec.parallelism."""
+    """The value of spec.replicas, or, for a Job, of spec.parallelism."""
     labels: Mapping[str, str] = {}
     controller_uid: str = ""
     selector: Selector = EVERYTHING
     template_hash: str = ""
-    """The label pod-template-hash of a ReplicaSet."""
+    """Value of the label pod-template-hash of a ReplicaSet."""
     update_revision: str = ""
     revision: str = ""
-    """Annotation of a Deployment that changes with its pod template."""
+    """Value of an annotation of a Deployment, which changes when its pod template changes."""
     template_digest: str = ""
-    """Digest of spec.template without the label pod-template-hash: equal for a Deployment and its ReplicaSet."""
+    """Digest of spec.template without the label pod-template-hash. So a Deployment and its ReplicaSet have equal
+    digests.
+    """
     template_labels: Mapping[str, str] = {}
-    """Labels of the pods that it creates."""
+    """Labels of the pods that the workload creates."""
 
     def is_spread_as(self, other: "TargetView") -> bool:
-        """Whether all fields on which the spread of its pods depends are equal."""
+        """Whether all fields are equal that the kind WorkloadSpread needs."""
         return (
             self.uid == other.uid
             and self.replicas == other.replicas
@@ -119,7 +121,7 @@ _decode = msgspec.json.Decoder(_Workload).decode
 
 
 def project_target(raw: bytes | msgspec.Raw) -> TargetView:
-    """Return a workload's view. Raises msgspec.DecodeError when the text is not a workload."""
+    """Return the view of a workload. Raises msgspec.DecodeError if the bytes are not a workload."""
     workload = _decode(raw)
     meta, spec, status = workload.metadata, workload.spec or _Spec(), workload.status or _Status()
     wanted = spec.parallelism if spec.parallelism is not None else spec.replicas
@@ -173,7 +175,7 @@ def _target_views(resource: Resource) -> Views[TargetView]:
         resource=resource,
         projector=lambda: project_target,
         indexes={BY_CONTROLLER: lambda target: (target.controller_uid,) if target.controller_uid else ()},
-        # The controllers of these resources cache them too, with other views.
+        # The controllers of these resources have their own caches, with other views.
         is_apart=resource in _OF_OTHERS,
     )
 
@@ -181,7 +183,7 @@ def _target_views(resource: Resource) -> Views[TargetView]:
 TARGET_RESOURCES: Final[Mapping[GroupKind, Resource]] = {
     GroupKind(kubernete.group, kubernete.kind): kubernete for kubernete in (*_KUBERNETES, *_OF_OTHERS)
 }
-"""Workloads that have a cache."""
+"""Kind → resource of the workloads that have a cache."""
 
 TARGET_VIEWS: Final[Mapping[GroupKind, Views[TargetView]]] = {
     kind: _target_views(resource) for kind, resource in TARGET_RESOURCES.items()
@@ -189,31 +191,31 @@ TARGET_VIEWS: Final[Mapping[GroupKind, Views[TargetView]]] = {
 
 
 def deployment_of(namespace: str, replica_set: str, known: Mirrors) -> str:
-    """Return the name of the Deployment that controls a ReplicaSet; empty: none does."""
+    """Return the name of the Deployment that controls a ReplicaSet; empty if no Deployment does."""
     target = known.get(TARGET_VIEWS[REPLICA_SET], Key(namespace, replica_set))
     if target is None or not target.controller_uid:
         return ""
-    # The ReplicaSet's name begins with the Deployment's name; the uid confirms it.
+    # The name of a ReplicaSet begins with the name of its Deployment; the uid must also match.
     name = replica_set.rpartition("-")[0]
     above = known.get(TARGET_VIEWS[DEPLOYMENT], Key(namespace, name))
     return name if above is not None and above.uid == target.controller_uid else ""
 
 
 class WorkloadReader:
-    """Reads workloads of any kind from the API server. Remembers the results of discovery."""
+    """Reads workloads of any kind from the API server. It remembers the results of discovery."""
 
     def __init__(self, client: Callable[[], Client]) -> None:
         self._client = client
         self._discovery = Discovery(client)
 
     async def read(self, kind: GroupKind, namespace: str, name: str, *, version: str = "") -> Document | None:
-        """Return the object; None: it does not exist, or its kind is not served. Raises KubeError."""
+        """Return the object; None if it does not exist or its kind is not served. Raises KubeError."""
         return await self._fetch(kind, namespace, name, version=version)
 
     async def read_scale(
         self, kind: GroupKind, namespace: str, name: str, *, version: str = ""
     ) -> Document | None:
-        """Return its scale; None: it has none. Raises KubeError."""
+        """Return the scale subresource of the object; None if there is none. Raises KubeError."""
         return await self._fetch(kind, namespace, name, version=version, subresource="scale")
 
     async def _fetch(
@@ -230,17 +232,17 @@ class WorkloadReader:
 
 
 class OwnerMissingError(Exception):
-    """An owner of a pod does not exist, or is not visible yet, so the pod's workload is unknown."""
+    """An owner does not exist or cannot be read yet, so the workload of a pod is unknown."""
 
 
 _OWNER_S: Final = 60.0
-"""Seconds that the owner of an owner is remembered; it hardly ever changes."""
+"""Seconds for which the controller of an owner is remembered. It rarely changes."""
 
 _MOST_OWNERS: Final = register_limit("owners of owners", entries=10_000, bytes_each=1_024)
 
 
 class OwnerReader(WorkloadReader):
-    """Finds the controllers of owners and remembers them for a short time."""
+    """Reads the controllers of owners, and remembers them for a short time."""
 
     def __init__(self, client: Callable[[], Client], *, clock: Clock) -> None:
         super().__init__(client)
@@ -248,7 +250,9 @@ class OwnerReader(WorkloadReader):
         self._owners: Recent[str, tuple[float, OwnerReference | None] | None] = Recent(entries=_MOST_OWNERS)
 
     async def read_controller(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
-        """Return the controller of an owner; None: it has none. Raises OwnerMissingError, KubeError."""
+        """Return the controller of an owner; None if the owner has no controller. Raises OwnerMissingError,
+        KubeError.
+        """
         known = self._owners.get(owner.uid, None)
         now = self._clock()
         if known is not None and now < known[0]:
@@ -264,14 +268,14 @@ class OwnerReader(WorkloadReader):
 
 
 _WHITE_LIST_S: Final = 5.0
-"""Seconds that a white list is remembered."""
+"""Seconds for which a white list is remembered."""
 
 
 class WhiteListReader:
-    """Reads one white list from the ConfigMap kruise-configuration and remembers it for a short time."""
+    """Reads one white list from the ConfigMap kruise-configuration, and remembers it for a short time."""
 
     def __init__(self, client: Callable[[], Client], *, namespace: str, key: str, clock: Clock) -> None:
-        """Create the reader. `namespace`: the manager's own; `key`: of the ConfigMap's data."""
+        """Create the reader. `namespace`: the manager's own namespace. `key`: key in the data of the ConfigMap."""
         self._client = client
         self._namespace = namespace
         self._key = key
@@ -279,7 +283,7 @@ class WhiteListReader:
         self._found: tuple[float, WhiteList | WhiteListError] | None = None
 
     async def read(self) -> WhiteList:
-        """Return further kinds of workloads; empty if there is no list. Raises WhiteListError, KubeError."""
+        """Return the white list of further kinds; it is empty if there is no list. Raises WhiteListError, KubeError."""
         now = self._clock()
         if self._found is None or now >= self._found[0]:
             text = await read_configuration(self._client(), self._namespace, self._key)
@@ -294,7 +298,7 @@ class WhiteListReader:
 
 
 async def read_configuration(client: Client, namespace: str, key: str) -> str | None:
-    """Return the text of a key of the ConfigMap kruise-configuration; None: it does not exist. Raises KubeError."""
+    """Return the value of a key in the ConfigMap kruise-configuration; None if it does not exist. Raises KubeError."""
     try:
         result = decode(await client.get(CONFIG_MAPS, namespace, CONFIGURATION))
     except NotFoundError:

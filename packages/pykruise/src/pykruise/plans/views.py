@@ -1,6 +1,6 @@
-"""Catalogue of the kinds' views of a cluster (runtime/views.py), with the indexes for lookups.
+"""The views of objects that several kinds read (runtime/views.py), with the indexes for lookups.
 
-a resource's JSON text ──▶ Views.projector() ──▶ view ──▶ caches (sources.py), single lists (listed_objects.py)
+JSON of an object ──▶ Views.projector() ──▶ view ──▶ caches (sources.py), single lists (listed_objects.py)
 
 Pure.
 """
@@ -74,34 +74,34 @@ __all__ = [
 ]
 
 BY_NAME_PREFIX = "name-prefix"
-"""Index of revisions: (namespace, name without its hash), which is the owner's name."""
+"""Index of revisions by namespace and name of the owner. The owner's name is the revision's name without the hash."""
 
 BY_LABEL = "label"
-"""Index of pods: (namespace, key, value) of their labels, except UNINDEXED_LABELS. See plans/selected_pods.py."""
+"""Index of pods by (namespace, key, value) of their labels, except UNINDEXED_LABELS. See plans/selected_pods.py."""
 
 UNINDEXED_LABELS: Final = LABELS_OF_ONE_POD | {keys.REVISION_LABEL, keys.STATE_LABEL, "pod-template-hash"}
-"""Labels that mark the progress of a pod, and not its workload."""
+"""Labels that are not in the index: they describe one pod, its state or its revision, and not its workload."""
 
 BY_SIDECARSET = "sidecarset"
-"""Index of pods: names of the SidecarSets that they list."""
+"""Index of pods by the names of the SidecarSets that were injected into them."""
 
 ACTIVE_JOBS = "active"
-"""Index of ImagePullJobs: "" for those that have not ended and are not terminating."""
+"""Index of ImagePullJobs that have not ended and are not terminating. The only value is ""."""
 
 BY_IMAGE = "image"
-"""Index of active ImagePullJobs: their image, without tag."""
+"""Index of active ImagePullJobs by their image, without its tag."""
 
 BY_PODS_OF = "pods-of"
-"""Index of active ImagePullJobs with a podSelector: their namespace."""
+"""Index of active ImagePullJobs with a podSelector, by their namespace."""
 
 BY_SECRET = "secret"
-"""Index of ImagePullJobs: namespace and name of their pull secrets."""
+"""Index of ImagePullJobs by namespace and name of their pull secrets."""
 
 BY_PULL_JOB = "pull-job"
-"""Index of NodeImages: uids of the ImagePullJobs that pull an image on the node."""
+"""Index of NodeImages by the uids of ImagePullJobs that pull an image on the node."""
 
 BY_MARKER = "marker"
-"""Index of NodePodProbes: namespace and name of the PodProbeMarkers whose probes they have."""
+"""Index of NodePodProbes by namespace and name of the PodProbeMarkers whose probes they contain."""
 
 
 class NamespaceView(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,7 +131,7 @@ _decode_namespace = msgspec.json.Decoder(_Namespace).decode
 
 
 def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
-    """Return a namespace's view. Raises msgspec.DecodeError when the text is not an object."""
+    """Return the view of a namespace. Raises msgspec.DecodeError if the bytes are not a Kubernetes object."""
     meta = _decode_namespace(raw).metadata
     return NamespaceView(
         name=meta.name,
@@ -143,12 +143,14 @@ def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
 
 
 def read_owner_name(revision: RevisionView) -> str:
-    """Return the name of the owner that a revision is named after (its first 223 characters)."""
+    """Return the name of the owner from the name of its revision. It contains at most 223 characters of the owner's
+    name.
+    """
     return revision.name.rpartition("-")[0]
 
 
 def list_label_lookups(pod: PodView) -> list[tuple[str, str, str]]:
-    """Return the values of the index BY_LABEL for a pod."""
+    """Return the entries of a pod in the index BY_LABEL."""
     namespace = pod.namespace
     return [(namespace, key, value) for key, value in pod.labels.items() if key not in UNINDEXED_LABELS]
 
@@ -180,7 +182,7 @@ CLAIM_VIEWS: Final = Views[ClaimView](
     projector=lambda: project_claim,
     indexes={BY_CONTROLLER: lambda claim: (claim.controller_uid,) if claim.controller_uid else ()},
 )
-"""Views of all claims: those of a StatefulSet have no common label."""
+"""Views of all claims. A label selector is not possible, because the claims of a StatefulSet have no common label."""
 
 NAMESPACE_VIEWS: Final = Views[NamespaceView](resource=NAMESPACES, projector=lambda: project_namespace)
 

@@ -1,4 +1,4 @@
-"""Wakes by the names of revisions; others are in runtime/wakes.py. Pure, except for lookups with `around`."""
+"""The wake by the names of revisions; other wakes are in runtime/wakes.py. Pure, except for what `around` reads."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,8 +13,8 @@ from pykruise.runtime.wakes import Wake
 
 
 def wake_namesake(views: Views[RevisionView], objects: Views[Any]) -> Wake:
-    """Enqueue the object that a revision is named after, even if another object owns the revision: the object may need
-    this name for its own revision.
+    """Return a wake: a change of a revision enqueues the object whose name the revision's name contains. Even if
+    another object owns the revision, this object perhaps needs the name for its own revision.
     """
 
     def keys(change: Change[RevisionView], around: Around[Any]) -> Iterable[Key]:

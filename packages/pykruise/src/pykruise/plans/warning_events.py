@@ -1,9 +1,10 @@
-"""Warning events for problems that a person must correct: one when a condition first reports the problem.
+"""Events of type Warning for problems that a person must correct. One is recorded when a condition first reports a
+problem.
 
-stored conditions + those of the plan ──▶ make_warning_notes() ──▶ a Warning for each new reason
+stored conditions + conditions of the plan ──▶ make_warning_notes() ──▶ a Warning for each new reason
 
-Pure; serves every kind. Some users watch conditions, others events. A wait that the spec requests (a pause, a
-partition, a hook) needs no warning, and failed writes have the events of their steps.
+Pure; used by every kind. Some users watch conditions, and other users watch events. Waits that the spec requests (a
+pause, a partition, a hook) need no warning. Failed writes need none either, because their steps have events.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ WARNINGS: Final = frozenset(
         *(Code.RESIZE_INFEASIBLE, Code.RESIZE_DEFERRED),
     }
 )
-"""Reasons of conditions that get an event."""
+"""Reasons of conditions for which an event is recorded."""
 
 AGAIN_AFTER_S: Final = 600.0
 
@@ -29,8 +30,8 @@ AGAIN_AFTER_S: Final = 600.0
 def make_warning_notes(
     stored: Sequence[PlainCondition] | None, wanted: Sequence[PlainCondition] | None
 ) -> tuple[Note, ...]:
-    """Return the warnings for new reasons. `wanted`: the plan's conditions. A wait is reported with its first pod,
-    which changes often, so another message for the same reason does not cause another warning.
+    """Return the warnings for new reasons. `wanted`: the conditions of the plan. The message of a wait contains the
+    name of a pod, which changes often. So if only the message changes, there is no further warning.
     """
     known = {_identity_of(condition) for condition in stored or () if condition.status == "True"}
     return tuple(

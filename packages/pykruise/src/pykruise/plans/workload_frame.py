@@ -1,11 +1,11 @@
-"""Frame of a workload's plan, the same for every kind that owns pods by a selector.
+"""Frame of a workload's plan. It is the same for every kind that owns pods and has a selector.
 
 Snapshot ──▶ plan_workload(frame, snapshot) ──▶ Plan
-             terminating ▶ unreadable ▶ selector guard ▶ rejected ▶ the kind's phases
+             terminating ▶ unreadable ▶ selector guard ▶ invalid values ▶ the kind's phases
 
 truncate_history(), requeue_after(), build_changed_status(), choose_update_revision() ──▶ shared parts of the phases
 
-Pure. A kind supplies its own parts: its status in each of these cases, and its phases.
+Pure. A kind provides its own parts: the status in each of these cases, and its phases.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -50,13 +50,13 @@ from pykruise.runtime.reasons import Reason
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A stored value that admission would have rejected."""
+    """A stored value that admission would reject."""
 
     message: str
-    """Text of the form `<path>: <problem>`."""
+    """Message of the form `<path>: <problem>`."""
     code: Code = Code.INVALID_SPEC
     condition: str = ""
-    """Type of the condition that reports it, for kinds with several."""
+    """Type of the condition that reports the problem, for kinds with several such conditions."""
 
 
 S = TypeVar("S")
@@ -69,7 +69,7 @@ class WorkloadStatus(Protocol):
 
 
 class WorkloadSnapshot(Protocol):
-    """Common fields of all workloads' snapshots."""
+    """Fields that the snapshots of all workloads have."""
 
     @property
     def pods(self) -> Sequence[PodView]: ...
@@ -82,35 +82,35 @@ class WorkloadSnapshot(Protocol):
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """Parts of the plan that each kind supplies."""
+    """Parts of the plan that each kind provides."""
 
     resource: Resource
     view_of: Callable[[Any], WorkloadView]
     terminating: Callable[[Any], WorkloadStatus | None]
-    """Returns the status of an object that is being deleted; None: the status does not change."""
+    """Returns the status of an object that is being deleted; None if the status does not change."""
     unreadable: Callable[[Any], Sequence[Problem]]
     """Returns the reasons why the object cannot be planned: an unreadable spec or selector."""
     problems: Callable[[Any], Sequence[Problem]]
-    """Returns further problems with the spec that prevent a plan."""
+    """Returns further problems of the spec that prevent a plan."""
     refused: Callable[[Any, Sequence[Problem]], WorkloadStatus]
-    """Returns the status that names the invalid fields."""
+    """Returns the status that reports these problems."""
     guarded: Callable[[Any, str], WorkloadStatus]
-    """Returns the status while the selector guard holds, with the guard's message. observedGeneration does not
-    change, so that a client that waits for it sees that nothing was done.
+    """Returns the status while the selector guard prevents all other writes. The argument is the guard's message.
+    observedGeneration does not change, so that a client that waits for it sees that the change was not processed.
     """
     condition_of: Callable[[str], str] = lambda _: ""
-    """Returns the type of the condition that reports problems of this field, for kinds with several."""
+    """Returns the type of the condition that reports problems of a field, for kinds with several such conditions."""
     phases: Callable[[Any, RevisionView | None], Plan | Sequence[Problem]]
-    """Returns the plan in all other cases, or further problems that prevent it. The revision is one that does not
-    record the selector yet.
+    """Returns the plan in all other cases, or further problems that prevent it. The second argument is a revision that
+    does not record the selector yet, if there is one.
     """
 
 
 def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
-    """Return all writes that are due for this object, its status, and the time of the next reconcile."""
+    """Plan all writes that this object needs now, its status, and when it is reconciled again."""
     view = frame.view_of(snapshot)
     if view.is_deleting:
-        # Nothing is created, updated, deleted or released; the status still reports the remaining objects.
+        # Only the status is written: it reports the remaining pods.
         return Plan(
             status=build_changed_status(view, frame.terminating(snapshot)),
             skipped=dict(_find_held(snapshot)),
@@ -131,19 +131,19 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
 
 
 def _find_held(snapshot: WorkloadSnapshot) -> Iterator[tuple[str, Reason]]:
-    """Yield the pods of a deleted object that something keeps from ending, with the reason."""
+    """Yield the terminating pods that cannot end, each with the reason."""
     for pod in snapshot.pods:
         if pod.is_deleting and (kept := find_end_blocker(pod, now=snapshot.now)) is not None:
             yield pod.name, kept
 
 
 def _flaws_of(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
-    """Return further values that admission would have rejected."""
+    """Return further stored values that admission would reject."""
     return [Problem(str(flaw), condition=frame.condition_of(flaw.field)) for flaw in snapshot.refused]
 
 
 def _refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]) -> Plan:
-    """Return a plan that changes nothing; a condition and an event name the invalid fields."""
+    """Return a plan that writes only the status. A condition and an event report the problems."""
     code = problems[0].code
     message = "; ".join(problem.message for problem in problems)
     reason = Reason(code, message)
@@ -156,7 +156,7 @@ def _refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem
 
 
 def _plan_guarded(frame: Frame, snapshot: WorkloadSnapshot, mismatch: Mismatch) -> Plan:
-    """Return the plan while the selector guard holds. It changes neither pods nor revisions."""
+    """Return the plan while the selector guard prevents all other writes. It changes neither pods nor revisions."""
     message = mismatch.format_message(frame.resource.kind)
     note = Note(reason=SELECTOR_MISMATCH, message=message, warning=True, again_after_s=LOOK_AGAIN_S)
     return Plan(
@@ -171,7 +171,7 @@ def _plan_guarded(frame: Frame, snapshot: WorkloadSnapshot, mismatch: Mismatch) 
 def set_mismatch(
     conditions: Sequence[PlainCondition] | None, message: str, *, now: Instant
 ) -> list[PlainCondition]:
-    """Return the conditions while the selector guard holds: without Waiting, and with the reason."""
+    """Return the conditions while the selector guard prevents writes: without Waiting, but with SelectorMismatch."""
     kept = drop_conditions(conditions or (), WAITING)
     return set_condition(kept, SELECTOR_MISMATCH, reason=SELECTOR_CHANGED, message=message, now=now)
 
@@ -182,8 +182,8 @@ def set_mismatch(
 def build_changed_status(
     view: WorkloadView, status: WorkloadStatus | None, *, zeros: Collection[str] = ()
 ) -> Document | None:
-    """Return the status as a document; None: the stored one is equal. `zeros`: counts that are also written as 0,
-    since Argo CD's scripts would treat absent ones as unknown.
+    """Return the status as a document; None if it equals the stored status. `zeros`: counts that are also written if
+    they are 0, because Argo CD's scripts treat absent counts as unknown.
     """
     if status is None:
         return None
@@ -192,8 +192,8 @@ def build_changed_status(
 
 
 def status_to_amend(view: WorkloadView, plan: Plan, failed: Failure, kind: type[S]) -> S | None:
-    """Return the status that reports a failed write of `plan`. None when there is nothing to report: deletions of old
-    objects are tried again in every plan and block nothing.
+    """Return the status in which a failed write of `plan` is reported. None if it is not reported: if the deletion of
+    old objects fails, it is repeated in the next plan, and no other write depends on it.
     """
     if failed.purpose == Purpose.TIDY_UP:
         return None
@@ -201,8 +201,8 @@ def status_to_amend(view: WorkloadView, plan: Plan, failed: Failure, kind: type[
 
 
 def requeue_after(phases: Iterable[PlanPhase], *further: Instant | None, now: Instant) -> float | None:
-    """Return the seconds until a phase can continue without an event, or until one of the `further` times. None:
-    never; 0: one plan could not contain all writes.
+    """Return the seconds until a phase can continue even without an event, or until one of the `further` times. None if
+    there is no such time. 0 if further writes must follow immediately.
     """
     phases = tuple(phases)
     if any(phase.is_partial for phase in phases):
@@ -214,7 +214,9 @@ def requeue_after(phases: Iterable[PlanPhase], *further: Instant | None, now: In
 def truncate_history(
     revisions: Iterable[RevisionView], *, live: Collection[RevisionHash], limit: int
 ) -> list[Chain]:
-    """Return the deletions of old revisions that no pod has. `revisions`: the workload's own; `live`: hashes in use."""
+    """Return the deletions of old revisions that no pod has. `revisions`: the workload's own revisions. `live`: hashes
+    of revisions that are in use.
+    """
     because = f"no pod has this revision, and revisionHistoryLimit is {limit}"
     return [
         delete_revision(revision, because)
@@ -231,9 +233,10 @@ def choose_update_revision(
     annotations: Mapping[str, str] | None = None,
     hash_label: str = keys.REVISION_HASH_LABEL,
 ) -> UpdateChoice:
-    """Return the revision of the current template: a stored one, or one to store. `revisions`: the workload's own and
-    those that it may adopt; `others`: revisions that may have a name it needs; `annotations`: further annotations
-    besides the selector's record; `hash_label`: the label with its hash.
+    """Return the revision of the current template: a stored revision, or a revision to store. `revisions`: the
+    workload's own revisions, and revisions that it can adopt. `others`: other revisions, whose names a new revision
+    must not get. `annotations`: annotations of the revision besides the recorded selector. `hash_label`: the label with
+    its hash.
     """
     spec = view.spec
     recorded = {**(annotations or {}), **record_of(read_selector(view))}

@@ -1,7 +1,7 @@
-"""Common reads of all workloads' snapshots.
+"""Reads from the caches that the snapshots of all workloads need.
 
 view of a workload + Read ──▶ list_revisions_around(), pull_jobs_of() ──▶ its snapshot
-                              └── a revision of a previous owner, which is checked with the API server once
+                              └── a revision of a previous owner is read once from the API server
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,26 +21,26 @@ from pykruise.runtime.read import Mirrors, Read
 
 
 async def list_revisions_around(workload: WorkloadView, read: Read[Any]) -> list[RevisionView]:
-    """Return the workload's revisions, orphans that it could adopt, and revisions with a name that it may need."""
+    """Return the workload's revisions, orphans that it can adopt, and revisions whose names it may need."""
     return await drop_ghosts(list_known_revisions_around(workload, read), workload, read)
 
 
 class _Asked(msgspec.Struct):
-    """Results of the API server for one workload."""
+    """Results of reads from the API server for one workload."""
 
     is_there: dict[str, bool] = {}
-    """Whether the revision exists, by its UID."""
+    """UID of each revision → whether it exists."""
 
 
 async def drop_ghosts(
     revisions: Iterable[RevisionView], workload: WorkloadView, read: Read[Any]
 ) -> list[RevisionView]:
-    """Return the revisions without those of a previous owner that no longer exist. This asks the API server about a
-    revision that would be used.
+    """Return the revisions, without revisions of a previous owner that no longer exist. If such a revision would be
+    used, it is read from the API server.
 
-    A workload that is deleted and created again needs the same revision, which was deleted with the first workload.
-    If the watch delays its DELETED event, the cache still has the revision, and pods would get a revision that does
-    not exist.
+    If a workload is deleted and created again, it needs a revision with the same content. The old revision was deleted
+    with the old workload. But if the watch delivers the DELETED event late, the cache still contains the old revision,
+    and pods would get a revision that does not exist.
     """
     asked = read.find_memory(_Asked).is_there
     ghosts: list[RevisionView] = []
@@ -68,7 +68,7 @@ async def _is_there(revision: RevisionView, read: Read[Any]) -> bool:
 
 
 def list_known_revisions_around(workload: WorkloadView, read: Mirrors) -> list[RevisionView]:
-    """Return the same revisions from the cache alone."""
+    """Return the same revisions, but only from the cache."""
     prefix = (workload.namespace, workload.name[:LONGEST_REVISION_OWNER])
     result = {
         revision.name: revision
@@ -83,7 +83,7 @@ def list_known_revisions_around(workload: WorkloadView, read: Mirrors) -> list[R
 
 
 def pull_jobs_of(workload: WorkloadView, read: Mirrors) -> Sequence[PullJobView] | None:
-    """Return the ImagePullJobs that the workload controls; None: images are not pulled in advance with these
-    settings, or cannot be.
+    """Return the ImagePullJobs that the workload controls; None if images are not pulled in advance, because of the
+    settings or because the API server does not serve ImagePullJobs.
     """
     return tuple(read.list_owned(PULL_JOB_VIEWS, workload.uid)) if read.is_read(PULL_JOB_VIEWS) else None

@@ -10,7 +10,9 @@ from pykruise.kube.schemas.crds import merge_like, schema
 from pykruise.kube.schemas.types import Int32, IntOrString, Selector, Typed
 
 PodTemplate = Annotated[dict[str, Any], merge_like("io.k8s.api.core.v1.PodTemplateSpec")]
-"""A `core/v1 PodTemplateSpec`, kept as it is; server-side apply merges its lists as those of a Deployment."""
+"""A `core/v1 PodTemplateSpec`, stored without changes. Server-side apply merges its lists like the lists of a
+Deployment.
+"""
 ClaimTemplates = Annotated[list[dict[str, Any]], schema(any_object=True)]
 """A list of `core/v1 PersistentVolumeClaim`, stored without changes."""
 
@@ -48,14 +50,14 @@ class InPlaceUpdateStrategy(Typed, frozen=True, kw_only=True):
 
 
 class OrderPriorityTerm(Typed, frozen=True, kw_only=True):
-    """Pods that carry the label are updated in the order of the number at the end of its value, the greatest first."""
+    """Pods are updated in the order of the number at the end of the label's value, the greatest number first."""
 
     ordered_key: str
     """Key of the label."""
 
 
 class WeightPriorityTerm(Typed, frozen=True, kw_only=True):
-    """Adds the weight to pods that match. The pods with the greatest weight are updated first."""
+    """Adds the weight to pods that match the selector. The pods with the greatest weight are updated first."""
 
     match_selector: Selector
     """Selects the pods."""

@@ -3,7 +3,7 @@
 the owner of a pod ──▶ Correction ──▶ remedies of pods/lifecycle/blockers.py
 
 Pure. Each kind keeps its template in another field. Some kinds do not apply a changed template to existing pods, and
-some have a template that cannot be changed. A container that a SidecarSet injected is corrected there.
+some have a template that cannot be changed. A container that a SidecarSet injected is corrected in the SidecarSet.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from pykruise.pods.injection_records import find_container_origin, list_injectin
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
-    """Field of the pod template, and the effect that a change of it has on existing pods."""
+    """Field of the pod template, and the effect that a change of this field has on existing pods."""
 
     where: str = "spec.template"
     """Field that a person changes."""
@@ -24,7 +24,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
     then: str = ""
     """Second step, needed when existing pods keep their old template."""
     again: str = ""
-    """The object that must be created again because its template is immutable; empty: it can be changed."""
+    """The object that must be created again because its template is immutable; empty if the template can be changed."""
     part: str = "template"
     """Part of that object that must be corrected in the new object."""
 
@@ -49,7 +49,7 @@ IN_TEMPLATE: Final = Correction()
 """Correction in a workload, which replaces or updates its pods."""
 KEEPS_OLD_ONE: Final = ", then delete the pod, which keeps the old value"
 OF_A_JOB: Final = Correction(then=KEEPS_OLD_ONE)
-"""Correction in a job: existing pods stay unchanged, and a deleted one is created from the new template."""
+"""Correction in a job: existing pods stay unchanged, and a deleted pod is recreated from the new template."""
 OF_THE_WORKLOAD: Final = Correction(
     where="the template of the pod's workload", name="the template of the pod's workload"
 )
@@ -62,8 +62,8 @@ def replace_target(kind: str, name: str, *, of: str) -> str:
 
 
 def correct_template_of(pod: str, own: Correction, *, has_workload: bool) -> Correction:
-    """Return the correction of a pod that the object only observes: without a workload, only the pod itself can be
-    created again. Any other correction stays.
+    """Return the correction for a pod. If the object only observes the pod, and the pod has no workload, only the pod
+    itself can be created again. Otherwise return `own`.
     """
     return own if has_workload or own is not OF_THE_WORKLOAD else Correction(again=f"pod {pod}", part="spec")
 
@@ -88,15 +88,18 @@ def create_pull_secret(namespace: str, name: str) -> str:
 
 
 def release_finalizers(names: Iterable[str], of: str = "") -> str:
-    """Instruction for finalizers that hold an object. `of`: the object, where the sentence does not name it."""
+    """Instruction for finalizers that block the deletion of an object. `of`: the object, if the sentence does not name
+    it otherwise.
+    """
     return f"the controller that set {', '.join(names)} must remove it{f' from {of}' if of else ''}"
 
 
 def correct_container(
     annotations: Mapping[str, str], container: str, own: Correction, *, is_in_place: bool = True
 ) -> Correction:
-    """Return the correction of a container of a pod with these annotations: of the SidecarSet that injected it, or
-    `own`, of its owner's template. `is_in_place`: the SidecarSet applies such a change to existing pods.
+    """Return the correction of a container of a pod with these annotations: of the SidecarSet that injected the
+    container, otherwise `own`, the correction of the owner's template. `is_in_place`: the SidecarSet applies such a
+    change to existing pods.
     """
     origin = find_container_origin(annotations, container)
     if not origin:

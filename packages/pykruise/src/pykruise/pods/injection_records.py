@@ -49,7 +49,7 @@ class UpgradeState(msgspec.Struct, frozen=True, kw_only=True):
     revision: str = ""
     updated_at: str = ""
     image_ids: Mapping[str, str] = {}
-    """Container → the image id that it ran before the change; empty: unknown."""
+    """Container → the image id that it ran before the change; empty if the id is unknown."""
 
 
 def _parse_object(text: str, key: str) -> dict[str, Any]:
@@ -77,7 +77,9 @@ def _parse_record(item: Any, name: str, key: str) -> InjectionRecord:
     if isinstance(item, str):
         return InjectionRecord(hash=item)
     if not isinstance(item, dict) or not isinstance(item.get("hash", ""), str):
-        raise RecordError(f"annotation {key}: the entry of {name} is neither a hash nor an object with one")
+        raise RecordError(
+            f"annotation {key}: the entry of {name} is neither a hash nor an object with a hash"
+        )
     sidecars = item.get("sidecarList")
     updated = item.get("updateTimestamp")
     revision = item.get("controllerRevision")
@@ -113,7 +115,7 @@ def _record_document(name: str, record: InjectionRecord) -> dict[str, Any]:
 
 
 def read_state(annotations: Mapping[str, str]) -> Mapping[str, UpgradeState] | None:
-    """Parse the upgrades of a pod, by SidecarSet; None: the annotation cannot be read."""
+    """Parse the upgrades of a pod, by SidecarSet; None if the annotation cannot be read."""
     text = annotations.get(keys.SIDECARSET_STATE_ANNOTATION)
     return _parse_states(text) if text else {}
 
@@ -142,8 +144,8 @@ def list_injecting_sets(annotations: Mapping[str, str]) -> Sequence[str]:
 
 
 def find_injecting_set(annotations: Mapping[str, str], container: str) -> str:
-    """Name of the SidecarSet that defines a container of a pod; empty: none is known. One of the two containers of a
-    hot sidecar has the sidecar's name with `-1` or `-2`.
+    """Name of the SidecarSet that defines a container of a pod; empty if no SidecarSet is known to define it. One of
+    the two containers of a hot sidecar has the sidecar's name with `-1` or `-2`.
     """
     names = {container, container.removesuffix("-1"), container.removesuffix("-2")}
     records = _read_known(annotations)
@@ -151,7 +153,7 @@ def find_injecting_set(annotations: Mapping[str, str], container: str) -> str:
 
 
 def find_container_origin(annotations: Mapping[str, str], container: str) -> str:
-    """Object other than the pod's owner that defines a container: `SidecarSet mesh`; empty: the owner does."""
+    """Object other than the pod's owner that defines a container: `SidecarSet mesh`; empty if the owner defines it."""
     name = find_injecting_set(annotations, container)
     return f"SidecarSet {name}" if name else ""
 

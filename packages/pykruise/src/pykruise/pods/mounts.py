@@ -3,9 +3,9 @@
 spec.volumes ──▶ mounts_of() ──▶ `ConfigMap a`, `Secret b`
 
 Pure. A pod whose volumes cannot be mounted does not report the reason: it is Pending, and its containers wait with
-ContainerCreating, as if its node pulled a large image. Only nodes of recent versions of Kubernetes tell the two apart,
-by the condition PodReadyToStartContainers. Managers may not read Secrets, so messages list everything the pod needs
-instead of what is missing.
+ContainerCreating, as if its node pulled a large image. Only nodes of recent versions of Kubernetes distinguish the two
+cases, by the condition PodReadyToStartContainers. Managers have no permission to read Secrets, so messages list
+everything the pod needs instead of what is missing.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ import msgspec
 from pykruise.kube.clock import Instant
 
 SCHEDULED_IN_S: Final = 60.0
-"""Seconds within which a running scheduler has examined a pod."""
+"""Maximum seconds that a running scheduler needs to examine a pod."""
 
 ENDED_IN_S: Final = 60.0
-"""Seconds after its grace period within which a live node has terminated a pod."""
+"""Maximum seconds that a live node needs to terminate a pod after the pod's grace period."""
 
 
 CREATED_IN_S: Final = 60.0

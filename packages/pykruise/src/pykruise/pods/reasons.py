@@ -151,10 +151,12 @@ class Meaning(msgspec.Struct, frozen=True):
 
     means: str
     helps: str = ""
-    """Empty: no remedy is needed, because the obstacle disappears automatically or the spec requests it."""
+    """General remedy; empty if none is needed, because the obstacle disappears automatically or the spec requests
+    it.
+    """
     moves_in_s: float = 0.0
-    """Longest time in seconds until the object, its pods or PVCs change when nothing is wrong, for a wait that ends
-    without help. AS_ASKED: fields of the spec set the time. 0: the wait does not end automatically, or nothing waits.
+    """Maximum seconds until the object, its pods or PVCs change, if nothing is wrong and the wait ends automatically.
+    AS_ASKED: fields of the spec set the time. 0 if the wait does not end automatically, or nothing waits.
     """
 
 
@@ -198,7 +200,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "rename or delete the other object, or exclude the namespace",
     ),
     Code.NO_NAMESPACE: Meaning(
-        "a namespace does not exist, or is being deleted", "create it, or remove it from the spec"
+        "a namespace does not exist, or is being deleted", "create the namespace, or remove it from the spec"
     ),
     Code.NOTHING_SELECTED: Meaning(
         "the selector matches no object, so the manager does nothing",
@@ -208,7 +210,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a node lacks a label that pods need to return to it",
         "label the node, or change the keys of spec.requiredPersistentTopology",
     ),
-    Code.NO_TICK: Meaning("a schedule has no time within five years", "correct spec.schedule"),
+    Code.NO_TICK: Meaning("a schedule matches no time within five years", "correct spec.schedule"),
     Code.NO_WEBHOOK: Meaning("API servers do not call the webhooks", _INSTALL),
     Code.INJECTION_FAILS: Meaning(
         "new pods are rejected, because their sidecars cannot be injected", _CORRECT
@@ -223,7 +225,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a limit of the spec is 0 or less, and blocks everything that it limits",
         "raise the field that the message names",
     ),
-    Code.QUOTA: Meaning("a ResourceQuota rejects a write", "raise the ResourceQuota, or free some of it"),
+    Code.QUOTA: Meaning(
+        "a ResourceQuota rejects a write", "raise the ResourceQuota, or free resources that it counts"
+    ),
     Code.WEBHOOK: Meaning("an admission webhook rejects a write", _REJECTING),
     Code.POLICY: Meaning("an admission policy rejects a write", _REJECTING),
     Code.FORBIDDEN: Meaning(
@@ -236,7 +240,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.WRITE_FAILED: Meaning("the API server rejects a write", "read the API server's message"),
     Code.RESIZE_REFUSED: Meaning(
         "the API server rejects the resize of a running pod",
-        "request less, or make room on the node; under InPlaceIfPossible the pod is recreated after a while",
+        "lower the requests of the pod, or make room on the node; under InPlaceIfPossible the pod is"
+        " recreated after a while",
     ),
     Code.DISRUPTION_REFUSED: Meaning(
         "a PodUnavailableBudget rejects a write that would take a pod out of service",
@@ -245,7 +250,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NODE_LOST: Meaning("a pod's node does not respond", "bring the node back, or delete it"),
     Code.NOT_READ: Meaning("a pod could not be read; the manager retries", "read the API server's message"),
     Code.FINALIZER: Meaning(
-        "a finalizer holds a terminating pod, a PVC, or a copy of a ResourceDistribution",
+        "a finalizer delays the deletion of a pod, a PVC, or a copy of a ResourceDistribution",
         "the controller that set the finalizer must remove it",
     ),
     Code.IMAGE_PULL: Meaning("an image cannot be pulled", "correct the image or its pull secret"),
@@ -265,13 +270,16 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "scheduling gates hold the pod", "the controllers that set the gates must remove them"
     ),
     Code.RESIZE_INFEASIBLE: Meaning(
-        "the node can never provide the new resources of the pod", "lower them, or delete the pod"
+        "the node can never provide the new resources of the pod",
+        "lower the requested resources, or delete the pod",
     ),
     Code.RESIZE_DEFERRED: Meaning(
-        "the node cannot provide the new resources of the pod now", "lower them, or delete the pod"
+        "the node cannot provide the new resources of the pod now",
+        "lower the requested resources, or delete the pod",
     ),
     Code.RESIZE_PENDING: Meaning(
-        "the node has not provided the new resources of the pod", "lower them, or delete the pod"
+        "the node has not provided the new resources of the pod",
+        "lower the requested resources, or delete the pod",
     ),
     Code.READINESS_GATE: Meaning(
         "a readiness gate of the pod is not True", "the controller of the condition must set it"
@@ -286,10 +294,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NOT_READY: Meaning("the pod's containers run, but are not ready", "check its readiness probe"),
     Code.BROKEN_UPDATE: Meaning(
-        "an update in place cannot continue without help", "correct the annotation, or delete the pod"
+        "an in-place update cannot continue without help", "correct the annotation, or delete the pod"
     ),
     Code.BROKEN_UPDATE_STATE: Meaning(
-        "updates in place cannot continue automatically", "delete the pod, so that it is recreated"
+        "in-place updates cannot continue automatically", "delete the pod, so that it is recreated"
     ),
     Code.NOT_IN_PLACE: Meaning(
         "the changed fields cannot be updated in place, and recreation is not allowed",
@@ -298,8 +306,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.CANNOT_UPDATE: Meaning(
         "pods cannot be updated as the strategy requires", "read the message about the pod"
     ),
-    Code.PRE_DELETE_HOOK: Meaning("the preDelete hook holds the pod", _HOOK),
-    Code.IN_PLACE_UPDATE_HOOK: Meaning("the inPlaceUpdate hook holds the pod", _HOOK),
+    Code.PRE_DELETE_HOOK: Meaning("the preDelete hook delays the deletion of the pod", _HOOK),
+    Code.IN_PLACE_UPDATE_HOOK: Meaning("the inPlaceUpdate hook delays the in-place update of the pod", _HOOK),
     Code.PRE_NORMAL_HOOK: Meaning(
         "the preNormal hook is not on the pod yet", "the hook's owner must add it to the pod"
     ),
@@ -311,7 +319,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.HOT_UPGRADE: Meaning("the pod is in a hot upgrade", moves_in_s=_A_NODE_S),
     Code.NO_SUBSET: Meaning("the pod belongs to no subset", moves_in_s=_A_MOMENT_S),
     Code.GRACE_PERIOD: Meaning(
-        "the pod is in the grace period before its update in place", moves_in_s=AS_ASKED
+        "the pod is in the grace period before its in-place update", moves_in_s=AS_ASKED
     ),
     Code.UPDATING_IN_PLACE: Meaning("the pod is being updated in place", moves_in_s=_A_NODE_S),
     Code.LIFECYCLE: Meaning("the pod is between two states of its lifecycle", moves_in_s=_A_MOMENT_S),
@@ -330,7 +338,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.CLAIM: Meaning(
         "a PVC must be deleted before its pod is created", "if that lasts, find out what blocks the deletion"
     ),
-    Code.CLAIM_CANNOT_FOLLOW: Meaning("a PVC cannot get the size of its template", "follow the message"),
+    Code.CLAIM_CANNOT_FOLLOW: Meaning(
+        "a PVC cannot get the size of its template", "correct what the message names"
+    ),
     Code.CLAIMS_GROW: Meaning("PVCs do not have their requested size yet", moves_in_s=_A_NODE_S),
     Code.SCALE_UP_LIMITED: Meaning(
         "scaleStrategy.maxUnavailable is used up",
@@ -365,7 +375,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the pod is specified for deletion and waits for its successor", moves_in_s=AS_ASKED
     ),
     Code.POD_GROUP: Meaning(
-        "the pods of a group start together and are updated together, and not all of them may do so now",
+        "the pods of a group start together and are updated together, and the limits do not allow this now",
         "set maxUnavailable or maxSurge to 100%, and partition to 0; raise the parallelism of a BroadcastJob",
     ),
     Code.PARTITION: Meaning(
@@ -408,7 +418,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.OTHER: Meaning("any other reason; the message explains it", moves_in_s=AS_ASKED),
     Code.CLAIMS: Meaning("PVCs differ from their templates"),
     Code.ORPHAN: Meaning(
-        "a pod matches the selector, but has no owner; it is never adopted",
+        "a pod matches the selector, but has no owner; a CloneSet never adopts pods",
         "delete it, or give it other labels",
     ),
     Code.OTHER_OWNERS: Meaning(
@@ -446,7 +456,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_AGENT: Meaning("the agent of a node does not respond", "check the agent's pod on that node"),
     Code.CHILD_ACTIVE: Meaning(
         "the previous run is still active, and concurrencyPolicy is Forbid",
-        "wait until it ends, or set concurrencyPolicy to Allow or Replace",
+        "wait until this run ends, or set concurrencyPolicy to Allow or Replace",
     ),
     Code.UNFIT_NODE: Meaning(
         "a node is not eligible for a job's pods and gets none", "make the node fit, or change spec.template"
@@ -514,7 +524,7 @@ AT_REST: Final = frozenset(
         *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS, Code.UNFIT_NODE),
     }
 )
-"""Codes of states that the spec requests or that are only worth knowing: nothing waits."""
+"""Codes of states that the spec requests, or that are only information: nothing waits."""
 
 DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
 """Reason of the condition Progressing when progressDeadlineSeconds have passed. Deployments use the same reason."""
@@ -534,7 +544,7 @@ REPLACED_WITH_ITS_POD: Final = frozenset(
         *(Code.READINESS_GATE, Code.NOT_MOUNTED, Code.NOT_READY),
     }
 )
-"""Codes of obstacles that a pod of a newer template need not have."""
+"""Codes of obstacles that may disappear when the pod is replaced by a pod of a newer template."""
 
 NEVER_OBSERVED: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, Code.SELECTOR_CHANGED})
 """Reasons for which a spec is rejected: the status may describe the previous generation forever."""
@@ -574,7 +584,7 @@ OF_A_SPEC: Final = frozenset(
 
 
 def compute_longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:
-    """Seconds within which something changes when nothing is wrong; 0: the wait does not end automatically.
+    """Seconds within which something changes when nothing is wrong; 0 if the wait does not end automatically.
 
     `spec`: spec of the waiting object. If fields of the spec set the length of the wait, it ends within the sum of
     the spec's seconds and the time of a node's work.

@@ -27,7 +27,7 @@ class Gate(msgspec.Struct, frozen=True):
     stage: Maturity
     effect: str
     by_server: bool = False
-    """Whether the gate, unless it is set explicitly, is on when the API server supports the feature."""
+    """Whether the default depends on the API server: the gate is on if the API server supports the feature."""
 
 
 class OnGate(msgspec.Struct, frozen=True):

@@ -61,7 +61,7 @@ def test_the_plan_reports_its_waiting_reason_and_remedy(world: CronWorld, code: 
 
 @pytest.mark.parametrize(
     ("spec", "field"),
-    [({"template": {}}, "spec.template: none of the templates is set"), ({"paused": "maybe"}, "spec.paused")],
+    [({"template": {}}, "spec.template: exactly one of jobTemplate"), ({"paused": "maybe"}, "spec.paused")],
 )
 def test_a_spec_that_cannot_be_executed_is_a_warning_that_names_the_field(
     spec: dict[str, Any], field: str

@@ -209,8 +209,8 @@ def test_an_unknown_type_is_admitted_with_a_warning() -> None:
 
     assert answer.refusal is None
     assert answer.warnings == (
-        "spec.completionPolicy.type: 'Ever' is not known and acts as Always",
-        "spec.failurePolicy.type: 'Retry' is not known and acts as Continue",
+        "spec.completionPolicy.type: the unknown type 'Ever' is treated as Always",
+        "spec.failurePolicy.type: the unknown type 'Retry' is treated as Continue",
     )
 
 

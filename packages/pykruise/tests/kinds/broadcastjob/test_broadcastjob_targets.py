@@ -37,7 +37,7 @@ def test_the_older_of_two_active_pods_of_a_node_stays(is_older: bool, name: str)
     twin(world, name, creationTimestamp=f"2026-01-31T{'11:59:59' if is_older else '12:00:01'}Z")
 
     older, younger = (f"{NAME}-{name}", first) if is_older else (first, f"{NAME}-{name}")
-    assert deletions(world) == [(younger, f"node n1 has the pod {older}")]
+    assert deletions(world) == [(younger, f"node n1 already has pod {older}")]
     (note,) = world.plan().notes
     assert (note.reason, note.warning) == ("DuplicatePodCreatedOnSameNode", True)
 
@@ -120,7 +120,7 @@ def test_pods_without_a_node_are_deleted_in_order_with_their_reason() -> None:
         [
             (names["n1"], "its node n1 no longer exists"),
             (names["n2"], "its node n2 no longer exists"),
-            (names["n3"], "it belongs to no node"),
+            (names["n3"], "it names no node"),
         ]
     )
 

@@ -145,7 +145,7 @@ def test_while_the_last_pod_terminates_its_successor_waits() -> None:
     # then
     assert created(plan) == []
     waiting = {pod: why for pod, why in left(plan).items() if why.startswith("terminates")}
-    assert waiting == {"c": "terminates; a pod of the same name then takes over its claims"}
+    assert waiting == {"c": "terminates; after that, a new pod of the same name uses its claims"}
     assert not any(stage.purpose == "create pods" for stage in plan.stages)
     assert not deleted_claims(plan)
     assert not handed_over(plan)

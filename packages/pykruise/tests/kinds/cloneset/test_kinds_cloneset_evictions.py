@@ -109,7 +109,7 @@ def test_the_wait_names_the_successor_and_what_keeps_it() -> None:
     )
     assert plan.waiting is not None
     assert plan.waiting.code == Code.SPECIFIED
-    assert plan.waiting.message.startswith("2 pods are waiting for their eviction; pod web-a must be evicted")
+    assert plan.waiting.message.startswith("2 pods are waiting to be evicted; pod web-a: must be evicted")
 
 
 @pytest.mark.parametrize(("pod", "is_old"), [("a", True), ("e", False)])

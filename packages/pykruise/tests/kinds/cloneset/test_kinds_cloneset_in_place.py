@@ -152,7 +152,7 @@ def test_a_pod_that_cannot_be_updated_blocks_no_other_pod() -> None:
     plan = planned(builder)
     # then
     assert replaced(plan) == {"b"}
-    assert "is unknown now" in left(plan)["a"]
+    assert "was created from is unknown" in left(plan)["a"]
     result = condition(plan, FAILED_UPDATE)
     assert result is not None
     assert result["message"].startswith("pod web-a: ")
@@ -186,7 +186,7 @@ def test_a_pod_of_a_forgotten_revision_is_recreated() -> None:
     builder = in_place(2, old=0).labelled({keys.REVISION_LABEL: "web-forgotten"}, "b")
     plan = planned(builder)
     assert deleted(plan) == {"b"}
-    assert "is unknown now" in steps_named(plan, "update pods")[0].because
+    assert "was created from is unknown" in steps_named(plan, "update pods")[0].because
 
 
 def test_a_pod_in_an_unknown_state_is_not_changed() -> None:
@@ -238,7 +238,7 @@ def test_max_unavailable_and_partition_bound_updates_in_place_too() -> None:
     plan = planned(in_place(6, max_unavailable="50%", partition=2))
     assert len(replaced(plan)) == 3
     assert set(left(plan).values()) == {
-        "the partition keeps this many pods in older revisions",
+        "the partition allows no more pods to be updated",
         "waits for its turn: maxUnavailable is used up",
     }
 
@@ -405,7 +405,7 @@ def test_a_preparing_pod_that_waits_for_max_unavailable_reports_that_it_is_out_o
     # then
     waiting = [why for why in left(plan).values() if "stays out of service" in why]
     assert waiting == [
-        "waits for its turn: maxUnavailable is used up; it was chosen earlier, and stays out of service in "
+        "waits for its turn: maxUnavailable is used up; the pod was chosen earlier, and stays out of service in "
         "PreparingUpdate"
     ]
 
@@ -488,7 +488,7 @@ def test_a_pod_that_still_runs_the_old_image_reports_it_with_the_start_time() ->
     plan = planned(builder)
     assert not plan.stages
     assert left(plan)["a"] == (
-        "its update in place is under way: container main does not run nginx:1 yet (since 2026-01-31T11:59:50Z)"
+        "its in-place update is under way: container main does not run nginx:1 yet (since 2026-01-31T11:59:50Z)"
     )
 
 
@@ -539,7 +539,7 @@ def test_an_annotation_that_cannot_be_read_is_reported() -> None:
     result = condition(plan, FAILED_UPDATE)
     assert result is not None
     assert (result["status"], result["reason"]) == ("True", "BrokenUpdateState")
-    assert left(plan)["a"].startswith("its update in place cannot continue: ")
+    assert left(plan)["a"].startswith("its in-place update cannot continue: ")
     # and a new template starts over
     builder.old("a")
     assert states(planned(builder)) == {"a": "Updating"}

@@ -86,7 +86,7 @@ def test_a_pending_pod_cancels_an_update_that_is_no_longer_wanted() -> None:
 
 def test_a_pending_pod_whose_update_cannot_continue_reports_that() -> None:
     builder = cloneset(1).fresh("a").unscheduled("a").annotated({keys.IN_PLACE_GRACE_ANNOTATION: "{"}, "a")
-    assert left(planned(builder))["a"].startswith("its update in place cannot continue: ")
+    assert left(planned(builder))["a"].startswith("its in-place update cannot continue: ")
 
 
 def test_a_settled_pod_is_not_written_to_again() -> None:

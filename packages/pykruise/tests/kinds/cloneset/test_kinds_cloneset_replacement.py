@@ -76,7 +76,7 @@ def test_no_pod_is_created_while_the_old_one_terminates() -> None:
     assert left(plan)["a"].startswith("terminates; no pod is created in its place before it has ended")
     assert plan.waiting is not None
     assert plan.waiting.code == Code.TERMINATING
-    assert "pod web-a terminates" in plan.waiting.message
+    assert "pod web-a: terminates" in plan.waiting.message
     assert plan.waiting.remedy
 
 

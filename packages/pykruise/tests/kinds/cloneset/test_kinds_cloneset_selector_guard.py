@@ -166,7 +166,7 @@ def test_an_orphaned_revision_is_adopted_with_its_selector_record_before_pods_ar
     plan = planned(builder)
     # then it is checked first that the CloneSet is still there
     names = [stage.purpose for stage in plan.stages]
-    assert names[:2] == ["check before adoption", "adopt"]
+    assert names[:2] == ["check the owner before adoption", "adopt"]
     (step,) = steps_named(plan, "adopt")
     assert isinstance(step.action, Patch)
     assert (step.action.resource, step.action.key.name) == (CONTROLLER_REVISIONS, builder.update_revision)

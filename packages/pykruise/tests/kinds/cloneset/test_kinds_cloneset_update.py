@@ -55,7 +55,7 @@ def test_pods_are_updated_one_after_another_until_the_partition_is_reached() -> 
     builder.add("b")
     plan = planned(builder)
     assert not plan.stages
-    assert left(plan)["c"] == "the partition keeps this many pods in older revisions"
+    assert left(plan)["c"] == "the partition allows no more pods to be updated"
 
 
 @pytest.mark.parametrize(("partition", "back"), [(4, {"d"}), (5, {"d", "e"})])
@@ -65,7 +65,7 @@ def test_a_raised_partition_takes_pods_back_only_with_the_gate(partition: int, b
     assert not planned(builder).stages
     plan = planned(builder.with_settings(partition_rollback=True))
     assert replaced(plan) == back
-    assert {step.because.split(",")[0] for step in steps_named(plan, "update pods")} == {
+    assert {step.because.split(";")[0] for step in steps_named(plan, "update pods")} == {
         f"recreated for revision {builder.old_revision}"
     }
 

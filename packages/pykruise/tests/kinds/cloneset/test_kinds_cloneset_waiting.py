@@ -119,7 +119,7 @@ def test_a_blocked_pod_is_named_with_its_remedy(
     ("builder", "reason", "remedy"),
     [
         (cloneset(3, old=2).paused(), "Paused", "paused to false"),
-        (cloneset(3, old=2).on_delete(), "OnDelete", "delete them"),
+        (cloneset(3, old=2).on_delete(), "OnDelete", "delete the pods"),
         (cloneset(3, old=2, partition=2), "Partition", "lower"),
         (cloneset(3, old=2, max_unavailable=1), "Updating", "no action is needed"),
         (cloneset(3, pods=1), "Creating", "no action is needed"),

@@ -117,7 +117,7 @@ DONE_ONE = {"phase": "Succeeded"}
                 "phase": "Recreating",
                 "containerRecreateStates": [DONE_ONE, {"name": "app", "phase": "Recreating"}],
             },
-            "Recreating: 1 of 2 containers are recreated; app must be ready and have run for minStartedSeconds",
+            "Recreating: 1 of 2 containers are recreated; app must become ready and run for minStartedSeconds",
         ),
         (
             {"phase": "Completed", "containerRecreateStates": None, "message": "pod has gone"},

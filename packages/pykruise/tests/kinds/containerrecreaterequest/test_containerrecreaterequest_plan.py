@@ -425,9 +425,14 @@ def over(message: str = "", **spec: Any) -> dict[str, Any]:
     ("message", "phase", "code", "shown"),
     [
         (RequestEnding.POD_GONE, "", Code.NO_TARGET, "pod has gone"),
-        (RequestEnding.NO_RESPONSE, "", Code.NO_AGENT, "the agent of the pod's node has not started"),
+        (
+            RequestEnding.NO_RESPONSE,
+            "",
+            Code.NO_AGENT,
+            "the agent of the pod's node has not begun the recreation",
+        ),
         (RequestEnding.TOO_LATE, "Recreating", Code.JOB_FAILED, "spec.activeDeadlineSeconds"),
-        ("", "Failed", Code.JOB_FAILED, "container main: it failed"),
+        ("", "Failed", Code.JOB_FAILED, "container main: the recreation failed"),
         ("", "Succeeded", Code.JOB_OVER, "the request has ended"),
     ],
 )

@@ -265,7 +265,7 @@ def test_a_node_whose_pod_terminates_waits_for_its_end() -> None:
     plan = daemonset(1).deleted("n1").plan()
     assert created_on(plan) == []
     assert {node: why.message for node, why in plan.skipped_nodes.items()} == {
-        "n1": "its last pod still exists"
+        "n1": "its previous pod still exists"
     }
 
 
@@ -373,7 +373,7 @@ def test_an_orphan_on_a_node_is_adopted_and_not_doubled() -> None:
     """daemonset case 27"""
     plan = daemonset(3).orphaned("n1").plan()
     assert created_on(plan) == []
-    assert stages(plan) == ["check before adoption", "adopt"]
+    assert stages(plan) == ["check the owner before adoption", "adopt"]
     patch = pod_patches(plan)["n1"]
     assert patch.body["metadata"]["ownerReferences"] == [owner()]
     assert (patch.uid, patch.resource_version) == ("uid-n1", "50")
@@ -381,7 +381,7 @@ def test_an_orphan_on_a_node_is_adopted_and_not_doubled() -> None:
 
 def test_an_adoption_first_verifies_the_uid_and_version_of_the_set() -> None:
     plan = daemonset(3).orphaned("n1").plan()
-    (step,) = steps_named(plan, "check before adoption")
+    (step,) = steps_named(plan, "check the owner before adoption")
     assert isinstance(step.action, Patch)
     assert (step.action.body, step.action.subresource) == ({}, "status")
     assert (step.action.uid, step.action.resource_version) == (UID, "100")

@@ -90,7 +90,7 @@ def test_a_deleted_pod_held_by_a_finalizer_is_neither_changed_nor_replaced() -> 
     """lifecycle case 43"""
     plan = daemonset(3).with_hook().hooked("n2").deleted("n2").plan()
     assert not plan.stages
-    assert plan.skipped_nodes["n2"].message == "its last pod still exists"
+    assert plan.skipped_nodes["n2"].message == "its previous pod still exists"
 
 
 def test_a_pod_that_is_in_its_state_already_is_not_written_to_again() -> None:

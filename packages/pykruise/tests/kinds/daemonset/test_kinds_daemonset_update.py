@@ -225,8 +225,8 @@ def test_while_nodes_need_pods_nothing_is_updated() -> None:
     [
         (lambda item: item.without_pod("n5"), "is updated when every node has its pods"),
         (lambda item: item.with_rolling(paused=True), "updates are paused"),
-        (lambda item: item.with_rolling(partition=5), "the partition keeps"),
-        (lambda item: item.with_rolling(selector={"matchLabels": {"a": "b"}}), "selects"),
+        (lambda item: item.with_rolling(partition=5), "the partition allows no more"),
+        (lambda item: item.with_rolling(selector={"matchLabels": {"a": "b"}}), "does not select its node"),
         (lambda item: item.with_rolling(partition="x"), "partition"),
         (lambda item: item.on_delete(), "OnDelete"),
     ],

@@ -178,7 +178,7 @@ def test_a_failed_pod_in_backoff_reports_when_it_is_replaced() -> None:
 
 def test_pods_that_share_an_obstacle_are_counted() -> None:
     builder = waits_for_image(waits_for_image(daemonset(), "n2"), "n4")
-    assert says(builder)[1].startswith("pod web-n2 (and 1 more) image nginx:1")
+    assert says(builder)[1].startswith("pod web-n2 (and 1 more): image nginx:1")
 
 
 # ── what the spec holds back ─────────────────────────────────────────────────
@@ -204,7 +204,7 @@ def test_pods_that_share_an_obstacle_are_counted() -> None:
             "1 pod",
             "paused to false",
         ),
-        (daemonset().old("n1").on_delete(), "OnDelete", "1 pod", "delete them"),
+        (daemonset().old("n1").on_delete(), "OnDelete", "1 pod", "delete the pods"),
         (daemonset(partition=2).old("n1", "n2"), "Partition", "2 nodes", "lower"),
         (
             daemonset(selector={"matchLabels": {"canary": "1"}}).old("n1"),
@@ -244,7 +244,7 @@ def test_a_block_by_the_spec_is_named_with_its_remedy(
     [
         (daemonset().all_old(), "Updating", "5 pods are of an older template and being updated"),
         (daemonset(5, maxSurge=1, maxUnavailable=0).all_old(), "Updating", "5 pods"),
-        (daemonset(5, pods=False), "Creating", "5 of 5 nodes have no pod and get one"),
+        (daemonset(5, pods=False), "Creating", "5 of 5 nodes have no pod yet, and pods are being created"),
         (daemonset().without_pod("n2").old("n1"), "Updating", "1 pod"),
         (daemonset(5, paused=True).without_pod("n2").old("n1"), "Creating", "1 of 5 nodes"),
         (daemonset().deleted("n2"), "Creating", "1 of 5 nodes"),

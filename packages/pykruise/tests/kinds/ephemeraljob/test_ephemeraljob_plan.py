@@ -291,7 +291,7 @@ def test_an_unreadable_selector_changes_no_pod_and_is_reported() -> None:
     assert plan.waiting is not None
     assert (plan.waiting.code, plan.waiting.message) == (
         Code.INVALID_SPEC,
-        "spec.selector: it cannot be read",
+        "spec.selector: it is not a valid label selector",
     )
     (note,) = plan.notes
     assert (note.message, note.warning, note.again_after_s) == (plan.waiting.message, True, 600.0)

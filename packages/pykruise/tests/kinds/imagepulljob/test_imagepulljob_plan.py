@@ -68,12 +68,12 @@ def test_a_limited_number_of_nodes_is_requested_per_plan_and_the_rest_right_afte
             1,
             [],
             Code.NOTHING_SELECTED,
-            "no node has a NodeImage yet; the job waits for one",
+            "no node has a NodeImage yet; the job waits until this changes",
         ),
         (1, ["new"], Code.IMAGE_PULLING, "1 node pulls the image"),
         (3, ["Pulling", "new", "new"], Code.IMAGE_PULLING, "3 nodes pull the image"),
         (1, ["Pulling", "new"], Code.IMAGE_PULLING, "1 node pulls the image"),
-        (0, ["new"], Code.LIMIT_IS_ZERO, "no node pulls: spec.parallelism is 0"),
+        (0, ["new"], Code.LIMIT_IS_ZERO, "no node pulls the image: spec.parallelism is 0"),
         (1, ["Succeeded"], None, ""),
     ],
 )
@@ -92,15 +92,15 @@ def test_a_job_reports_its_waiting_reason(
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        (None, (Code.IMAGE_PULLING, f"requested at {at(0)}; its agent has not answered yet")),
+        (None, (Code.IMAGE_PULLING, f"the pull was requested at {at(0)}; the agent has not answered yet")),
         (
             said("Pulling", version=1),
-            (Code.IMAGE_PULLING, f"requested at {at(0)}; its agent has not answered yet"),
+            (Code.IMAGE_PULLING, f"the pull was requested at {at(0)}; the agent has not answered yet"),
         ),
         (said("Waiting"), (Code.IMAGE_PULLING, "Waiting")),
         (said("Pulling", message="try 2"), (Code.IMAGE_PULLING, "image nginx:1.9 is not pulled yet: try 2")),
         (said("Succeeded"), None),
-        (said("Failed"), (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: it could not be pulled")),
+        (said("Failed"), (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: the agent reported no reason")),
         (
             said("Failed", message="no such image"),
             (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: no such image"),

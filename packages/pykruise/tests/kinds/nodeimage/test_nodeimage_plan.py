@@ -284,10 +284,13 @@ def test_unsorted_tags_are_sorted() -> None:
         (node_image("n1", entry(jobs=[job("gone"), job("here")])), "a job no longer requests nginx:1.9"),
         (
             node_image("n1", entry(ttl=0), statuses=[said()]),
-            "nginx:1.9 was pulled ttlSecondsAfterFinished ago",
+            "ttlSecondsAfterFinished has passed since nginx:1.9 was pulled",
         ),
         (node_image(spec={"images": {"nginx": {"tags": []}}}), "no job requests image nginx"),
-        (node_image("n1", entry(), secrets=[{"namespace": "shop", "name": "gone"}]), "a secret was removed"),
+        (
+            node_image("n1", entry(), secrets=[{"namespace": "shop", "name": "gone"}]),
+            "a pull secret was removed",
+        ),
         (node_image("n1", entry("b"), entry("a")), "its tags are sorted"),
         (node_image("n1", entry(), labels={"a": "b"}), "the labels of the node changed"),
     ],
@@ -445,7 +448,7 @@ def test_an_unreadable_nodeimage_is_not_changed() -> None:
     assert [note.warning for note in plan.notes] == [True]
 
 
-ASKED = f"requested at {at(0)}; its agent has not answered yet"
+ASKED = f"the pull was requested at {at(0)}; the agent has not answered yet"
 
 
 @pytest.mark.parametrize(
@@ -456,7 +459,7 @@ ASKED = f"requested at {at(0)}; its agent has not answered yet"
         ([said()], None),
         (
             [said("Failed")],
-            (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: it could not be pulled, for shop/job"),
+            (Code.IMAGE_PULL, "image nginx:1.9 cannot be pulled: the agent reported no reason, for shop/job"),
         ),
         (
             [said("Failed", message="no such image")],

@@ -371,7 +371,7 @@ def test_the_first_of_several_conflicts_is_the_reason_and_all_get_a_warning() ->
     results = [result(item, a__idle="Succeeded", b__idle="Failed", c__idle="Failed")]
     view = node_probes("n1", entry(item, "a#idle", "b#idle", "c#idle"), results=results)
     plan = planned(view, on=node(), pods=[item], markers=[marker(name) for name in "abc"])
-    assert plan.skipped["web-0"].message.endswith("PodProbeMarker a, and not that of b")
+    assert plan.skipped["web-0"].message.endswith("PodProbeMarker a, not of PodProbeMarker b")
     assert [(note.about.key.name, note.warning) for note in plan.notes if note.about is not None] == [
         ("b", True),
         ("c", True),

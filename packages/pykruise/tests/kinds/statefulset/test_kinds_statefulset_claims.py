@@ -335,7 +335,7 @@ def test_the_other_claims_of_a_pod_are_created_while_an_old_one_is_terminating(i
     del builder.claims["data-web-0"]
     plan = builder.plan()
     assert (created_claims(plan), created(plan)) == (["data-web-0", "logs-web-0"], [] if is_there else [0])
-    assert left(plan) == ({0: "is not ready; the others wait for it"} if is_there else {})
+    assert left(plan) == ({0: "is not ready; the other pods wait for it"} if is_there else {})
 
 
 # ── what wakes the set ───────────────────────────────────────────────────────

@@ -54,7 +54,7 @@ def test_the_first_pod_blocks_its_own_update_without_the_option() -> None:
     plan = stuck().plan()
     assert not deleted(plan)
     assert plan.waiting is not None
-    assert "OrderedReady updates no pod before it is available" in plan.waiting.message
+    assert "OrderedReady updates only pods that are available" in plan.waiting.message
     assert "replaced" not in plan.waiting.message
 
 
@@ -146,7 +146,9 @@ def test_the_condition_contains_the_reason_why_a_once_ready_pod_is_not_replaced(
     waiting = condition(builder.plan(), "Waiting")
     # then
     assert waiting is not None
-    assert "it was ready, or may have been, so it is not replaced automatically" in waiting["message"]
+    assert (
+        "the pod was ready, or may have been ready, so it is not replaced automatically" in waiting["message"]
+    )
 
 
 def test_a_bad_second_revision_is_replaced_by_a_third_one() -> None:

@@ -199,6 +199,17 @@ def test_without_the_gate_nothing_is_written() -> None:
     assert plan.requeue_after_s == 30
 
 
+def test_a_stored_ordered_set_with_the_option_writes_nothing_and_says_why() -> None:
+    """statefulset case 98"""
+    builder = gang(3)
+    builder.pods.clear()
+    builder.document["spec"]["podManagementPolicy"] = "OrderedReady"  # stored while no webhook was called
+    plan = builder.plan()
+    assert plan.stages == ()
+    assert plan.waiting is not None
+    assert plan.waiting.message.startswith("spec.podManagementPolicy: must be Parallel with")
+
+
 STRATEGY = "spec.updateStrategy"
 ROLLING = f"{STRATEGY}.rollingUpdate"
 

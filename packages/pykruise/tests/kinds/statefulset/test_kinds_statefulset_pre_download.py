@@ -56,7 +56,7 @@ def with_a_command(builder: StatefulSetBuilder) -> StatefulSetBuilder:
 @pytest.mark.parametrize(
     ("builder", "because"),
     [
-        (lambda: rollout(3), "3 pods are updated before an image is pulled"),  # statefulset case 85
+        (lambda: rollout(3), "3 pods are updated faster than an image is pulled"),  # statefulset case 85
         (lambda: rollout(maxUnavailable="100%"), "all pods are updated at the same time"),
         (lambda: rollout(policy="ReCreate"), "pods are not updated in place"),
         (lambda: rollout().on_delete(), "pods are not updated in place"),

@@ -72,7 +72,10 @@ def test_an_update_in_place_that_is_done_ends_in_one_write(hooked: bool | None, 
         (keys.IN_PLACE_READY, "True")
     ]
     assert states(plan) == {0: state}
-    assert step.because == f"nothing holds InPlaceUpdateReady back, and it may change to {state}"
+    assert (
+        step.because
+        == f"nothing keeps condition InPlaceUpdateReady False, and its state can change to {state}"
+    )
 
 
 def test_an_in_place_update_continues_while_the_pod_is_ready() -> None:

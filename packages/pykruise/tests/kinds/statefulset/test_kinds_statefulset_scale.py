@@ -65,7 +65,7 @@ def test_in_order_the_pod_that_is_waited_for_has_its_reason() -> None:
     assert left(builder.deleted(0).plan()) == {0: "terminates; its successor is created afterwards"}
     plan = builder.pod(0).ready_for(5, 0).plan()
     assert left(plan) == {0: "must be ready for 10 s before the next pod is created"}
-    assert left(builder.not_ready(0).plan()) == {0: "is not ready; the others wait for it"}
+    assert left(builder.not_ready(0).plan()) == {0: "is not ready; the other pods wait for it"}
     plan = builder.pod(0).with_hook("preNormal").state("PreparingNormal", 0).plan()
     assert "hook" in left(plan)[0]
 
@@ -89,7 +89,7 @@ def test_a_failed_pod_that_terminates_is_waited_for() -> None:
 def test_surplus_pods_are_deleted_sequentially_from_the_highest_ordinal() -> None:
     plan = statefulset(1).pod(1, 2).plan()
     assert deleted(plan) == [2]
-    assert left(plan) == {1: "surplus; is deleted after pod web-2"}
+    assert left(plan) == {1: "is surplus, and is deleted after pod web-2"}
     assert deleted(statefulset(1).pod(1, 2).deleted(2).plan()) == []
 
 
@@ -152,7 +152,7 @@ def test_a_surplus_pod_that_prepares_to_be_deleted_holds_no_higher_one(down: str
 
 def test_a_surplus_pod_alone_that_is_not_ready_for_long_enough_names_no_other_pod() -> None:
     plan = statefulset(1, minReadySeconds=10).pod(1).ready_for(5, 1).plan()
-    assert left(plan) == {1: "surplus, but not ready for 10 s yet"}
+    assert left(plan) == {1: "is surplus, but has not been ready for 10 s yet"}
     assert plan.requeue_after_s == 5
 
 
@@ -225,7 +225,9 @@ def test_a_pod_that_returns_from_preparing_delete_becomes_ready_again() -> None:
     body = step.action.body  # type: ignore[union-attr]
     assert body["metadata"]["labels"][keys.STATE_LABEL] == "Normal"
     assert body["status"]["conditions"][0]["status"] == "True"
-    assert step.because == "nothing holds KruisePodReady back, and its deletion is no longer wanted"
+    assert (
+        step.because == "nothing keeps condition KruisePodReady False, and its deletion is no longer wanted"
+    )
 
 
 # ── Parallel ─────────────────────────────────────────────────────────────────

@@ -462,7 +462,7 @@ def test_a_bad_range_is_left_out_and_is_reported() -> None:
 def test_an_orphan_with_its_labels_and_name_is_adopted_after_the_set_is_read_again() -> None:
     """statefulset case 84"""
     plan = statefulset(3).orphaned(1).plan()
-    assert [stage.purpose for stage in plan.stages] == ["check before adoption", "adopt"]
+    assert [stage.purpose for stage in plan.stages] == ["check the owner before adoption", "adopt"]
     assert [chain.subject for chain in plan.stages[1].chains] == ["web-1"]
     assert plan.stages[0].chains[0].steps[0].action.resource_version == "100"  # type: ignore[union-attr]
 

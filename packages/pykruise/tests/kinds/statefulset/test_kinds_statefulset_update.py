@@ -153,7 +153,7 @@ def test_a_large_recreation_deletes_a_few_hundred_pods_per_plan() -> None:
     plan = statefulset(258, parallel=True, maxUnavailable="100%").all_old().plan()
     assert deleted(plan) == list(range(257, 1, -1))
     assert plan.requeue_after_s == 0
-    assert left(plan) == dict.fromkeys((0, 1), "waits for its turn: others are being updated")
+    assert left(plan) == dict.fromkeys((0, 1), "waits for its turn: other pods are being updated")
 
 
 # ── which pod goes first ─────────────────────────────────────────────────────
@@ -282,7 +282,7 @@ def test_on_delete_updates_no_pod_and_a_lost_pod_is_new() -> None:
     plan = builder.plan()
     assert plan.stages == ()
     assert waiting(plan) == "OnDelete"
-    assert left(plan)[0] == "OnDelete: it is updated when a person deletes it"
+    assert left(plan)[0] == "the update strategy is OnDelete: the pod is updated when a person deletes it"
     assert revisions(builder.without(1)) == [builder.update_name]
 
 

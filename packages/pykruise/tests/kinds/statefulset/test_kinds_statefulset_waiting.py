@@ -82,7 +82,7 @@ def test_a_failing_old_pod_under_ordered_management_must_be_deleted(
 
 
 def test_a_pod_that_terminates_is_named_with_what_keeps_it() -> None:
-    message = "pod web-1 terminates; its successor is created afterwards"
+    message = "pod web-1: terminates; its successor is created afterwards"
     expected = Reason(Code.TERMINATING, message, "if that lasts, find out what blocks the deletion")
     assert reason(statefulset(2).deleted(1)) == expected
     for is_parallel in (False, True):
@@ -105,7 +105,7 @@ def test_surplus_pods_are_counted_and_the_next_one_is_named_with_its_obstacle() 
     assert reason(statefulset(1).pod(1, 2)) == Reason(Code.DELETING, "2 pods are surplus")
     # given one that terminates
     terminates, remedy = (
-        "pod web-2 terminates; the next one is deleted afterwards",
+        "pod web-2: terminates; the next surplus pod is deleted afterwards",
         "if that lasts, find out what blocks the deletion",
     )
     builder = statefulset(1).pod(1, 2).deleted(2)

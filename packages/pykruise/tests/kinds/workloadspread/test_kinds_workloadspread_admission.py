@@ -311,7 +311,7 @@ def test_a_node_selector_is_not_multiplied_without_end() -> None:
     view = SPREAD_VIEWS.project(orjson.dumps(spread(subset("a", requiredNodeSelector=wanted))))
     # then
     assert len(combine_required_terms(terms[:250], view.subsets[0])) == 250
-    with pytest.raises(PlacementError, match="at most 50000 fit an object"):
+    with pytest.raises(PlacementError, match="at most 50000 are allowed"):
         combine_required_terms(terms, view.subsets[0])
 
 

@@ -238,7 +238,7 @@ async def test_one_of_two_pods_for_one_slot_gets_the_next_subset_case_20() -> No
 async def test_after_four_conflicts_the_pod_is_refused_case_21() -> None:
     server = SpreadServer(spread(subset("a", 1)))
     server.conflicts_to_come = 4
-    with pytest.raises(StepError, match="changed by others 4 times"):
+    with pytest.raises(StepError, match="4 times before the write"):
         await server.replica().create(pod("p1"))
     assert server.writes == 4
     # when they are over, the next try of the workload's controller succeeds
@@ -255,7 +255,7 @@ async def test_a_pod_that_joins_a_refused_batch_has_its_own_four_attempts() -> N
     assert server.refused == 2
     second = asyncio.create_task(replica.create(pod("p2")))
     # then the first is refused, and the other is not
-    with pytest.raises(StepError, match="changed by others 4 times"):
+    with pytest.raises(StepError, match="4 times before the write"):
         await first
     assert placed_in(await second) == "a"
     assert (server.writes, server.missing()) == (5, {"a": 1})
@@ -771,7 +771,7 @@ async def test_pods_of_one_namespace_wait_for_a_slow_store_without_using_up_what
     # then those beyond are asked to come again
     refused = [answer for answer in answers if isinstance(answer, StepError)]
     assert [step_error.code for step_error in refused] == [429] * 3
-    assert "too many pods wait for their slot in a WorkloadSpread: 2 of shop" in str(refused[0])
+    assert "too many pods wait for their slot in a WorkloadSpread: the limit of 2 for shop" in str(refused[0])
     # and the others had their places, which are free again
     assert [placed_in(answer) for answer in answers if isinstance(answer, dict)] == ["a", "a"]
     assert placed_in(await replica.create(pod("again"))) == "a"

@@ -6,8 +6,9 @@
 ClusterSettings, clock, rng ──▶ Cluster: ApiServer ◀── LocalTransport ◀── Client ◀── components
 
 The cluster owns every task and ends all of them when its context is left: first the components that were added to it,
-then its own, in reverse order of their start. When a component dies, the cluster logs it immediately, `wait_failed()`
-returns, and leaving the context raises ComponentError. Equal seeds and a clock of the (virtual) loop give equal runs.
+then its own, in reverse order of their start. When a component dies, the cluster logs this immediately, `wait_failed()`
+returns, and leaving the context raises ComponentError. Runs with equal seeds and the clock of a virtual event loop are
+equal.
 """
 
 import asyncio
@@ -92,7 +93,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     scheduled_events: bool = False
     """Whether the scheduler writes an Event for each binding, as in a real cluster."""
     tracks_fields: bool = True
-    """Whether the API server keeps managedFields. Writes cost less without them."""
+    """Whether the API server maintains managedFields. Without them, writes are faster."""
     rbac: bool = False
     """Whether users may only do what their roles allow."""
     service_accounts: bool = False
@@ -100,15 +101,15 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     checks_accounts: bool = True
     """Whether a pod is rejected while the service account that it names (other than `default`) does not exist."""
     steady_watches: bool = False
-    """Whether the watches of all clients in this process never end, and send nothing while nothing changes. Watches
-    of the cluster's own components always do so.
+    """Whether the watches of all clients in this process never end, and send nothing while nothing changes. The watches
+    of the cluster's own components are always of this kind.
     """
     waits_for_volumes: bool = True
     """Whether pods wait until their claims are bound, when the controller `claims` runs."""
     controllers: tuple[str, ...] | None = None
-    """Names of the built-in controllers that run; None: all; empty: none. Fewer controllers start faster."""
+    """Names of the built-in controllers that run; None means all, empty means none. Fewer controllers start faster."""
     collected: tuple[Resource, ...] | None = None
-    """Resources that the garbage collector watches; None: all served ones."""
+    """Resources that the garbage collector watches; None means all served resources."""
 
     def build_kubelet_settings(self) -> KubeletSettings:
         """`kubelet` with the replacements applied."""
@@ -163,7 +164,8 @@ class Cluster:
 
     `clock`: by default wall time that advances with the event loop. `rng`: source of all uids, names and delays; by
     default unpredictable. `storage`, `reviewers`, `conversions`: arguments of the ApiServer. `startables` are called
-    with the cluster after its own components have started. Their results are run and stopped with the cluster.
+    with the cluster after its own components have started. The components that they return are run and stopped with the
+    cluster.
     """
 
     def __init__(
@@ -316,7 +318,7 @@ class Cluster:
     ) -> LocalTransport:
         """Return a transport whose requests are sent by that user. It is closed with the cluster.
 
-        By default objects have no managedFields, which costs less. `steady`: see LocalTransport.
+        By default objects have no managedFields, which is faster. `steady`: see LocalTransport.
         """
         transport = LocalTransport(
             self.server,
@@ -331,7 +333,7 @@ class Cluster:
         self, user: str, *, user_agent: str = "", managed_fields: bool = False, steady: bool = False
     ) -> Client:
         """Return a client of that user. `user_agent` names the field manager of its writes."""
-        # There is no network, so the limit only prevents that one component delays the others.
+        # There is no network. The limit only prevents one component from delaying the others.
         limiter = Limiter(start=64, minimum=32, maximum=256)
         return Client(
             self.make_transport(user, managed_fields=managed_fields, steady=steady),
@@ -437,7 +439,7 @@ class Cluster:
     # ── inside ───────────────────────────────────────────────────────────────
 
     def _branch(self) -> random.Random:
-        """Create a separate random source for a component, so that components do not affect each other's numbers."""
+        """Create a separate random source for a component, so that the components' random numbers are independent."""
         return random.Random(self._rng.getrandbits(64))
 
     async def _wait_ready(self) -> None:

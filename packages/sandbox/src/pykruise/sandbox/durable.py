@@ -1,10 +1,10 @@
 """A Storage that survives a restart: an SQLite file beside the objects in memory.
 
-commit(change) ──▶ one transaction in DIR/cluster.db ──▶ MemoryStorage ──▶ the answer is sent
-open(DIR)      ──▶ objects, newest revision            ──▶ MemoryStorage, its history compacted up to there
+commit(change) ──▶ one transaction in DIR/cluster.db ──▶ MemoryStorage ──▶ the response is sent
+open(DIR)      ──▶ objects, newest revision            ──▶ MemoryStorage, its history compacted up to this revision
 
-A write that got its response is in the file: it survives the end of this process at any moment, even kill -9 (after a
-power failure, the last writes may be lost, see `PRAGMA synchronous`). Only the present state is stored, not the
+When the response to a write is sent, the write is in the file: it is not lost when this process ends, even by kill -9
+(after a power failure, the last writes may be lost, see `PRAGMA synchronous`). Only the current state is stored, no
 history. Revisions continue after a restart, and watches from before the restart get 410. A file of another program, or
 a damaged file, is never written to.
 """
@@ -86,7 +86,7 @@ class DurableStorage:
             raise
 
     def close(self) -> None:
-        """Write everything into the one file and release it."""
+        """Write everything into the database file and release the file."""
         with suppress(sqlite3.Error):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._db.close()
@@ -125,9 +125,9 @@ class DurableStorage:
                 self._db.execute("ROLLBACK")
             text = f"{self.path}: {_explain(err)}"
             if not self._is_full:
-                _log.error("%s; nothing can be written until there is room", text)
+                _log.error("%s; the cluster rejects all writes until this is corrected", text)
             self._is_full = True
-            raise make_internal_error(f"the write was not kept: {text}") from err
+            raise make_internal_error(f"the object was not stored: {text}") from err
         self._is_full = False
         self._memory.commit(change)
 
@@ -145,17 +145,17 @@ class DurableStorage:
     def _open_database(self) -> sqlite3.Connection:
         if self.path.exists() and self.path.stat().st_size:
             self._check_header()
-        # SQLite gives its other files the mode of the first one.
+        # SQLite creates its other files with the mode of the database file.
         self.path.touch(mode=_FILE_MODE)
         for path in self.path.parent.glob(f"{_FILE}*"):
             path.chmod(_FILE_MODE)
         db = sqlite3.connect(self.path, isolation_level=None, timeout=0.5)
         try:
-            # Only one process may use the file, because another one would not know its writes.
+            # Only one process may use the file, because a second process would not know the writes of the first.
             db.execute("PRAGMA locking_mode = EXCLUSIVE")
             db.execute("BEGIN EXCLUSIVE")
             if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
-                # Before the switch to WAL, so that the header identifies the file from the beginning.
+                # The ids are set before the switch to WAL, so that they are in the file's header from the beginning.
                 db.execute(f"PRAGMA application_id = {_APPLICATION}")
                 db.execute(f"PRAGMA user_version = {_FORMAT}")
                 for statement in filter(str.strip, _SCHEMA.split(";")):
@@ -170,7 +170,7 @@ class DurableStorage:
         return db
 
     def _check_header(self) -> None:
-        """Refuse a file of another program before SQLite accesses it.
+        """Reject a file of another program before SQLite accesses it.
 
         Raises DataDirError. (Bytes 60 to 71 of an SQLite file are its user version and application id.)
         """
@@ -185,7 +185,7 @@ class DurableStorage:
             raise DataDirError(f"{self.path}: is a database of another program; left unchanged")
         if version != _FORMAT:
             raise DataDirError(
-                f"{self.path}: has format {version}, this version reads {_FORMAT}; left unchanged"
+                f"{self.path}: has format {version}, but this version reads format {_FORMAT}; left unchanged"
             )
 
     def _restore(self) -> MemoryStorage:

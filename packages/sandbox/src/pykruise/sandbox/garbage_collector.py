@@ -7,7 +7,7 @@ queue ──▶ _collect(object):  all owners deleted   ──▶ DELETE (uid, r
                              "orphan"             ──▶ dependents lose the reference, then the finalizer is removed
 
 Same rules as Kubernetes' garbage collector. An owner is treated as deleted only after a live GET, because caches may be
-behind. A uid is never reused, so the response is remembered. The dependents of an object are enqueued once.
+out of date. A uid is never reused, so the response is remembered. The dependents of an object are enqueued once.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ from pykruise.sandbox.running import run_beside, wait_for_condition
 
 _log = logging.getLogger(__name__)
 
-_REFRESH_S = 300.0  # discovery is read again at this interval ...
+_REFRESH_S = 300.0  # discovery is read again at this interval in seconds ...
 _SETTLE_S = 0.2  # ... and this long after a CRD has changed
-_SYNC_TIMEOUT_S = 30.0  # a resource that cannot be listed delays the others for at most this time
+_SYNC_TIMEOUT_S = 30.0  # a resource that cannot be listed delays the others at most for this time
 _AT_ONCE = 20
 _REMEMBERED = 10_000
 
@@ -75,14 +75,15 @@ class _Watched(msgspec.Struct):
     cache: Cache[Any]
     unsubscribe: Callable[[], None]
     task: asyncio.Task[Any] | None
-    """None for a shared cache, which its owner runs."""
+    """None for a shared cache, which another component runs."""
 
 
 class GarbageCollector:
     """Collects garbage of all resources in discovery, including those of later CRDs.
 
-    `shared`: caches that run elsewhere, used instead of own ones (for their values see `GraphObject`).
-    `only`: these resources, without discovery. The collector runs from `run()` until `stop()`.
+    `shared`: caches that other components run; the collector reads them and needs no cache of its own for these
+    resources (for their values see `GraphObject`). `only`: use these resources, without discovery. The collector runs
+    from `run()` until `stop()`.
     """
 
     def __init__(
@@ -155,11 +156,11 @@ class GarbageCollector:
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """The resources that are watched at present."""
+        """The resources that are watched now."""
         return tuple(self._watched)
 
     def read_stats(self) -> CollectorStats:
-        """The present counts."""
+        """The current counts."""
         return CollectorStats(
             resources=len(self._watched),
             objects=len(self._graph.ids),
@@ -276,7 +277,7 @@ class GarbageCollector:
             self._queue.add(target)
 
     def _has_owner(self, ref: OwnerRef, dependent: GraphObject) -> bool:
-        """Whether the owner exists and is not in foreground deletion, as far as the caches know."""
+        """Whether the owner exists and is not in foreground deletion, according to the caches."""
         if ref.uid in self._graph.foreground:
             return False
         owner = self._graph.ids.get(ref.uid)
@@ -350,7 +351,7 @@ class GarbageCollector:
             raw = await self._client.get(resource, key.namespace, key.name)
         except NotFoundError as err:
             if err.status.details is None or err.status.details.name != key.name:
-                raise  # the resource is not served, which says nothing about the owner
+                raise  # the resource is not served, so nothing is known about the owner
         else:
             if project_meta(raw).uid == uid:
                 return False
@@ -477,7 +478,7 @@ def _without_nulls(doc: Document) -> Document:
 
 
 async def _await_all(work: Iterable[Awaitable[None]]) -> None:
-    """Await all, and raise the first error after all have ended."""
+    """Wait until all have ended, then raise the first error."""
     for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

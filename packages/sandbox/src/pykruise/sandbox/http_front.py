@@ -1,12 +1,12 @@
 """The sandbox's API server over HTTPS, for kubectl and other clients.
 
     client ──TLS──▶ HttpServer ──▶ HttpFront.admit(): token? ──▶ HttpFront.answer()
-        ──▶ ApiServer.handle() ──▶ answer
+        ──▶ ApiServer.handle() ──▶ response
         └─▶ ApiServer.stream() ──▶ chunks, a line for each watch event; or frames of a WebSocket (websockets.py)
 
 The server only listens on the loopback of this machine: it is a development tool, and the holder of the admin's token
-may do everything. Health and version are open, as on a real server. All other requests need a bearer token: the
-admin's, or one of a service account.
+may do everything. As on a real server, health and version need no token. All other requests need a bearer token: that
+of the admin, or of a service account.
 
 http_server.py implements HTTP, and `ApiServer` implements Kubernetes. This module owns the watches in progress.
 """
@@ -55,14 +55,14 @@ _OPEN_PATHS: Final = ("/healthz", "/livez", "/readyz", "/version")
 _SEND_TIMEOUT_S: Final = 20.0
 _CHUNK_LINES: Final = 256
 _EVENTS: Final = "application/json"
-"""Media type of events. Lines of a log have another one, and are not sent over WebSockets."""
+"""Media type of events. The lines of a log have another media type, and are not sent over WebSockets."""
 
 
 class HttpFront:
     """Serves `server` to clients with `token`. Call `start`, use `url`, then call `stop`.
 
-    `port` 0 takes a free port. `send_timeout_s` is how long a watcher may leave its connection unread before
-    it is dropped.
+    `port` 0 means any free port. `send_timeout_s`: if a watcher reads nothing for this number of seconds, its
+    connection is closed.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class HttpFront:
     # --- called by HttpServer ----------------------------------------
 
     def admit(self, request: WireRequest) -> Response | None:
-        """Identify the user of a request. Returns a refusal when there is none."""
+        """Store the user of a request in `request.noted`. If no user is found, return the response 401."""
         user = self._user_of(request.headers.get("authorization", ""))
         if user is None and is_websocket_request(request.headers):
             user = self._user_of_protocols(request.headers)
@@ -150,7 +150,7 @@ class HttpFront:
         )
 
     def failed(self, code: int, request: WireRequest) -> Response:
-        """Return the Status for an invalid request, or for one that exceeds a limit."""
+        """Return the Status for a request that is invalid or exceeds a limit."""
         return _refusal(code)
 
     def _user_of(self, authorization: str) -> User | None:
@@ -159,7 +159,7 @@ class HttpFront:
         return self._user_of_token(token.strip()) if scheme.lower() == "bearer" else None
 
     def _user_of_protocols(self, headers: dict[str, str]) -> User | None:
-        """The user of the token among a WebSocket's subprotocols, which is removed from them; None: there is none."""
+        """The user of the token among a WebSocket's subprotocols; None if there is none. The token is removed."""
         try:
             token, others = split_token(headers)
         except TokenProtocolError:
@@ -266,8 +266,8 @@ _REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
     417: ("BadRequest", "the Expect header must be 100-continue"),
     429: ("TooManyRequests", "too many concurrent requests"),
     431: ("BadRequest", "the request's line and headers are too large"),
-    500: ("InternalError", "the request could not be answered"),
-    501: ("BadRequest", "this coding or method is not supported"),
+    500: ("InternalError", "the server could not respond to the request"),
+    501: ("BadRequest", "this transfer coding or method is not supported"),
     505: ("BadRequest", "only HTTP 1.0 and 1.1 are supported"),
 }
 
@@ -300,9 +300,11 @@ def _check_loopback(host: str) -> None:
 
 def _explain(err: OSError, host: str, port: int) -> OSError:
     if err.errno == errno.EADDRINUSE:
-        return OSError(err.errno, f"port {port} on {host} is in use; choose another, or 0 for a free one")
+        return OSError(
+            err.errno, f"port {port} on {host} is in use; choose another port, or 0 for a free port"
+        )
     if err.errno == errno.EACCES:
-        return OSError(err.errno, f"port {port} on {host} may not be used; choose one above 1023")
+        return OSError(err.errno, f"no permission to use port {port} on {host}; choose a port above 1023")
     return err
 
 

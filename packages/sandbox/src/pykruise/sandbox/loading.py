@@ -4,7 +4,7 @@ YAML or JSON ──▶ read_dump() ──▶ Dump: documents, in the order in wh
 Dump         ──▶ load() ──▶ POST, PATCH status ──▶ Loaded: how many, and the omitted objects with reasons
 
 uids are new in the new cluster, so references to them are mapped: ownerReferences, the volumes of claims, and labels
-with uids (those of Jobs' pods). A reference to an owner that is not in the dump is removed; otherwise the garbage
+with uids (on pods of Jobs). A reference to an owner that is not in the dump is removed; otherwise the garbage
 collector would delete the dependent. Load before the cluster's components run: a kubelet then finds a pod with its
 status, as after a restart, and continues from there.
 """
@@ -48,12 +48,12 @@ _FIRST: Final = (
 """Kinds that other kinds need, in the order of creation. All other kinds follow, owners before dependents."""
 
 _LEFT_OUT: Final = {
-    "Event": "events of another cluster",
-    "Lease": "held by programs that do not run in the sandbox",
-    "Endpoints": "the sandbox generates them from services",
-    "EndpointSlice": "the sandbox generates them from services",
-    "ComponentStatus": "cannot be created",
-    "APIService": "no program serves it in the sandbox",
+    "Event": "it is an event of another cluster",
+    "Lease": "the program that renews it does not run in the sandbox",
+    "Endpoints": "the sandbox generates it from its Service",
+    "EndpointSlice": "the sandbox generates it from its Service",
+    "ComponentStatus": "it cannot be created",
+    "APIService": "the sandbox has no aggregated API servers",
 }
 _SERVER_FIELDS: Final = (
     "uid",
@@ -203,7 +203,7 @@ async def load(client: Client, dump: Dump) -> Loaded:
             continue
         resource = inventory.find(api_version=doc["apiVersion"], kind=doc["kind"])
         if resource is None:
-            inventory = await discover(client)  # a CRD of the dump may serve it by now
+            inventory = await discover(client)  # a CRD of the dump may serve the resource now
             resource = inventory.find(api_version=doc["apiVersion"], kind=doc["kind"])
         if resource is None:
             left_out.append((what, f"{doc['kind']} of {doc['apiVersion']} is not served: no CRD for it"))
@@ -228,7 +228,7 @@ def _name_of(doc: Document) -> str:
 
 def _reason_to_leave_out(doc: Document) -> str | None:
     if doc["metadata"].get("deletionTimestamp"):
-        return "was being deleted"
+        return "it was being deleted"
     return _LEFT_OUT.get(doc["kind"])
 
 
@@ -301,7 +301,7 @@ def prepare_document(doc: Document, uids: Mapping[str, str]) -> Document:
 
 
 def _forget_selector(doc: Document, spec: Document) -> None:
-    """Remove a Job's selector, because the server generates it from the uid, which is a new one."""
+    """Remove a Job's selector, because the server generates it from the uid, which is new here."""
     if spec.get("manualSelector"):
         return
     spec.pop("selector", None)
@@ -314,7 +314,7 @@ def _forget_selector(doc: Document, spec: Document) -> None:
 
 
 def _forget_addresses(spec: Document) -> None:
-    """Remove addresses, because the server assigns new ones: old ones may be outside the range of this cluster."""
+    """Remove addresses, because the server assigns new addresses: old addresses may be outside this cluster's range."""
     if spec.get("clusterIP") != "None":
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             spec.pop(field, None)

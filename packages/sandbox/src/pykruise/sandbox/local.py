@@ -63,7 +63,7 @@ class LocalTransport:
                 return await self._send(request)
         except TimeoutError as err:
             what = f"{request.method} {request.path}"
-            raise RequestTimeoutError(f"no answer to {what} within {request.timeout_s:g} s") from err
+            raise RequestTimeoutError(f"no response to {what} within {request.timeout_s:g} s") from err
 
     async def _send(self, request: Request) -> Response:
         await self._wait_latency()

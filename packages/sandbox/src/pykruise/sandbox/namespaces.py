@@ -5,7 +5,7 @@ namespaces (cache) ──▶ queue ──▶ _sync: discovery ──▶ list eve
                                         └── something left ──▶ conditions list it; look again soon
 
 Same rule as Kubernetes' namespace controller. The lists are read from the server, not from a cache, so that a
-namespace is only removed when it is certainly empty.
+namespace is removed only when it is certainly empty.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class EndingNamespace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     resource_version: int = 0
     is_deleting: bool = False
     finalizers: tuple[str, ...] = ()
-    """Finalizers of its spec."""
+    """Finalizers in the namespace's spec."""
     conditions: tuple[NamespaceCondition, ...] = ()
 
 
@@ -113,7 +113,7 @@ class _Content(msgspec.Struct):
 
 
 class Namespaces:
-    """Finalizes terminating namespaces. Component: `run()` until `stop()`."""
+    """Finalizes terminating namespaces. It works from `run()` until `stop()`."""
 
     def __init__(self, client: Client, *, clock: Clock, rng: random.Random, workers: int = 5) -> None:
         self._client = client
@@ -142,7 +142,7 @@ class Namespaces:
                 self._passes.pop(change.old.uid, None)
         elif change.new.is_deleting and FINALIZER in change.new.finalizers:
             was_known = change.old is not None and change.old.is_deleting
-            if not was_known:  # a change of its conditions is this controller's own write
+            if not was_known:  # otherwise the change is this controller's own write of conditions
                 self._queue.add(change.key)
 
     async def _sync(self, key: Key) -> float | None:
@@ -180,7 +180,7 @@ class Namespaces:
             async with gate:
                 listed = await self._client.list(resource, namespace)
         except (NotFoundError, MethodNotAllowedError):
-            return  # no longer served, so there are no objects left
+            return  # the resource is no longer served, so no objects are left
         except ApiError as err:
             content.errors.append(f"{resource}: {err}")
             return
@@ -256,7 +256,7 @@ class Namespaces:
 
 
 def _build_conditions(content: _Content) -> list[dict[str, str]]:
-    """Same conditions and texts as Kubernetes sets on a terminating namespace."""
+    """Return the conditions and texts that Kubernetes sets on a terminating namespace."""
     resources = [f"{name} has {count} resource instances" for name, count in sorted(content.counts.items())]
     finalizers = [
         f"{name} in {count} resource instances" for name, count in sorted(content.finalizers.items())

@@ -2,7 +2,7 @@
 
 raw bytes ──▶ project_meta() ──▶ MetaView;  a change ──▶ OwnerGraph.update() ──▶ dependents, blocking, foreground
 
-Pure. No operation is quadratic in the number of dependents, because the ones that block an owner are counted.
+Pure. No operation is quadratic in the number of dependents, because the dependents that block an owner are counted.
 """
 
 from typing import NamedTuple, Protocol
@@ -85,13 +85,13 @@ class OwnerGraph:
 
     def __init__(self) -> None:
         self.dependents: dict[str, dict[ObjectId, bool]] = {}
-        """Owner UID to its dependents; the value: whether the dependent blocks its owner's foreground deletion."""
+        """Dependents by owner UID. The value: whether the dependent blocks the owner's foreground deletion."""
         self.blocking: dict[str, int] = {}
-        """Owner UID to the number of blocking dependents."""
+        """Number of blocking dependents by owner UID."""
         self.ids: dict[str, ObjectId] = {}
         """Known objects by UID."""
         self.foreground: dict[str, ObjectId] = {}
-        """Objects by UID that wait for their dependents."""
+        """Objects that wait for their dependents, by UID."""
 
     def update(self, target: ObjectId, old: GraphObject | None, new: GraphObject | None) -> None:
         """Apply one change."""
@@ -116,7 +116,7 @@ class OwnerGraph:
         blocks = bool(ref.block_owner_deletion)
         known = self.dependents.setdefault(ref.uid, {})
         if known.get(target):
-            return  # the owner is named twice
+            return  # the object names this owner twice
         known[target] = blocks
         if blocks:
             self.blocking[ref.uid] = self.blocking.get(ref.uid, 0) + 1

@@ -52,7 +52,7 @@ def project(raw: bytes | msgspec.Raw) -> Claim:
 
 
 class Volumes:
-    """Creates a volume for each claim of one namespace ("": of all). `run()` until `stop()`."""
+    """Creates a volume for each claim of one namespace ("" means all). It works from `run()` until `stop()`."""
 
     def __init__(self, client: Client, namespace: str = "", *, rng: random.Random) -> None:
         self._client = client

@@ -3,7 +3,8 @@
 bytes of a list or watch ──▶ SandboxPodProjector ──▶ SandboxPodView
 
 Pods of one owner have equal containers, placement rules and conditions. The projector decodes each such part once,
-recognizes it later by its bytes, and shares the value. It owns these tables (bounded); everything else is pure.
+recognizes it later by its bytes, and shares the value. It owns the tables of these values, which are bounded;
+everything else is pure.
 """
 
 from collections.abc import Callable, Mapping
@@ -257,7 +258,7 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 def _parse_whole(text: str) -> int:
-    """Parse a whole number in an annotation; an invalid one counts as 0, as in Kubernetes."""
+    """Parse a whole number in an annotation; an invalid number means 0, as in Kubernetes."""
     try:
         return int(text or 0)
     except ValueError:
@@ -291,7 +292,7 @@ def _own_claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
 
 
 def _without_own_mounts(container: PodContainer) -> PodContainer:
-    """The container without the mount of its token, because the name of that volume differs between pods."""
+    """The container without the mount of its token, because the token's volume has another name in each pod."""
     mounts = tuple(
         mount for mount in container.volume_mounts or () if not mount.name.startswith("kube-api-access-")
     )

@@ -69,7 +69,7 @@ class _Lifecycle(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class HostPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A port of a container; it takes a port of its node when `host_port` is not 0."""
+    """A port of a container. If `host_port` is not 0, it uses that port of the node."""
 
     host_port: int = 0
     protocol: str = "TCP"
@@ -110,17 +110,17 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """ConfigMaps and Secrets that its environment requires."""
+        """ConfigMaps and Secrets that the container's environment requires."""
         return references_of((*(self.env_from or ()), *(self.env or ())))
 
     @property
     def mounts(self) -> frozenset[str]:
-        """Names of its mounted volumes."""
+        """Names of the container's mounted volumes."""
         return frozenset(mount.name for mount in self.volume_mounts or ())
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether it is an init container that keeps running beside the main containers."""
+        """Whether this is an init container that continues to run beside the main containers."""
         return self.restart_policy == "Always"
 
     @property
@@ -130,12 +130,12 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def post_start_s(self) -> float:
-        """Seconds that its postStart hook sleeps. Until then the container is not running."""
+        """Seconds that the postStart hook sleeps. Until its end, the container is not running."""
         return _slept(self.lifecycle.post_start if self.lifecycle else None)
 
     @property
     def pre_stop_s(self) -> float:
-        """Seconds that its preStop hook sleeps before the container is asked to stop."""
+        """Seconds that the preStop hook sleeps before the container is asked to stop."""
         return _slept(self.lifecycle.pre_stop if self.lifecycle else None)
 
     @property
@@ -144,7 +144,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         return _parts(self.resources)
 
     def is_restarted_by(self, resources: Iterable[str]) -> bool:
-        """Whether it restarts when quantities of these resources change. Same rule as `resizePolicy`."""
+        """Whether the container restarts when quantities of these resources change. Same rule as `resizePolicy`."""
         return any(
             policy.restart_policy == "RestartContainer" and policy.resource_name in resources
             for policy in self.resize_policy or ()
@@ -156,7 +156,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 def _slept(hook: _Hook | None) -> float:
-    """Seconds that the hook sleeps. Hooks that run a program or send a request take no time, because it is unknown."""
+    """Seconds that the hook sleeps. It is 0 for hooks that run a program or send a request, because it is not known."""
     return float(hook.sleep.seconds) if hook is not None and hook.sleep is not None else 0.0
 
 
@@ -168,7 +168,7 @@ class Containers(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     total: Mapping[str, int] = {}
     """Total requests of containers that run concurrently: all main containers, or all sidecars."""
     peak: Mapping[str, int] = {}
-    """Init containers: the highest requests while they run sequentially, beside the sidecars that have started."""
+    """Highest requests while the init containers run sequentially, beside the sidecars that have started."""
 
 
 NO_CONTAINERS: Final = Containers()
@@ -218,7 +218,7 @@ class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ContainerState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """At most one of the three; an empty `lastState` has none."""
+    """At most one of the three fields is set; none is set in an empty `lastState`."""
 
     waiting: ContainerWaiting | None = None
     running: Running | None = None
@@ -288,17 +288,17 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     deletion_cost: int = 0
     """`controller.kubernetes.io/pod-deletion-cost`: pods with lower cost are deleted first."""
     index_failures: tuple[int, int] = (0, 0)
-    """Number of earlier failures of its index in a Job: failures that count, and ignored ones."""
+    """Number of earlier failures of the pod's index in a Job: counted failures and ignored failures."""
 
     node_name: str = ""
     scheduler_name: str = ""
     is_gated: bool = False
-    """Whether scheduling gates prevent its scheduling."""
+    """Whether scheduling gates prevent the scheduling of the pod."""
     pod_group: str = ""
-    """Name of its PodGroup; empty: it is scheduled alone."""
+    """Name of the pod's PodGroup; empty if the pod is scheduled alone."""
     priority: int = 0
     preempts: bool = True
-    """Whether it may preempt pods of lower priority."""
+    """Whether the pod may preempt pods of lower priority."""
     restart_policy: str = "Always"
     host_network: bool = False
     readiness_gates: tuple[str, ...] = ()
@@ -310,25 +310,25 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """None when the pod may run anywhere."""
     overhead: Mapping[str, str | int | float] | None = None
     resources: PodResources | None = None
-    """Resources of the whole pod; None: only its containers have requests."""
+    """Resources of the whole pod; None if only its containers have requests."""
     claims: tuple[str, ...] = ()
-    """Names of its volume claims."""
+    """Names of the pod's volume claims."""
     volume_images: tuple[tuple[str, str], ...] = ()
     """Image volumes: name and image."""
     security: SecurityContext = SecurityContext()
-    """Default user of its containers."""
+    """Default user of the pod's containers."""
     mounted: tuple[Reference, ...] = ()
-    """ConfigMaps and Secrets that its volumes require."""
+    """ConfigMaps and Secrets that the pod's volumes require."""
     pull_secrets: tuple[str, ...] = ()
-    """Secrets for pulling its images."""
+    """Secrets for pulling the pod's images."""
     own_claims: tuple[str, ...] = ()
-    """Claims that are created only for this pod: those of its `ephemeral` volumes."""
+    """Claims that are created only for this pod, because it has `ephemeral` volumes."""
 
     status: PodStatus = PodStatus()
 
     @property
     def tolerations(self) -> tuple[Mapping[str, Any], ...]:
-        """Its tolerations, as documents."""
+        """The pod's tolerations, as documents."""
         return (self.placement.tolerations if self.placement else None) or ()
 
     @property
@@ -338,18 +338,18 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def is_deleting(self) -> bool:
-        """Whether it is being deleted."""
+        """Whether the pod is being deleted."""
         return self.deletion_timestamp is not None
 
     @property
     def is_over(self) -> bool:
-        """Whether all its containers have finally ended, so that it uses no resources on its node."""
+        """Whether all containers have finally ended, so that the pod uses no resources on its node."""
         return self.status.phase in ("Succeeded", "Failed")
 
     def sum_requests(self) -> Mapping[str, int]:
         """Requests of the pod to its node (cpu in thousandths). Same rule as Kubernetes' pod requests.
 
-        The larger of the requests while it runs and the highest requests while it starts, plus its overhead.
+        The requests while the pod runs, or the highest requests while it starts if these are larger, plus the overhead.
         """
         wanted = self.containers.total
         if self.init_containers.items:
@@ -365,29 +365,29 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def is_for_a_job(self) -> bool:
-        """Whether its containers are expected to end on their own, because a Job (of any group) controls it."""
+        """Whether the containers are expected to end by themselves, because a Job (of any group) controls the pod."""
         return self.restart_policy != "Always" and any(
             owner.controller and owner.kind.endswith("Job") for owner in self.owners
         )
 
     @property
     def controller(self) -> OwnerRef | None:
-        """The owner that is its controller."""
+        """The owner that is the pod's controller."""
         return next((owner for owner in self.owners if owner.controller), None)
 
     @property
     def owner_uid(self) -> str:
-        """The uid of its controller, or empty."""
+        """The uid of the pod's controller, or empty."""
         return next((owner.uid for owner in self.owners if owner.controller), "")
 
     @property
     def is_active(self) -> bool:
-        """Whether it counts as one of its owner's wanted pods: it has not ended and is not being deleted."""
+        """Whether the owner counts the pod as one of its replicas: it has not ended and is not being deleted."""
         return not self.is_over and not self.is_deleting
 
     @property
     def is_ready(self) -> bool:
-        """Whether its condition Ready is True."""
+        """Whether the pod's condition Ready is True."""
         ready = self.status.find_condition("Ready")
         return ready is not None and ready.status == "True"
 
@@ -398,7 +398,7 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 def parse_amounts(resources: Mapping[str, Any]) -> dict[str, int]:
     """Quantities by resource name as whole numbers: cpu in thousandths, all others rounded up.
 
-    An invalid quantity counts as 0.
+    An invalid quantity is replaced by 0.
     """
     amounts = {}
     for name, text in resources.items():

@@ -1,4 +1,4 @@
-"""Life of a sandbox's components: `run()` lasts until `stop()`, and each component owns its tasks.
+"""Life of a sandbox's components: `run()` returns after `stop()`, and each component owns its tasks.
 
 Cluster ──▶ Component.run() ──▶ a Controller's workers, beside them caches and heartbeats
         ──▶ Component.stop() ──▶ work in progress finishes, run() returns

@@ -36,7 +36,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._in_threads = 0
         super().__init__(_JumpingSelector(self))
         # A timer is due when its time is this close. After months of virtual time, asyncio's own nanosecond is less
-        # than the distance between two floats, and a timer for the present moment would never be due.
+        # than the distance between two floats, and a timer for the current moment would never be due.
         self._clock_resolution = 1e-6
 
     def time(self) -> float:

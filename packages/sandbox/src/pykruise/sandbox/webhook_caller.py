@@ -1,4 +1,4 @@
-"""HTTPS client of the sandbox's API server for webhooks; it verifies them with the configuration's CA bundle.
+"""HTTPS client of the sandbox's API server for webhooks. It verifies their certificates with the configured CA bundle.
 
 Target, body ──▶ WebhookCaller.call() ──▶ status and body, or CallFailedError with Go's message
 
@@ -89,7 +89,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_any():
         size += len(chunk)
         if size > _LARGEST:
-            raise CallFailedError("the answer is too large")
+            raise CallFailedError("the response is too large")
         chunks.append(chunk)
     return b"".join(chunks)
 

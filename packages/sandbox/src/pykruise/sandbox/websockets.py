@@ -1,6 +1,6 @@
 """WebSockets (RFC 6455) as a real API server speaks them for watches: handshakes and frames.
 
-    headers of a request ──▶ answer_handshake() ──▶ 101, or a refusal
+    headers of a request ──▶ answer_handshake() ──▶ 101, or a rejection
     text of an event     ──▶ text_frame()       ──▶ bytes to the client
     bytes of the client  ──▶ FrameReader.read() ──▶ pings and the end; all other frames are dropped
 
@@ -77,7 +77,7 @@ def is_websocket_request(headers: Mapping[str, str]) -> bool:
 
 
 def answer_handshake(headers: Mapping[str, str]) -> Response:
-    """Return 101 with the headers of an accepted handshake, or the refusal of a real API server."""
+    """Return 101 with the headers of an accepted handshake, or the rejection that a real API server sends."""
     key = headers.get("sec-websocket-key", "")
     if not key:
         return Response(400, {}, b"mismatch challenge/response")
@@ -101,7 +101,7 @@ def answer_handshake(headers: Mapping[str, str]) -> Response:
 
 def split_token(headers: Mapping[str, str]) -> tuple[str, str]:
     """Return the bearer token among the subprotocols, and the other subprotocols as a header. Browsers cannot send
-    Authorization with a WebSocket. Without a token the first text is empty. Raises TokenProtocolError.
+    Authorization with a WebSocket. The token is empty if there is none. Raises TokenProtocolError.
     """
     protocols = _split_protocols(headers)
     tokens = [item for item in protocols if item.startswith(_TOKEN_PREFIX)]

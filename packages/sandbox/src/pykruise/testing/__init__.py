@@ -57,7 +57,7 @@ def sandbox_server(request: pytest.FixtureRequest, tmp_path: Path) -> "Iterator[
 
 @pytest.fixture
 def sandbox_kubeconfig(sandbox_server: "HttpSandbox") -> str:
-    """The path of a kubeconfig for a cluster that listens on 127.0.0.1. Both are removed after the test."""
+    """The path of a kubeconfig for a cluster that listens on 127.0.0.1. File and cluster are removed after the test."""
     return sandbox_server.kubeconfig
 
 

@@ -1,4 +1,4 @@
-"""Claims: assertions of a test that become true later, and an explanation if one never becomes true.
+"""Claims: assertions of a test that become true later, and an explanation if an assertion never becomes true.
 
 claim() ──▶ ClaimAttempt: its value, or the error for a field that does not exist yet
 the last attempt, the objects that it read, their events ──▶ format_failure()
@@ -37,7 +37,7 @@ class ClaimAttempt(msgspec.Struct, frozen=True):
 
     is_true: bool
     error: Exception | None = None
-    """Why the claim could not be evaluated yet."""
+    """The reason why the claim could not be evaluated yet."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,13 +46,13 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     """Kind, namespace and name: `CloneSet default/web`."""
     document: Document | None
-    """None: the object does not exist."""
+    """None if the object does not exist."""
     explanation: str = ""
-    """Why its state differs from its spec, if that is known."""
+    """The reason why the object's state differs from its spec, if the reason is known."""
 
 
 def attempt(claim: Callable[[], Any], *, not_yet: tuple[type[Exception], ...]) -> ClaimAttempt:
-    """Evaluate the claim. Errors of the types `not_yet`, and of a missing field or item, count as not true yet."""
+    """Evaluate the claim. Errors of the types `not_yet`, and of a missing field or item, mean: not true yet."""
     try:
         return ClaimAttempt(bool(claim()))
     except not_yet as error:

@@ -1,4 +1,4 @@
-"""Common parts of both kinds of test cluster: manifests, scripted failures, and names of resources.
+"""Common parts of the two test clusters (in process and over HTTPS): manifests, failures, names of resources.
 
 manifests (paths, texts, documents) ──▶ documents_of() ──▶ put()
 "deployments", "Deployment", "things.example.com" ──▶ find_resource()
@@ -58,14 +58,16 @@ def list_documents_with_sources(manifests: Iterable[Manifest]) -> list[tuple[str
             if doc is None:
                 continue
             if not isinstance(doc, dict) or not doc.get("kind"):
-                raise ValueError(f"a manifest must be a Kubernetes object, this is {doc!r:.80}")
+                raise ValueError(
+                    f"a manifest must be a Kubernetes object with a kind, but this is {doc!r:.80}"
+                )
             items = doc["items"] if str(doc["kind"]).endswith("List") else [doc]
             documents += [(source, item) for item in items]
     return documents
 
 
 def rules_of(failures: Sequence[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:
-    """Convert rules, some of them written as mappings. Raises ValueError with the invalid one."""
+    """Convert rules, some of which are written as mappings. Raises ValueError that shows the invalid rule."""
     plain = [
         msgspec.to_builtins(failure) if isinstance(failure, Rule) else dict(failure) for failure in failures
     ]
@@ -81,7 +83,7 @@ async def find_resource(client: Client, name: str) -> Resource:
         if wanted in names and group in ("", resource.group):
             return resource
         known.append(resource.plural)
-    raise LookupError(f"the cluster serves nothing that is called {name!r}{format_hint(wanted, known)}")
+    raise LookupError(f"the cluster serves no resource {name!r}{format_hint(wanted, known)}")
 
 
 async def put_all(client: Client, documents: Iterable[tuple[str, Document]]) -> list[Document]:
@@ -98,7 +100,7 @@ async def put_all(client: Client, documents: Iterable[tuple[str, Document]]) -> 
 
 
 async def put(client: Client, doc: Document) -> Document:
-    """Create the object, or merge it into the existing one. Return it as stored.
+    """Create the object, or merge it into the existing object. Return it as stored.
 
     A field that the kind does not have is an error, as with kubectl. Raises LookupError for a kind that is not served.
     """
@@ -121,7 +123,7 @@ async def put(client: Client, doc: Document) -> Document:
 
 
 def _describe_unserved(inventory: Inventory, doc: Document) -> str:
-    """Describe the kind and version of a document, with a hint to a similar one that is served."""
+    """Describe the kind and version of a document. If the server has a similar kind, name it."""
     kind, version = str(doc.get("kind")), str(doc.get("apiVersion"))
     versions = inventory.versions_of(kind)
     if versions:

@@ -92,15 +92,15 @@ class HttpSandbox:
         self._run_in_thread(lambda cluster: cluster.kubelets.set_rules(rules))
 
     def stop_node(self, name: str) -> None:
-        """Cut the node's power. KeyError: there is no such node."""
+        """Cut the node's power. Raises KeyError if there is no such node."""
         self._run_in_thread(lambda cluster: cluster.kubelets.stop_node(name))
 
     def start_node(self, name: str) -> None:
-        """Restore the node's power. KeyError: there is no such node."""
+        """Restore the node's power. Raises KeyError if there is no such node."""
         self._run_in_thread(lambda cluster: cluster.kubelets.start_node(name))
 
     def _run_in_thread(self, change: Callable[[Cluster], None]) -> None:
-        """Run the change in the cluster's thread, and raise its errors. RuntimeError: the cluster does not run."""
+        """Run the change in the cluster's thread, and raise its errors, or RuntimeError if the cluster does not run."""
         cluster, loop = self._cluster, self._loop
         if cluster is None or loop is None:
             raise RuntimeError("the cluster does not run")

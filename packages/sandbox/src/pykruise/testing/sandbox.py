@@ -3,8 +3,8 @@
 test ──▶ Sandbox.apply(), get(), advance(), until(), run(coroutine) ──▶ its event loop ──▶ Cluster
 
 Nothing happens between two calls: the loop only runs during a call, and its clock jumps over every wait. An hour of
-rollouts takes as long as its requests, and equal seeds give equal runs. An operator under test runs as a task of this
-loop (`start()`), with `client` or its own transport.
+rollouts takes only as long as its requests, and runs with equal seeds are equal. An operator under test runs as a task
+of this loop (`start()`), with `client` or its own transport.
 """
 
 import asyncio
@@ -139,7 +139,7 @@ class Sandbox:
         result = self.loop.run_until_complete(work)
         for task in self._tasks:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-                raise error  # a dead operator must not look like one that does nothing
+                raise error  # an operator that died must not look like an operator that does nothing
         return result
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -156,9 +156,9 @@ class Sandbox:
         """Let time pass until `claim()` is true. It is called every `every_s` seconds of virtual time.
 
         `claim` may use the methods of this class. An object, a field or an item that does not exist yet
-        (NotFoundError, KeyError, IndexError) counts as not true yet. Raises AssertionError when the claim is not true
-        within `within_s` seconds: the message has the claim, the status of the objects that it read last, and their
-        last events.
+        (NotFoundError, KeyError, IndexError) means that the claim is not true yet. Raises AssertionError when the claim
+        is not true within `within_s` seconds: the message has the claim, the status of the objects that it read last,
+        and their last events.
         """
         __tracebackhide__ = True
         self._until(claim, lambda: describe_claim(claim), within_s=within_s, every_s=every_s)
@@ -176,7 +176,7 @@ class Sandbox:
         __tracebackhide__ = True
         kind, slash, name = target.partition("/")
         if not slash or not name:
-            raise ValueError(f"{target!r}: write kind and name, such as deployments/web")
+            raise ValueError(f"{target!r}: must be a kind and a name, such as deployments/web")
 
         def document() -> Document | None:
             try:
@@ -209,7 +209,7 @@ class Sandbox:
             self.advance(every_s)
 
     _not_yet: ClassVar[tuple[type[Exception], ...]] = (NotFoundError,)
-    """Errors of a claim that count as not true yet."""
+    """Errors of a claim which mean that it is not true yet."""
 
     def _failure(self, claim: str, within_s: float, last: ClaimAttempt) -> str:
         read = list(self._read)[:_MOST_LOOKS]
@@ -228,7 +228,7 @@ class Sandbox:
         return Look(title=f"{document['kind']} {where}", document=document, explanation=explanation)
 
     def _explained(self, kind: str, namespace: str, name: str) -> str:
-        """Why the object's state differs from its spec; empty when that is not known."""
+        """The reason why the object's state differs from its spec; empty if the reason is not known."""
         return ""
 
     # ── objects ──────────────────────────────────────────────────────────────
@@ -258,7 +258,7 @@ class Sandbox:
         namespace: str = "default",
         subresource: str = "",
     ) -> Document:
-        """Merge-patch an object, and return it as stored. `subresource`: `status` or `scale`; empty: the object."""
+        """Merge-patch an object, and return it as stored. `subresource`: `status`, `scale`, or empty for the object."""
         return self._one(
             kind,
             namespace,
@@ -315,11 +315,11 @@ class Sandbox:
         self.run(_run_in_loop(lambda: self.cluster.kubelets.set_rules(rules)))
 
     def stop_node(self, name: str) -> None:
-        """Cut the node's power. KeyError: there is no such node."""
+        """Cut the node's power. Raises KeyError if there is no such node."""
         self.run(_run_in_loop(lambda: self.cluster.kubelets.stop_node(name)))
 
     def start_node(self, name: str) -> None:
-        """Restore the node's power. KeyError: there is no such node."""
+        """Restore the node's power. Raises KeyError if there is no such node."""
         self.run(_run_in_loop(lambda: self.cluster.kubelets.start_node(name)))
 
 

@@ -1,9 +1,9 @@
-"""Changes of pods' containers, from the runtime's events if it has them.
+"""Reports changes of pods' containers, from the runtime's events if the runtime sends events.
 
 GetContainerEvents ──▶ RuntimeChanges.run() ──▶ on_change(uid of the pod)
 
-Code that waits for a change must also poll, every `poll_s`, because some runtimes have no events (containerd before
-1.7). After events were missed because the runtime was not reachable, `on_change("")` asks for a check of all pods.
+Code that waits for a change must also poll, every `poll_s`, because some runtimes send no events (containerd before
+1.7). If the runtime was not reachable and events were missed, `on_change("")` asks the receiver to check all pods.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ RETRY_S: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class RuntimeChanges:
-    """Calls `on_change` for changes of containers in one runtime while `run()` runs."""
+    """Calls `on_change` for each change of a container in one runtime, as long as `run()` runs."""
 
     def __init__(self, client: CriClient, on_change: Callable[[str], None]) -> None:
         self._client = client
@@ -44,7 +44,8 @@ class RuntimeChanges:
                     self._on_change(event.pod_uid)
             except UnsupportedCallError:
                 _log.info(
-                    "the runtime sends no events: the agent polls it every %g s while a task waits", POLL_S
+                    "the container runtime sends no events: the agent polls the runtime every %g s while a task waits",
+                    POLL_S,
                 )
                 return
             except CriError as error:
@@ -53,7 +54,7 @@ class RuntimeChanges:
                 failures += 1
                 _log.log(
                     logging.WARNING if failures == 1 else logging.DEBUG,
-                    "the event stream of the runtime ended (%s); retry in %g s",
+                    "the event stream of the container runtime ended (%s); retry in %g s",
                     error,
                     wait_s,
                 )

@@ -52,7 +52,7 @@ _NANO: Final = 1e9
 
 
 class CriClient:
-    """Client of one runtime. Belongs to one event loop; call `close()` at the end."""
+    """Client of one runtime, for use in one event loop. Call `close()` at the end."""
 
     def __init__(self, socket: str) -> None:
         self.socket = socket
@@ -65,7 +65,7 @@ class CriClient:
     # ── the runtime ──────────────────────────────────────────────────────────
 
     async def read_version(self) -> RuntimeVersion:
-        """Return name and versions of the runtime."""
+        """Return the name and the versions of the runtime."""
         result = await self._call("RuntimeService", "Version", {"version": "v1"})
         return RuntimeVersion(
             name=result.runtime_name, version=result.runtime_version, api_version=result.runtime_api_version
@@ -76,9 +76,9 @@ class CriClient:
         await self._call("ImageService", "ImageFsInfo", {}, timeout_s=FIRST_IMAGES_S)
 
     async def watch_events(self) -> AsyncIterator[ContainerEvent]:
-        """Yield events of containers from now on (and possibly some recent ones).
+        """Yield the events of containers from now on, and possibly some recent events.
 
-        Raises UnsupportedCallError if the runtime has no events, RuntimeGoneError when it stops.
+        Raises UnsupportedCallError if the runtime sends no events, RuntimeGoneError when the runtime stops.
         """
         method = stream_call(
             self._channel,
@@ -98,12 +98,12 @@ class CriClient:
                     )
         except Exception as error:
             raise _error_of(error, "GetContainerEvents") from error
-        raise RuntimeGoneError(f"{self.socket}: the runtime ended its event stream")
+        raise RuntimeGoneError(f"{self.socket}: the container runtime closed its event stream")
 
     # ── containers ───────────────────────────────────────────────────────────
 
     async def list_containers(self, *, labels: Mapping[str, str] | None = None) -> list[CriContainer]:
-        """Return the containers with these labels, in any state, the newest first."""
+        """Return the containers that have these labels, in any state, newest first."""
         asked = {"filter": {"label_selector": dict(labels)}} if labels else {}
         answer = await self._call("RuntimeService", "ListContainers", asked)
         containers = [_to_container(container) for container in answer.containers]
@@ -135,8 +135,8 @@ class CriClient:
     async def exec_sync(self, container_id: str, command: Sequence[str], *, timeout_s: float) -> ExecResult:
         """Run a command in a container until it ends. The first LONGEST_FIELD bytes of each output are kept.
 
-        Raises CallTimeoutError when it takes longer, CriNotFoundError, and CallRefusedError when it cannot be
-        started.
+        Raises CallTimeoutError when the command runs longer, CriNotFoundError, and CallRefusedError when the command
+        cannot be started.
         """
         whole_s = max(1, math.ceil(timeout_s))
         asked = {"container_id": container_id, "cmd": list(command), "timeout": whole_s}
@@ -168,8 +168,8 @@ class CriClient:
     async def pull_image(
         self, reference: str, *, auth: Auth | None, sandbox: CriSandboxConfig, timeout_s: float
     ) -> str:
-        """Pull an image; returns its id in the runtime. After a cancellation or timeout the runtime stops pulling
-        too.
+        """Pull an image and return its id in the runtime. After a cancellation or a timeout, the runtime also stops
+        the pull.
         """
         asked: dict[str, Any] = {
             "image": {"image": reference, "annotations": dict(sandbox.annotations)},
@@ -204,7 +204,7 @@ class CriClient:
     async def _call_shortened(
         self, service: str, name: str, asked: Mapping[str, Any], *, timeout_s: float
     ) -> Any:
-        """Call like `_call`, but shorten long fields of the answer."""
+        """Call like `_call`, but shorten long fields of the response."""
         method = make_unary_call(self._channel, service, name)
         try:
             async with method.open(timeout=timeout_s) as stream:
@@ -213,7 +213,7 @@ class CriClient:
                 stream._stream = Shortened(stream._stream)  # type: ignore[assignment]
                 answer = await stream.recv_message()
             if answer is None:
-                raise ProtocolError("no answer")
+                raise ProtocolError("no response")
             return answer
         except Exception as error:
             raise _error_of(error, name, socket=self.socket, timeout_s=timeout_s) from error
@@ -221,7 +221,7 @@ class CriClient:
 
 @asynccontextmanager
 async def _limit_time(timeout_s: float, name: str) -> AsyncIterator[None]:
-    """Apply a time limit with fractions of seconds, because the protocol has only whole seconds."""
+    """Limit the time of a call on this side, because the protocol can state only whole seconds."""
     try:
         async with asyncio.timeout(timeout_s):
             yield
@@ -244,7 +244,7 @@ def _error_of(error: Exception, name: str, *, socket: str = "", timeout_s: float
         case GRPCError():
             return _BY_STATUS.get(error.status, CallRefusedError)(error.message or error.status.name)
         case TimeoutError():
-            return CallTimeoutError(f"{name}: no answer within {timeout_s:g} s")
+            return CallTimeoutError(f"{name}: no response within {timeout_s:g} s")
         case OSError() | StreamTerminatedError() | ProtocolError() | ValueError():
             return RuntimeGoneError(f"{socket}: {error}".removeprefix(": "))
         case _:

@@ -1,11 +1,11 @@
 """Types of the errors between the agent and a container runtime.
 
 CriError
-├── RuntimeGoneError     no connection, or it broke: the runtime is down or restarts
-├── CallTimeoutError     no answer in time
+├── RuntimeGoneError     no connection, or a broken one: the runtime is down or is restarting
+├── CallTimeoutError     no response in time
 ├── CriNotFoundError     the container, sandbox or image does not exist
 ├── UnsupportedCallError this runtime does not have the call
-└── CallRefusedError     the runtime answered with another error status and its reason
+└── CallRefusedError     the runtime responded with another error status and its reason
 """
 
 from pykruise.kube.errors import KubeError
@@ -13,7 +13,7 @@ from pykruise.kube.excerpts import excerpt
 
 
 class CriError(KubeError):
-    """A failed call to a container runtime. The message is an excerpt of the runtime's, because the agent stores it."""
+    """A failed call to a container runtime. The runtime's message is shortened, because the agent stores it."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(excerpt(message))
@@ -24,7 +24,7 @@ class RuntimeGoneError(CriError):
 
 
 class CallTimeoutError(CriError):
-    """No answer in time; the call may have taken effect."""
+    """No response in time; the call may have taken effect."""
 
 
 class CriNotFoundError(CriError):

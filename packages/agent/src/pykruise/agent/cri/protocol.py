@@ -19,7 +19,7 @@ PACKAGE: Final = "runtime.v1"
 
 @cache
 def _load_pool() -> descriptor_pool.DescriptorPool:
-    """Return a separate pool: another library of the process may use other parts of the same protocol."""
+    """Return a pool of these messages only, because another library may load other parts of the same protocol."""
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(read_package_data(__package__, "cri.binpb")).file:
         pool.Add(file)
@@ -33,7 +33,7 @@ def load_message_class(name: str) -> Any:
 
 
 def make_unary_call(channel: Channel, service: str, name: str) -> UnaryUnaryMethod[Any, Any]:
-    """Return a call with one answer."""
+    """Return a call with one response."""
     takes, gives = load_message_class(f"{name}Request"), load_message_class(f"{name}Response")
     return UnaryUnaryMethod(channel, f"/{PACKAGE}.{service}/{name}", takes, gives)
 
@@ -41,7 +41,7 @@ def make_unary_call(channel: Channel, service: str, name: str) -> UnaryUnaryMeth
 def stream_call(
     channel: Channel, service: str, name: str, *, takes: str, gives: str
 ) -> UnaryStreamMethod[Any, Any]:
-    """Return a call with a stream of answers."""
+    """Return a call with a stream of responses."""
     return UnaryStreamMethod(
         channel, f"/{PACKAGE}.{service}/{name}", load_message_class(takes), load_message_class(gives)
     )

@@ -1,9 +1,9 @@
-"""The container runtimes of a node: sockets below the host's run directory that answer CRI v1 calls.
+"""The container runtimes of a node: sockets below the host's run directory that respond to CRI v1 calls.
 
 folder, --socket-file ──▶ list_socket_paths() ──▶ find_runtimes(): version, image service ──▶ Runtimes
 
-All working runtimes are kept, since pods of a node whose runtime was changed may run in either; the first one pulls
-images.
+The agent uses all runtimes that work, because after a change of the node's runtime some pods may still run in the old
+one. The first runtime pulls images.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ PROBE_S: Final = 30.0
 
 
 class Runtime(msgspec.Struct, frozen=True):
-    """A runtime that answers. `name` is the scheme of its container ids."""
+    """A runtime that works. `name` is the scheme of its container ids."""
 
     name: str
     client: CriClient
@@ -52,7 +52,7 @@ class Runtimes:
         return self.all[0]
 
     def find_runtime(self, container_id: str) -> Runtime | None:
-        """Return the runtime of `containerd://…`; None when this node has no runtime with that name."""
+        """Return the runtime that a container id (`containerd://…`) names; None if this node has no such runtime."""
         return self._by_name.get(container_id.partition("://")[0])
 
     def close(self) -> None:
@@ -62,8 +62,8 @@ class Runtimes:
 
 
 def list_socket_paths(folder: Path, socket_file: str = "") -> list[Path]:
-    """Return the existing sockets: that with the given name, or all known ones. A socket with two names is returned
-    once.
+    """Return the existing sockets: the socket with the given name, or all known sockets if no name is given. A socket
+    that has two names is returned once.
     """
     names = (socket_file,) if socket_file else SOCKETS
     paths = {path.resolve(): path for path in reversed([folder / name for name in names]) if path.is_socket()}
@@ -73,7 +73,7 @@ def list_socket_paths(folder: Path, socket_file: str = "") -> list[Path]:
 async def find_runtimes(
     folder: Path, *, socket_file: str = "", connect: Callable[[str], CriClient] = CriClient
 ) -> Runtimes:
-    """Return the runtimes below `folder` that answer. Raises ConfigurationError with all failures when none does."""
+    """Return the runtimes below `folder` that work. Raises ConfigurationError with all failures when none works."""
     paths = await asyncio.to_thread(list_socket_paths, folder, socket_file)
     runtimes: list[Runtime] = []
     problems: list[str] = []
@@ -86,10 +86,10 @@ async def find_runtimes(
                 version = await client.read_version()
         except (CriError, TimeoutError) as error:
             problems.append(f"{path}: {error}")
-            _log.warning("no runtime of CRI v1 at %s: %s", path, error)
+            _log.warning("no container runtime with CRI v1 responds at %s: %s", path, error)
             client.close()
             continue
-        _log.info("%s %s answers at %s", version.name, version.version, path)
+        _log.info("container runtime %s %s responds at %s", version.name, version.version, path)
         runtimes.append(Runtime(version.name, client))
     if not runtimes:
         tried = socket_file or ", ".join(SOCKETS)

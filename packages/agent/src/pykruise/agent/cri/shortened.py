@@ -1,6 +1,6 @@
-"""Messages whose long fields are shortened while they arrive, so that they are never completely in memory.
+"""Shortens the long fields of a message while the message arrives, so that it is never completely in memory.
 
-HTTP/2 stream of an answer ──▶ Shortened ──▶ grpclib, which reads the same message with fields up to LONGEST_FIELD
+HTTP/2 stream of a response ──▶ Shortened ──▶ grpclib, which reads the same message with fields up to LONGEST_FIELD
 
 A command in a container may print without end, and runtimes pass on up to 16 MB of its output. grpclib has no limit
 for a message and collects it before decoding. It reads five bytes with the length of the message, and then that many
@@ -12,8 +12,8 @@ import struct
 from typing import Any, Final
 
 LONGEST_FIELD: Final = 64 * 1024
-"""Bytes that are kept of a text or byte field of the message. Nested messages are such fields too, so this works only
-for answers without nested messages.
+"""Maximum number of bytes that are kept of a string or bytes field. Nested messages are encoded like such fields, so
+this works only for responses without nested messages.
 """
 
 _HEAD: Final = struct.Struct(">?I")
@@ -22,7 +22,7 @@ _FIXED: Final = {_FIXED_64: 8, _FIXED_32: 4}
 
 
 class Shortened:
-    """Replaces the stream of a call's answer. Raises ValueError if the data is not a protobuf message."""
+    """Replaces the stream of a call's response. Raises ValueError if the data is not a protobuf message."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -32,7 +32,7 @@ class Shortened:
         return getattr(self._stream, name)
 
     async def recv_data(self, size: int) -> bytes:
-        """Return the head of a message, then the kept part of the message."""
+        """Return the head of a message; at the next call, the kept part of the message."""
         if (kept := self._kept) is not None:
             self._kept = None
             return kept

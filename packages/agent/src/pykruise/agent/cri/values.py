@@ -2,7 +2,7 @@
 
 protobuf messages ──▶ client.py ──▶ CriContainer, CriContainerStatus, Image, …
 
-Times are seconds since 1970; the runtime's are nanoseconds.
+Times are seconds since 1970; client.py converts them from the runtime's nanoseconds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,16 +26,16 @@ RESTART_COUNT: Final = "io.kubernetes.container.restartCount"
 
 
 class RuntimeVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """Name and versions of the runtime."""
+    """The name and the versions of the runtime."""
 
     name: str
-    """`containerd`, `cri-o`, `docker`: the scheme of its container ids."""
+    """The scheme of the runtime's container ids: `containerd`, `cri-o` or `docker`."""
     version: str
     api_version: str
 
 
 class CriContainer(msgspec.Struct, frozen=True, kw_only=True):
-    """A container as a list shows it."""
+    """A container in the response to a list call."""
 
     id: str
     sandbox_id: str
@@ -57,7 +57,7 @@ class CriContainer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def restart_count(self) -> int:
-        """Restart count of the kubelet; the runtime's own count if the kubelet did not record one."""
+        """Restart count that the kubelet recorded; the runtime's own count if the kubelet recorded none."""
         text = self.annotations.get(RESTART_COUNT, "")
         return int(text) if text.isdecimal() else self.attempt
 
@@ -73,9 +73,9 @@ class CriContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     state: ContainerState
     created_at: Instant
     started_at: Instant
-    """0: never started."""
+    """0 if the container was never started."""
     finished_at: Instant
-    """0: not finished yet."""
+    """0 if the container has not ended yet."""
     exit_code: int
     reason: str
     message: str
@@ -119,7 +119,7 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CriSandboxConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about the pod that needs the image, which the runtime receives with the pull."""
+    """Facts about the pod that needs the image. The runtime receives them in the pull request."""
 
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
@@ -130,5 +130,5 @@ class ContainerEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     pod_uid: str
-    """Empty when the runtime does not report it."""
+    """Empty when the runtime does not report the pod's UID."""
     at: Instant

@@ -33,7 +33,7 @@ class Reported(msgspec.Struct, frozen=True, kw_only=True):
     plain_hash: int = 0
     """The kubelet's hash of the container's spec."""
     env_hash: int = 0
-    """Hash of the environment that comes from metadata; 0: not known yet."""
+    """Hash of the environment that comes from metadata; 0 if it is not known yet."""
 
 
 class NodePod(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,10 +53,10 @@ class NodePod(msgspec.Struct, frozen=True, kw_only=True):
     container_ids: Mapping[str, str] = {}
     """Ids of the containers that have been started, in the order of the statuses."""
     env_hashes: Mapping[str, int] = {}
-    """Container name to the wanted hash of its environment."""
+    """The wanted hash of the environment, by container name."""
     sources: Mapping[str, tuple[EnvSource, ...]] = {}
     reported: Mapping[str, Reported] | None = None
-    """The entries of the annotation; None: no annotation, or an unreadable one."""
+    """The entries of the annotation; None if the annotation is missing or unreadable."""
 
 
 class _Owner(msgspec.Struct, frozen=True, rename="camel"):
@@ -205,7 +205,7 @@ def _parse_reported(text: str | None) -> Mapping[str, Reported] | None:
     try:
         wire = _decode_wire(text)
     except ValueError:
-        return None  # it is written again
+        return None  # the annotation is written again
     return {
         container.name: Reported(
             name=container.name,
@@ -259,15 +259,13 @@ def report_patch(pod: NodePod, containers: Sequence[Reported]) -> Document:
 
 
 def compute_container_hash(name: str, image: str) -> int:
-    """Return the kubelet's hash of a container, which changes exactly when the container is recreated. Since
-    Kubernetes 1.31.
-    """
+    """Return the hash that kubelets since Kubernetes 1.31 compute. When it changes, they recreate the container."""
     return hash_bytes(encode_go_json({"image": image, "name": name}).encode())
 
 
 def list_stale_containers(pod: NodePod, containers: Sequence[Reported]) -> list[str]:
-    """Return the containers that must be restarted: during an in-place update, those whose environment differs from
-    the one that the pod's labels and annotations give now.
+    """Return the containers that must be restarted. During an in-place update, these are the containers whose
+    environment does not match the pod's current labels and annotations; otherwise there are none.
     """
     if not pod.is_updating:
         return []

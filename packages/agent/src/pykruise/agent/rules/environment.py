@@ -30,9 +30,9 @@ class EnvSource(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse_env_source(variable: str, field_path: str) -> EnvSource | None:
-    """Return the label or annotation that a field path names, `metadata.labels['app']`; None for other paths.
+    """Return the label or annotation that a field path names, as `metadata.labels['app']` does; None for other paths.
 
-    Return None also for whole maps, and for the variables that SidecarSets set.
+    Return None also for a path of all labels or annotations, and for the variables that SidecarSets set.
     """
     if variable in _EXCLUDED_VARIABLES or not field_path.endswith("']"):
         return None
@@ -53,7 +53,7 @@ def parse_env_sources(field_paths: Iterable[tuple[str, str]]) -> tuple[EnvSource
 
 
 def compute_environment_hash(sources: Iterable[EnvSource], value_of: Callable[[EnvSource], str]) -> int:
-    """Return the agent's hash of these variables with their values; 86995377 without variables."""
+    """Return the agent's hash of these variables and their values; 86995377 if there are no variables."""
     entries: list[dict[str, str]] = []
     for source in sources:
         value = value_of(source)

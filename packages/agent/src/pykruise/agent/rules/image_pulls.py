@@ -29,10 +29,10 @@ LONGEST_PAUSE_S = 30.0
 
 STATUS_BURST: Final = 5
 STATUS_PER_S: Final = 0.5
-"""Writes of a NodeImage's status per second. Same value as in OpenKruise's agent."""
+"""Maximum number of writes of a NodeImage's status per second. Same value as in OpenKruise's agent."""
 
 QUICK_S: Final = 2.0
-"""A pull that takes less time is reported once, at its end: one write instead of two."""
+"""Seconds. A pull that takes less time is reported only at its end, so it causes one write instead of two."""
 
 
 # ── requested pulls ──────────────────────────────────────────────────────────
@@ -78,7 +78,7 @@ class SecretName(msgspec.Struct, frozen=True):
 
 
 class PullSandbox(msgspec.Struct, frozen=True):
-    """Facts about the pod that needs the image, which the runtime receives."""
+    """Facts about the pod that needs the image. The runtime receives them in the pull request."""
 
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -123,7 +123,7 @@ class _NodeImage(msgspec.Struct, frozen=True):
 
 
 class AgentNodeImageView(msgspec.Struct, frozen=True, kw_only=True):
-    """A NodeImage from the view of its node's agent."""
+    """The fields of a NodeImage that its node's agent uses."""
 
     namespace: str = ""
     name: str
@@ -132,11 +132,11 @@ class AgentNodeImageView(msgspec.Struct, frozen=True, kw_only=True):
     is_deleting: bool = False
     wanted: Mapping[ImageName, WantedPull] = {}
     secrets: Mapping[str, Sequence[SecretName]] = {}
-    """Image without tag to its pull secrets."""
+    """The pull secrets, by image without tag."""
     sandboxes: Mapping[str, PullSandbox] = {}
-    """Image without tag to the sandbox configuration of its pulls."""
+    """The sandbox configuration of the pulls, by image without tag."""
     ended: Mapping[ImageName, int] = {}
-    """Ended pulls and their versions."""
+    """The version of the pull that has ended, by image with tag."""
     stored_status: Document = {}
 
 
@@ -180,9 +180,9 @@ class Pull(msgspec.Struct, frozen=True, kw_only=True):
     phase: str = "Waiting"
     started_at: Instant | None = None
     attempt: int = 0
-    """Number of tries, including the present one."""
+    """Number of tries, including the current one."""
     attempt_at: Instant = 0.0
-    """Start of the present or next try."""
+    """Start time of the current or next try."""
     is_resting: bool = False
     """Whether the last try has failed and the next one has not begun."""
     message: str = ""
@@ -216,10 +216,10 @@ def advance_pulls(
     most: int,
     now: Instant,
 ) -> tuple[dict[ImageName, Pull], Instant]:
-    """Return the pulls after all steps that are due until `now`, and the time of the next step (NEVER: infinity).
+    """Return the pulls after all steps that are due until `now`, and the time of the next step (NEVER if none).
 
     `attempt` returns the result of the n-th try (from 1) of an image; it is called again until the result is known.
-    `most`: images pulled at the same time; 0: no limit.
+    `most`: maximum number of images pulled at the same time; 0: no limit.
     """
     result: dict[ImageName, Pull] = {}
     look_at = NEVER
@@ -230,7 +230,7 @@ def advance_pulls(
         elif view.ended.get(image) != wanted.version:
             result[image] = Pull(version=wanted.version)
     busy = sum(pull.phase == "Pulling" for pull in result.values())
-    # Pulls in progress come first, because one that ends makes room.
+    # Pulls in progress are first, because a pull that ends makes room for another one.
     for image, pull in sorted(result.items(), key=lambda item: item[1].phase != "Pulling"):
         wanted = view.wanted[image]
         if pull.phase == "Waiting" and (not most or busy < most):
@@ -368,7 +368,7 @@ class PullStatusPace(msgspec.Struct):
     filled_at: Instant = 0.0
 
     def wait_s(self, now: Instant) -> float:
-        """Return 0 if a write is allowed now, and count it; else the seconds to wait."""
+        """Return the seconds to wait before a write. If it is allowed now, count it and return 0."""
         self.tokens = min(STATUS_BURST, self.tokens + (now - self.filled_at) * STATUS_PER_S)
         self.filled_at = now
         if self.tokens >= 1:
@@ -381,15 +381,15 @@ class Report(msgspec.Struct, frozen=True):
     """Status changes to write now."""
 
     patch: Document
-    """A merge patch; empty: no change to write."""
+    """A merge patch; empty if there is no change to write."""
     again_s: float
-    """Seconds until the next report is due; infinity: only after a change."""
+    """Seconds until the next report is due; infinity if none is due before something changes."""
 
 
 def report_of(
     view: AgentNodeImageView, pulls: Mapping[ImageName, Pull], *, pace: PullStatusPace, now: Instant
 ) -> Report:
-    """Return the difference between the stored status and the current one. A returned patch counts against the pace."""
+    """Return the changes to the stored status. If there is a patch, it is counted as a write by `pace`."""
     patch = diff_merge(view.stored_status, fit_status(status_of(view, pulls)))
     if not patch or not (view.wanted or view.stored_status):
         return Report({}, math.inf)
@@ -431,8 +431,8 @@ class PullEvent(msgspec.Struct, frozen=True, kw_only=True):
 def events_of(
     view: AgentNodeImageView, before: Mapping[ImageName, Pull], after: Mapping[ImageName, Pull]
 ) -> Iterator[PullEvent]:
-    """Yield an event for each image whose pull succeeded or failed: for the NodeImage, and for failures also for the
-    jobs.
+    """Yield events for each image whose pull succeeded or failed: one about the NodeImage, and after a failure also one
+    about each job that requested the image.
     """
     for image, pull in after.items():
         old = before.get(image)

@@ -1,4 +1,4 @@
-"""State of the probes of a NodePodProbe on their node, and the status that reports it.
+"""State of the probes that a NodePodProbe requests on its node, and the status that reports this state.
 
 probe + state of its container + now ──▶ advance_check() ──▶ Check, time of the next one
 checks + stored status               ──▶ status_of()     ──▶ status to store
@@ -30,14 +30,14 @@ MOST_TEXT: Final = 1024
 """Maximum number of characters of a message."""
 
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "containerName")
-"""Fields that define the probe's action and container; when they change, earlier results are no longer valid."""
+"""Fields that define the probe's action and container. When one changes, earlier results are no longer valid."""
 
 CheckKey = tuple[str, str]
-"""Uid of the pod, and name of the probe."""
+"""The uid of the pod, and the name of the probe."""
 
 
 class NodeProbes(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole NodePodProbe."""
+    """The fields of a NodePodProbe that its node's agent uses."""
 
     namespace: str = ""
     name: str
@@ -61,27 +61,27 @@ def project_node_probes(raw: bytes | msgspec.Raw) -> NodeProbes:
 
 
 class SeenProbe(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest container of a name, and the present result of its probe."""
+    """The pod's newest container with the name in the probe, and the result that the probe has now."""
 
     id: str
     is_running: bool
     started_at: Instant
     outcome: str = ""
-    """SUCCEEDED or FAILED; empty: the probe was not run, or could not run."""
+    """SUCCEEDED or FAILED; empty if the probe was not run or could not run."""
     message: str = ""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent's memory about one probe."""
+    """The data that the agent remembers about one probe."""
 
     handler: Document = {}
     container_id: str = ""
     outcome: str = ""
-    """The latest outcome; `count` is how often it occurred in a row."""
+    """The latest outcome; `count` is the number of consecutive checks with this outcome."""
     count: int = 0
     made_at: Instant | None = None
     state: str = ""
-    """The reported state; empty: none yet."""
+    """The reported state; empty if no state was reported yet."""
     message: str = ""
     said_at: Instant = 0.0
 
@@ -92,7 +92,7 @@ def rules_of(probe: Mapping[str, Any]) -> Document:
 
 
 def compute_due_time(probe: Mapping[str, Any], check: Check | None) -> Instant:
-    """Return the time of the next check; 0: immediately."""
+    """Return the time of the next check; 0 means immediately."""
     if check is None or check.made_at is None:
         return 0.0
     return check.made_at + _read_seconds(probe, "periodSeconds")
@@ -101,7 +101,7 @@ def compute_due_time(probe: Mapping[str, Any], check: Check | None) -> Instant:
 def advance_check(
     probe: Mapping[str, Any], before: Check | None, seen: SeenProbe | None, now: Instant
 ) -> Check:
-    """Return the check after this instant. `probe`: see `rules_of`. The check does not change before it is due."""
+    """Return the check as it is after `now`. A check that is not due is unchanged. `probe`: see `rules_of`."""
     check = replace_handler(probe, before)
     if compute_due_time(probe, check) > now:
         return check
@@ -152,7 +152,7 @@ def _read_seconds(probe: Mapping[str, Any], field: str) -> int:
 
 
 def replace_handler(probe: Mapping[str, Any], before: Check | None) -> Check:
-    """Return the check with the present handler; results of an old handler are dropped."""
+    """Return the check with the current handler. If the handler has changed, earlier results are dropped."""
     handler = {name: probe[name] for name in _HANDLERS if probe.get(name) is not None}
     if before is None:
         return Check(handler=handler)

@@ -4,9 +4,9 @@ NodeImage: pullSecrets of an image, tags with the jobs that request them ──�
 
 A NodeImage names secrets for an image, not for a tag or a job. If each secret were used for every tag, a user who may
 create ImagePullJobs could have any tag of a repository pulled with credentials of another namespace, and then run it.
-So the agent of a node checks the origin of a secret: a copy names it in an annotation, any other secret belongs to
-its own namespace. A tag without owners was written by a user who may write NodeImages and so decides for all
-namespaces.
+So a node's agent uses a secret only for requests of the secret's namespace. If the secret is a copy, this is the
+namespace of the original, which an annotation names. All secrets may be used for a tag without owners, because such a
+tag was written by a user who may write NodeImages, and this permission covers all namespaces.
 
 Pure; every reader of pull secrets on nodes, real or simulated, uses this module.
 """
@@ -31,11 +31,13 @@ def read_served_namespace(secret: Mapping[str, Any]) -> str:
 
 
 def may_use(wanted: WantedPull, namespace: str) -> bool:
-    """Whether this tag is pulled for that namespace."""
+    """Whether credentials of this namespace may be used for the tag: a job of the namespace requests it, or it has no
+    owners.
+    """
     owners = wanted.owner_references or ()
     return not owners or any(owner.get("namespace", "") == namespace != "" for owner in owners)
 
 
 def list_usable_credentials(wanted: WantedPull, secret: Mapping[str, Any]) -> list[Credential]:
-    """Return the credentials in the secret for this tag; empty when the secret belongs to another namespace."""
+    """Return the secret's credentials for this tag; empty if requests of another namespace may use the secret."""
     return read_secret_credentials(secret) if may_use(wanted, read_served_namespace(secret)) else []

@@ -2,12 +2,13 @@
 
 request + containers of the pod on the node + now ──▶ advance() ──▶ RecreateTurn: states, a container to stop, the end
 
-Pure. Same rule as OpenKruise's node agent. A turn stops at most one container, and the state is written after that.
-An agent that takes over sees a container that has ended or has another id, and does not stop it again; with
-forceRecreate it does. A container that still runs is stopped again, and then its preStop hook runs twice.
+Pure. Same rule as OpenKruise's node agent. A turn stops at most one container, and the state is written after that. If
+an agent is killed between the two steps, the next agent checks the container. If the container still runs, the agent
+stops it again, so its preStop hook runs twice. If it has ended or has another id, the agent stops it again only with
+forceRecreate.
 
-Clients compare whole states with those of OpenKruise's agent: a state has a message only when the container is not
-found or could not be stopped.
+Clients may expect exactly the states that OpenKruise's agent writes: a state has a message only when the container is
+not found or could not be stopped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ POD_UID_LABEL: Final = "crr.apps.kruise.io/pod-uid"
 
 
 class RecreateRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole request."""
+    """A request with its whole document."""
 
     namespace: str
     name: str
@@ -62,7 +63,7 @@ def project_request(raw: bytes | msgspec.Raw) -> RecreateRequest:
 
 
 class OnNode(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest container of a name, as the runtime reports it."""
+    """The pod's newest container with a name, as the runtime reports it."""
 
     id: str
     restart_count: int
@@ -71,14 +72,14 @@ class OnNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecreateTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps to take now. If a container is stopped, `states` are the states after that."""
+    """Steps to take now. If a container must be stopped, `states` are the states after it was stopped."""
 
     states: Sequence[Document] = ()
     stop: str = ""
-    """Name of the container to stop; empty: none."""
+    """Name of the container to stop; empty if no container must be stopped."""
     is_over: bool = False
     again_s: float | None = None
-    """Seconds after which time alone may change the result."""
+    """Seconds after which the result may change although no object or container has changed."""
 
 
 def order_of(request: Mapping[str, Any]) -> tuple[int, str, str]:
@@ -96,7 +97,7 @@ def is_over(request: Mapping[str, Any]) -> bool:
 
 
 def compute_grace_left_s(request: Mapping[str, Any], now: Instant) -> float | None:
-    """Return the seconds until containers may be stopped; None: the pod must first be taken out of service."""
+    """Return the seconds until containers may be stopped; None if the pod must first be taken out of service."""
     grace = get_path(request, "spec", "strategy", "unreadyGracePeriodSeconds")
     if grace is None:
         return 0.0
@@ -141,7 +142,7 @@ def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: I
 
 
 def record_failed_stop(turn: RecreateTurn, message: str) -> RecreateTurn:
-    """Return the turn after its container could not be stopped."""
+    """Return the turn with the state Failed for its container, which could not be stopped."""
     states = [
         {"name": state["name"], "phase": "Failed", "message": message}
         if state["name"] == turn.stop
@@ -184,14 +185,15 @@ def _state_of(
     if not is_new:
         return {"name": name, "phase": "Pending", **killed}
     least_s = float(strategy.get("minStartedSeconds") or 0)
-    has_run = not least_s or now - on_node.started_at > least_s  # without a time nothing would requeue it
+    # Without minStartedSeconds, nothing would requeue the request.
+    has_run = not least_s or now - on_node.started_at > least_s
     if not (has_run and _is_ready(request, name, on_node.id)):
         return {"name": name, "phase": "Recreating", **killed}
     return {"name": name, "phase": "Succeeded", **killed}
 
 
 def _is_ready(request: Mapping[str, Any], name: str, container_id: str) -> bool:
-    """Whether the controller has seen exactly this container ready."""
+    """Whether the controller has recorded that the container with exactly this id is ready."""
     snapshot = get_path(request, "status", "containerStatusSnapshot", default=())
     return any(
         item.get("name") == name and item.get("containerID") == container_id and item.get("ready")

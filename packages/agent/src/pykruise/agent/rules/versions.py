@@ -1,11 +1,11 @@
 """Conversion of NodeImages and ContainerRecreateRequests, the kinds of node agents, between v1alpha1 and v1beta1.
 
-An agent knows v1beta1; on a cluster that stores v1alpha1 its transport converts (`use_stored_versions`).
+An agent uses v1beta1. On a cluster that stores v1alpha1, its transport converts the objects (`use_stored_versions`).
 
 Secrets of a NodeImage have a mode only in v1beta1. Two parts of the v1beta1 status of a ContainerRecreateRequest are
 annotations in v1alpha1: the snapshot of the container statuses, as JSON, and the time since when the pod is out of
-service. The annotations stay on the object. A conversion to v1alpha1 sets each of them from the status, if the status
-has the value; unreadable annotations are otherwise left unchanged.
+service. The conversion to v1beta1 does not remove the annotations. The conversion to v1alpha1 writes an annotation if
+the status has its value. Otherwise the annotation stays unchanged, even if it is unreadable.
 """
 
 from typing import Any, Final
@@ -32,7 +32,7 @@ _MESSAGE: Final = "the pod is kept out of service; its containers are stopped af
 
 
 def _request_to_hub(doc: Document) -> Document:
-    """Convert v1alpha1 to v1beta1. An object without status gets none, because it was only just created."""
+    """Convert v1alpha1 to v1beta1. An object without status was just created, and gets no status."""
     status = find_section(doc, "status")
     if status is None:
         return doc

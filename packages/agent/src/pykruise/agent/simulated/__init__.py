@@ -1,4 +1,4 @@
-"""The node agent on simulated nodes: the same rules as on real ones, with the sandbox's runtime.
+"""The node agent on simulated nodes: the same rules as on real nodes, with the sandbox's runtime.
 
 make_simulated_agents(pulls_ahead=True, …) ──▶ ClusterSettings.agents ──▶ a part for each task, covering all nodes
 """
@@ -30,16 +30,16 @@ class AgentTasks(msgspec.Struct, frozen=True, kw_only=True):
     """Enabled tasks of the node agent."""
 
     pulls_ahead: bool = False
-    """Pull the images that NodeImages request."""
+    """Whether to pull the images that NodeImages request."""
     pulls_at_once: int = 0
-    """Images that a node pulls at the same time; 0: no limit."""
+    """Maximum number of images that a node pulls at the same time; 0: no limit."""
     recreates: bool = False
-    """Recreate the containers that ContainerRecreateRequests name."""
+    """Whether to recreate the containers that ContainerRecreateRequests name."""
     probes: bool = False
-    """Run the probes that NodePodProbes request."""
+    """Whether to run the probes that NodePodProbes request."""
     reports_containers: bool = False
-    """Report the containers of pods of OpenKruise's workloads in an annotation, and restart containers with an
-    outdated environment.
+    """Whether to report, in an annotation, the containers of pods of OpenKruise's workloads, and to restart containers
+    whose environment is outdated.
     """
 
     @property
@@ -57,7 +57,7 @@ def make_simulated_agents(tasks: AgentTasks = ALL_TASKS) -> MakeAgents | None:
 
 
 class SimulatedAgents:
-    """The agents of all nodes of a sandbox. Component: `run()` until `stop()`."""
+    """The agents of all nodes of a sandbox. It works from `run()` until `stop()`."""
 
     def __init__(self, tasks: AgentTasks, access: NodeAccess) -> None:
         client = access.client.replace_transport(use_stored_versions(access.client.transport))

@@ -4,7 +4,7 @@ NodeImages (watched) ──▶ queue ──▶ _sync: image_pulls.advance_pulls(
                                           └── the node has the image: its pods start without a pull
 
 agent/rules/image_pulls.py decides what happens to an image; this module only waits, reads secrets and writes. If the
-API server serves no NodeImages, nothing is done.
+API server does not serve NodeImages, nothing is done.
 """
 
 import math
@@ -47,7 +47,7 @@ CONFLICT_S = 0.05
 class ImageAgents(AgentPart):
     """The agents of all simulated nodes.
 
-    `most_at_once`: images that one node pulls at the same time; 0: no limit.
+    `most_at_once`: maximum number of images that one node pulls at the same time; 0: no limit.
     """
 
     def __init__(self, access: NodeAccess, *, recorder: EventRecorder, most_at_once: int = 0) -> None:
@@ -153,7 +153,7 @@ class ImageAgents(AgentPart):
     async def _report_status(
         self, view: AgentNodeImageView, pulls: Mapping[ImageName, Pull], now: Instant
     ) -> float:
-        """Write the status if it has changed. Returns the seconds until it may be written."""
+        """Write the status if it has changed. Return the seconds until the next write."""
         pace = self._paces.setdefault(view.name, PullStatusPace(filled_at=now))
         report = report_of(view, pulls, pace=pace, now=now)
         if not report.patch:
@@ -161,7 +161,7 @@ class ImageAgents(AgentPart):
         body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": report.patch}
         try:
             is_there = await self._writer.patch_status(NODE_IMAGES, Key("", view.name), body, uid=view.uid)
-        except ConflictError:  # the requested images have changed: the cache will show it soon
+        except ConflictError:  # the NodeImage has changed: the cache will soon contain the change
             return CONFLICT_S
         self.status_writes += is_there
         return math.inf

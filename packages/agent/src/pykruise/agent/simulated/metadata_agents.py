@@ -27,7 +27,7 @@ from pykruise.sandbox.nodes.agents import NodeAccess
 from pykruise.sandbox.nodes.pod_state import ContainerRun, RunState
 
 GATHER_S = 0.1
-"""Seconds that a report waits, because the statuses of one pod arrive close together."""
+"""Seconds to wait before a report, because several changes of a pod's status arrive within a short time."""
 STOP_GRACE_S = 30.0
 
 
@@ -42,11 +42,11 @@ class MetadataAgents(AgentPart):
         self._pods.subscribe(self._on_change)
         self._writer = Writer(client, {PODS: self._pods})
         self._started: dict[Key, dict[str, int]] = {}
-        """Container ids to the hashes of the environments with which the containers were started."""
+        """The hash of the environment with which a container was started, by container id."""
         super().__init__("metadata agents", self._pods, clock=clock, rng=rng)
 
     def note_containers(self, key: Key, uid: str) -> None:
-        """Record the pod's present environment for its newly started containers."""
+        """Record, for the pod's newly started containers, the environment that its metadata gives now."""
         pod, runs = self._pods.get(key), self._runs_of(key, uid)
         if pod is not None and pod.is_ours and pod.uid == uid:
             known = self._started.get(key, {})

@@ -2,7 +2,7 @@
 
 a cache of objects ──▶ queue ──▶ _sync(key), by workers ──▶ writes
 
-If the API server serves no such objects, the cache stays empty and nothing is done.
+If the API server does not serve these objects, the cache stays empty and nothing is done.
 """
 
 import random
@@ -18,7 +18,7 @@ from pykruise.sandbox.running import run_beside
 
 
 class AgentPart(ABC):
-    """A task of the agents of all simulated nodes. Component: `run()` until `stop()`."""
+    """A task of the agents of all simulated nodes. It works from `run()` until `stop()`."""
 
     def __init__(
         self, name: str, cache: Cache[Any], *, clock: Clock, rng: random.Random, workers: int = 32
@@ -40,7 +40,7 @@ class AgentPart(ABC):
         await self._controller.stop()
 
     def wake_node(self, name: str) -> None:
-        """Reconcile a node that is new, or has power again. Only parts whose keys are nodes do so."""
+        """Reconcile a node that is new, or has power again. Does nothing in a part whose keys are not nodes."""
         return
 
     def wake_all(self) -> None:
@@ -48,9 +48,9 @@ class AgentPart(ABC):
         return
 
     def note_containers(self, key: Key, uid: str) -> None:
-        """Handle that containers of the pod have been started or have ended."""
+        """Notice that containers of the pod were started or have ended."""
         return
 
     @abstractmethod
     async def _sync(self, key: Key) -> float | None:
-        """Do all work that is due for the key. Returns the seconds until more work is due; None: no more work."""
+        """Do all work that is due for the key. Return the seconds until more work is due; None if no work is left."""

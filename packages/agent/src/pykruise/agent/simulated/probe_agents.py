@@ -4,7 +4,7 @@ NodePodProbes (watched) ──▶ queue, by node ──▶ _sync: probe_checks.a
 events
 
 agent/rules/probe_checks.py and the simulated kubelets decide the result of a probe; this module only waits and
-writes. If the API server serves no NodePodProbes, nothing is done.
+writes. If the API server does not serve NodePodProbes, nothing is done.
 """
 
 from collections.abc import Mapping

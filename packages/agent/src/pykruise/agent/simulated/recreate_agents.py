@@ -3,7 +3,8 @@
 ContainerRecreateRequests (watched) ──▶ queue, by pod ──▶ _sync: recreations.advance() ──▶ PATCH …/status
                                                                  └── a container is stopped; its kubelet restarts it
 
-The requests of a pod are executed one at a time. If the API server serves no such requests, nothing is done.
+The requests of a pod are executed one at a time. If the API server does not serve ContainerRecreateRequests, nothing
+is done.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -56,9 +57,7 @@ class RecreateAgents(AgentPart):
             self._queue.add(key)
 
     def _containers_of(self, key: Key, uid: str) -> Mapping[str, OnNode] | None:
-        """Return the containers of a pod with this uid on its node, by name; None when no node with power has such a
-        pod.
-        """
+        """Return, by name, the containers of the pod with this uid; None if no node that has power runs the pod."""
         runs = self._runs_of(key, uid)
         if runs is None:
             return None

@@ -4,8 +4,8 @@ request ──▶ BatchedUpdates.settle() ──▶ all requests about the same 
 answers
 
 Decisions never contradict each other: each decision is stored by a write that names the resourceVersion on which it was
-based. A later write gets 409, reads the stored object and decides again. The API server serializes the writes, so any
-number of replicas may make decisions.
+based. If the object has changed since then, the API server responds with 409, and the replica reads the stored object
+and decides again. The API server serializes the writes, so any number of replicas may make decisions.
 
 Batching keeps the cost low. While one write is in flight, other requests for the same object wait and share the next
 write. In a burst the next write waits a moment longer for more requests. When another replica writes the same object,
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 ATTEMPTS: Final = 4
-"""Writes that may conflict before a request fails; requests with `patience_s` may try more often."""
+"""Number of conflicting writes after which a request fails; with `patience_s` a request may be tried more often."""
 
 FIRST_WAIT_S: Final = 0.01
 GROWTH: Final = 5.0
@@ -45,7 +45,7 @@ JITTER: Final = 0.1
 """Waits between attempts: 10, 50 and 250 ms, each with up to 10 % more."""
 
 LATER_WAITS_S: Final = (0.05, 0.3)
-"""Range of the random waits between further attempts: two replicas that keep conflicting should get out of step."""
+"""Range of the random waits between further attempts, so that two conflicting replicas do not always write together."""
 
 GATHER_S: Final = 0.03
 """Seconds that a batch waits for more requests during a burst."""
@@ -54,8 +54,8 @@ BURST_S: Final = 0.1
 """A batch that follows the previous write within this time is part of a burst."""
 
 CONTENDED_S: Final = 1.0
-"""Seconds after a conflict for which another replica is assumed to write the same object. During this time decisions
-are based on the stored object, not on the cached one: the other replica's writes reach the cache too late.
+"""Seconds after a conflict during which another replica is assumed to write the same object. Decisions are then based
+on the stored object, not on the cached one: the other replica's writes reach the cache too late.
 """
 
 CONTENDED_GATHER: Final = (1.0, 4.0)
@@ -65,7 +65,7 @@ MOST: Final = 1000
 """Number of objects that are remembered. When there are more, idle objects are forgotten."""
 
 FORGET_S: Final = 600.0
-"""Seconds after its latest request for which an object is remembered; the caches have its last write by then."""
+"""Seconds from the latest request for an object until it is forgotten; the caches have its last write by then."""
 
 
 class UnsettledError(Exception):
@@ -77,18 +77,18 @@ class ContendedError(UnsettledError):
 
 
 class UpdateRequest(msgspec.Struct, kw_only=True):
-    """A requested decision. A kind adds the subject of the decision and its answer."""
+    """A requested decision. Each kind has a subclass, which adds the subject of the decision and the answer."""
 
     attempts: int = 0
-    """Writes that included this request."""
+    """Number of writes that included this request."""
     came_at: float = 0.0
-    """Arrival, in the event loop's time."""
+    """Time of arrival, on the clock of the event loop."""
     error: Exception | None = None
     is_settled: bool = False
 
 
 class BatchStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters of batches."""
+    """Counters of batches; each counts from the start of the process."""
 
     asked: int
     """Requested decisions, including those that needed no write."""
@@ -99,7 +99,7 @@ class BatchStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredView(Protocol):
-    """Fields that every object needs for decisions."""
+    """Fields of an object that every decision needs."""
 
     @property
     def key(self) -> Key: ...
@@ -123,9 +123,7 @@ class UpdateLedger(Protocol[V, R_contra, C]):
     kind: str
 
     async def find_newest(self, key: Key) -> V | None:
-        """Return the newest object that the ledger has without a request to the API server, if there is one. Raises
-        KubeError.
-        """
+        """Return the newest known object, from a cache if there is one; None: it is deleted. Raises KubeError."""
         ...
 
     async def read_fresh(self, key: Key) -> V | None:
@@ -133,19 +131,21 @@ class UpdateLedger(Protocol[V, R_contra, C]):
         ...
 
     def is_free(self, view: V, request: R_contra) -> bool:
-        """Whether the request needs no write. If so, its answer is set."""
+        """Whether the request needs no write. If so, this method sets the answer of the request."""
         ...
 
     async def decide(self, view: V, batch: Sequence[R_contra]) -> C | None:
-        """Answer all requests in their order and return the change to store; None: nothing changes."""
+        """Set the answers of all requests in their order and return the change to store; None: nothing changes."""
         ...
 
     async def write(self, view: V, change: C) -> V:
-        """Store the change if the object still has the version of `view`. Raises ConflictError otherwise, KubeError."""
+        """Store the change if the object still has the version of `view`. Otherwise raises ConflictError. Raises
+        KubeError.
+        """
         ...
 
     def settle_without(self, batch: Sequence[R_contra]) -> None:
-        """Answer requests about an object that is deleted."""
+        """Set the answers of requests about an object that is deleted."""
         ...
 
 
@@ -158,13 +158,13 @@ class _Queue(Generic[V, R]):
         self.last: V | None = None
         """The object as this process last wrote it."""
         self.is_unknown = False
-        """A write ended without a response: the stored object must be read."""
+        """Whether a write ended without a response, so that the stored object must be read."""
         self.used_at = 0.0
         self.written_at = float("-inf")
         self.conflicted_at = float("-inf")
 
     def is_contended(self, now: float) -> bool:
-        """Whether another replica writes the same object, at this time of the event loop."""
+        """Whether another replica probably writes the same object. `now` is the time of the event loop."""
         return now - self.conflicted_at < CONTENDED_S
 
     @property
@@ -175,8 +175,8 @@ class _Queue(Generic[V, R]):
 class BatchedUpdates(Generic[V, R, C]):
     """Settles all requests of this process about the objects of one ledger.
 
-    `patience_s`: seconds for which a request that meets conflicts is tried, and in any case at least ATTEMPTS times.
-    It must be shorter than the time that the sender waits for the answer.
+    A request that meets conflicts is tried again for `patience_s` seconds, and at least ATTEMPTS times. `patience_s`
+    must be shorter than the time that the sender waits for the answer.
     """
 
     def __init__(self, ledger: UpdateLedger[V, R, C], *, rng: random.Random, patience_s: float = 0.0) -> None:
@@ -184,11 +184,13 @@ class BatchedUpdates(Generic[V, R, C]):
         self._patience_s = patience_s
         self._rng = rng
         self._queues: dict[str, _Queue[V, R]] = {}
-        """Queues by UID; the first ones had no request for the longest time."""
+        """Queues by UID, in the order of their latest requests: the first queue has had no request for the longest
+        time.
+        """
         self._asked = self._writes = self._conflicts = 0
 
     def read_stats(self) -> BatchStats:
-        """Counters so far."""
+        """Return the counters so far."""
         return BatchStats(asked=self._asked, writes=self._writes, conflicts=self._conflicts)
 
     async def settle(self, view: V, request: R) -> None:
@@ -215,7 +217,7 @@ class BatchedUpdates(Generic[V, R, C]):
             raise request.error
 
     def note_unknown(self, uid: str) -> None:
-        """Mark the object as unknown: the stored object must be read before the next decision."""
+        """Forget the known state of the object: the stored object must be read before the next decision."""
         self._find_or_add_queue(uid).is_unknown = True
 
     async def _next_batch(self, queue: _Queue[V, R], view: V, own: R) -> None:
@@ -234,7 +236,7 @@ class BatchedUpdates(Generic[V, R, C]):
             batch = [element for element in batch if self._is_exhausted(element)]
             for item in batch:
                 times = format_count(item.attempts, "time")
-                text = f"{self._ledger.kind} {view.key} was changed by others {times}; try again"
+                text = f"other clients changed {self._ledger.kind} {view.key} {times} before the write; try again"
                 item.error = ContendedError(text)
         except Exception as error:
             _set_errors(batch, error)
@@ -316,7 +318,7 @@ class BatchedUpdates(Generic[V, R, C]):
         return result
 
     def _forget_idle(self, now: float) -> None:
-        """Forget objects that may be deleted: idle ones without a request for FORGET_S, and those beyond MOST."""
+        """Forget idle objects that had no request for FORGET_S; if MOST objects remain, forget all idle objects."""
         while self._queues:
             uid, oldest = next(iter(self._queues.items()))
             if now - oldest.used_at < FORGET_S or not oldest.is_idle:
@@ -332,7 +334,7 @@ def _set_errors(batch: Sequence[UpdateRequest], error: Exception) -> None:
 
 
 def _choose_newer(last: V | None, value: V) -> V:
-    """Return the later of two copies. Another object of the same name is later."""
+    """Return the later of two copies. If `value` is another object of the same name, return `value`."""
     if last is None or last.uid != value.uid or last.resource_version < value.resource_version:
         return value
     return last

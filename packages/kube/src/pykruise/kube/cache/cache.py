@@ -1,11 +1,12 @@
-"""Cache of one resource: list and watch, projected values, indexes, and own writes immediately.
+"""Cache of one resource: it lists and watches the resource, and shows the writes of this program immediately.
 
 API server ──list, watch──▶ reflector.py ──▶ ingest.py ──▶ store.py ──▶ get(), list_by_index(), values()  (snapshots)
 Writer ──observe_written(), observe_deleted()──▶ ingest.py ──▶ store.py ──▶ delivery.py ──Change──▶ subscribed handlers
 
 `project` decodes each object once per event, directly from bytes, into a small value T; the cache keeps nothing else of
 the object. A controller that plans from the cache sees each of its own finished writes: store.py explains how this is
-ensured. An object that cannot be read keeps its last readable value: the position advances, and `unreadable` counts it.
+ensured. If a new version of an object cannot be read, the cache keeps the last readable value, and `unreadable` counts
+this.
 
 **Pace.** With a pace, events that arrive in large numbers wait a moment and are read together (event_batching.py).
 Their order is kept, and a read of the cache first processes all waiting events, so the effect is the same as if the
@@ -39,21 +40,21 @@ FOLLOW_S: Final = 5.0
 _LOOK_S: Final = 0.02
 
 NOT_SERVED: Final = 404
-"""HTTP status with which an API server answers a list of a resource that it does not serve."""
+"""HTTP status with which an API server responds to a list of a resource that it does not serve."""
 
 _POLL_S: Final = 0.2
 
 
 class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
-    """State of a cache."""
+    """State of a cache. Where no unit is stated, a number is a count since the start."""
 
     synced: bool
-    """The first list has been applied."""
+    """Whether the first list has been applied."""
     connected: bool
-    """A watch is open."""
+    """Whether a watch is open."""
     objects: int
     position: int
-    """W: all changes up to this resourceVersion have been seen."""
+    """The cache has seen all changes up to this resourceVersion (position W in store.py)."""
     pending: int
     """Writes of this program that the watch has not shown yet."""
     lag_s: float
@@ -77,21 +78,21 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str
     """Reason why no watch is open; empty while one is open."""
     last_code: int = 0
-    """HTTP status of that failure if the server rejected the request (404: not served, 403: no permission); else 0."""
+    """HTTP status with which the server rejected the list or watch (404: not served, 403: no permission); else 0."""
 
 
 class Cache(Generic[T]):
     """Cache of one resource. See store.py for its guarantees.
 
     `project` converts an object's JSON to a T; it must copy the parts that it keeps. `indexes` are pure functions from
-    T to the values under which the object is found (called again with the same T when the object is removed). Both may
-    raise; the object is then counted as unreadable. `namespace=""` means all namespaces. `idle_timeout_s`: see
-    IDLE_TIMEOUT_S. `pace`: how fast many events are read; None: each event is read immediately. `metadata_only`: lists
-    and watches bring only metadata; only the responses to own writes contain the whole object. Raises SelectorError for
-    a selector that cannot be parsed.
+    T to the values under which the object is found (called again with the same T when the object is removed). `project`
+    and index functions may raise; the object is then counted as unreadable. `namespace=""` means all namespaces.
+    `idle_timeout_s`: see IDLE_TIMEOUT_S. `pace`: how fast many events are read; None: each event is read immediately.
+    `metadata_only`: lists and watches request only metadata; only the responses to writes contain the whole object.
+    Raises SelectorError for a selector that cannot be parsed.
 
-    All methods belong to one event loop. Reading is possible at any time, also before `run()` (own writes only) and
-    after it was cancelled (the last state); a later `run()` continues where the last one stopped.
+    Only one event loop may use the cache. It can be read at any time. Before `run()` it contains only the writes of
+    this program; after `run()` was cancelled it contains the last state, and a later `run()` continues from there.
     """
 
     def __init__(
@@ -152,8 +153,8 @@ class Cache(Generic[T]):
         """Return the objects for which the index function returned `value`, as a snapshot that later events do not
         change.
 
-        O(1) while nothing changed under that value, else a copy of references. Raises KeyError for an index that this
-        cache does not have.
+        O(1) if nothing has changed under that value since the last call; otherwise the references are copied. Raises
+        KeyError for an index that this cache does not have.
         """
         if self._inbox.waiting:
             self._inbox.process_events()
@@ -193,7 +194,7 @@ class Cache(Generic[T]):
 
     async def wait_served(self) -> bool:
         """Return True when `synced`; False as soon as the API server reports that it does not serve the resource."""
-        # The response may arrive only during this wait.
+        # The wait is short, because the API server may report during it that it does not serve the resource.
         while not self.synced and self._reflector.last_code != NOT_SERVED:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_S):
@@ -209,8 +210,8 @@ class Cache(Generic[T]):
     async def catch_up(self, version: int | None = None) -> None:
         """Return when the cache has everything that was stored up to `version` of the cluster; None: up to this call.
 
-        For a version, wait for the watch, which shows it promptly when the version is that of a write to this
-        resource. When the watch does not show it within FOLLOW_S, or without a version, list again.
+        With a version, wait until the watch shows it, which takes only a moment for a version of this resource. If the
+        watch does not show it within FOLLOW_S, or if `version` is None, list again.
         """
         if version is None or not await self._has_followed(version):
             await self._reflector.list_anew()
@@ -251,7 +252,7 @@ class Cache(Generic[T]):
 
     @property
     def changed(self) -> int:
-        """The version of the latest known change; `position` advances beyond it when nothing changes."""
+        """The version of the latest known change; bookmarks can advance `position` beyond it."""
         self._inbox.process_events()
         return self._store.changed
 
@@ -289,22 +290,22 @@ class Cache(Generic[T]):
         """List and watch until cancelled. Raises RuntimeError when it is running already."""
         await self._reflector.run()
 
-    # ── own writes ───────────────────────────────────────────────────────────
+    # ── writes of this program ───────────────────────────────────────────────
 
     def observe_written(self, raw: bytes) -> None:
-        """Take the object that a write (or a read of a single object) returned. Never raises.
+        """Put the object that a write (or a read of a single object) returned into the cache. Never raises.
 
-        A write that removes the last finalizer of a terminating object deletes it; its response is recognized.
+        If the write removed the last finalizer of a terminating object, the object is deleted from the cache instead.
         """
         self._inbox.put(self._ingest.take_written, raw)
 
     def observe_deleted(self, key: Key, uid: str, raw: bytes) -> None:
-        """Take the response to a DELETE of the object `uid`; b"" when the server reported that it does not exist. Never
+        """Apply the response to a DELETE of the object `uid`; b"": the server reported that it does not exist. Never
         raises.
 
-        An object that was only marked (finalizers, a grace period) is taken like the response to any write. Any other
-        response (a Status, an object that is not marked or has nothing to wait for) means that `uid` is deleted.
-        Without a uid, neither given nor in the response, the object cannot be distinguished from a successor, so the
+        An object that is only marked (finalizers, a grace period) is put into the cache, as after any write. Any other
+        response (a Status, an object that is not marked or has nothing to wait for) means that `uid` is deleted. If
+        neither the caller nor the response names a uid, the object cannot be distinguished from a successor, so the
         call is ignored.
         """
         self._inbox.put(self._ingest.take_deleted, (key, uid, raw))

@@ -23,13 +23,13 @@ from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 __all__ = ["Renewal", "definitions_of"]
 
 AGAIN_S: Final = (1.0, 5.0)
-"""Seconds after the change at which watches are opened again, in addition to immediately. An API server needs some
-hundred milliseconds to apply a new definition.
+"""Watches are opened immediately after the change, and again after each of these numbers of seconds, because an API
+server needs some hundred milliseconds to apply a new definition.
 """
 
 
 def definitions_of(client: Client, *, clock: Clock, rng: random.Random) -> Cache[MetadataView]:
-    """Return a cache of all CRDs that keeps almost nothing of them. The caller must run it."""
+    """Return a cache of all CRDs that keeps only their name, uid and versions. The caller must run it."""
     return Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_metadata, clock=clock, rng=rng)
 
 

@@ -25,7 +25,7 @@ T = TypeVar("T", bound=Projected)
 
 
 class Delivery(Generic[T]):
-    """Calls handlers with changes. Belongs to one event loop. Log messages begin with `source`."""
+    """Calls handlers with changes. Only one event loop may use it. Log messages begin with `source`."""
 
     def __init__(self, source: Any) -> None:
         self.failures = 0

@@ -1,14 +1,14 @@
 """Events that a cache has received but not read yet. A single event is read immediately; many events are read a
 moment later and together.
 
-watch events, answers to own writes ──put()──▶ waiting, in their order ──process_events()──▶ the cache's own steps
-                                                 ▲ when the moment has passed, or as soon as the cache is read
+watch events, responses to writes ──put()──▶ waiting, in their order ──process_events()──▶ the cache's own steps
+                                               ▲ when the moment has passed, or as soon as the cache is read
 
 Reading one pod in between other work costs three times as much as reading it directly after another pod, because
 neither code nor data are in the processor's caches any more (measured beside a busy API server: 182 µs for a single
 pod, about 60 µs for each of several pods in a row). While many events arrive, no event is needed immediately: a
-reconcile reads the cache, which processes all waiting events before it answers. So no reader sees an event later
-because of this; only a task that sleeps until a change may wake a moment later.
+reconcile reads the cache, which processes all waiting events before it answers. So no reader gets old data because of
+this; only a task that waits for a change may continue a moment later.
 """
 
 import asyncio
@@ -36,13 +36,13 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AT_LEISURE: Final = Pace(burst=16, per_s=20.0, wait_s=0.1)
-"""Pace for resources with hundreds of events: a few events are read as they arrive, many are read in portions. The wait
-is short: an updated pod is out of service for ten times as long.
+"""Pace for resources with hundreds of events: a few events are read immediately, many are read in portions. The wait is
+short: an updated pod is out of service for ten times as long.
 """
 
 
 class Inbox:
-    """Queue of received events. Belongs to one event loop. Without a pace every event is read immediately.
+    """Queue of received events. Only one event loop may use it. Without a pace every event is read immediately.
 
     `put(step, what)` calls `step(what)` now or soon, in the order of the calls. Steps must not raise.
     """

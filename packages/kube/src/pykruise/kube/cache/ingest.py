@@ -1,7 +1,7 @@
 """Decodes the events of one resource and puts them into the store.
 
 watch events, lists (reflector.py) ─┐
-answers to own writes (cache.py)   ─┴▶ Ingest ──project──▶ store.py ──▶ delivery.py
+responses to writes (cache.py)     ─┴▶ Ingest ──project──▶ store.py ──▶ delivery.py
                                        └── event_batching.py: immediately, or a moment later and together
 """
 
@@ -33,8 +33,8 @@ _HEAD: Final = 1024
 
 _VERSION: Final = re.compile(rb'"resourceVersion":"([0-9]+)"')
 _GRACE: Final = re.compile(rb'"deletionGracePeriodSeconds":[1-9]')
-"""The deletion grace period of a pod that may still run. If an object has it, the pod is not finished, and the whole
-object does not have to be decoded.
+"""The deletion grace period of a pod whose containers may still run. An object with this field is not deleted yet, so
+it does not have to be decoded as a whole.
 """
 
 T = TypeVar("T", bound=Projected)
@@ -93,7 +93,7 @@ def _has_grace(raw: bytes) -> bool:
 
 
 class SelectorView:
-    """Objects that the selectors match, for responses that do not come from list or watch."""
+    """The selectors of a cache, for responses to writes: an API server applies them only to lists and watches."""
 
     def __init__(self, label_selector: str, field_selector: str) -> None:
         self._labels = parse_label_selector(label_selector)
@@ -113,9 +113,9 @@ def _read_field(doc: Document, path: str) -> str:
 
 
 class Ingest(Generic[T]):
-    """Fills `store` and makes `delivery` deliver. Belongs to one event loop.
+    """Fills `store` and makes `delivery` deliver. Only one event loop may use it.
 
-    `namespace=""` means all namespaces; `view`: None means that no selectors filter.
+    `namespace=""` means all namespaces; `view`: the selectors of the cache; None: no selectors.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Ingest(Generic[T]):
     ) -> None:
         self.events = 0
         self.foreign = 0
-        """Answers to writes that do not belong to this cache."""
+        """Number of responses to writes whose objects do not belong to this cache."""
         self.unreadable = 0
         self.last_event_at: Instant | None = None
         self.synced = asyncio.Event()
@@ -149,10 +149,10 @@ class Ingest(Generic[T]):
         self._clock = clock
         self._on_distrust = on_distrust
 
-    # ── own writes ───────────────────────────────────────────────────────────
+    # ── writes of this program ───────────────────────────────────────────────
 
     def take_written(self, raw: bytes) -> None:
-        """Take the response to a write."""
+        """Apply the response to a write."""
         try:
             obj, values = self.read(raw)
             is_finished = (
@@ -172,7 +172,7 @@ class Ingest(Generic[T]):
         self._delivery.deliver()
 
     def take_deleted(self, answer: tuple[Key, str, bytes]) -> None:
-        """Take the response to a DELETE of an object with this uid; b"": the server reported that it does not exist."""
+        """Apply the response to a DELETE of the object with this uid; b"": the server reported that it is gone."""
         key, uid, raw = answer
         if not raw:
             self._put_deleted(key, uid, known=0)
@@ -211,7 +211,7 @@ class Ingest(Generic[T]):
         return self._store.position
 
     def on_event(self, event: WatchEvent) -> None:
-        """Take an event of the watch."""
+        """Process an event of the watch."""
         self.events += 1
         self.last_event_at = self._clock()
         self.inbox.put(self._take_event, event)
@@ -238,10 +238,10 @@ class Ingest(Generic[T]):
         self._store.apply_changed(Key(obj.namespace, obj.name), obj, values)
 
     def _is_own_write(self, raw: msgspec.Raw) -> bool:
-        """Whether the event only shows an own write whose response (or a later one) is already in the store.
+        """Whether the event only shows a write of this program whose response, or a later one, is in the store already.
 
         Almost half of the events of a busy manager are of this kind and are not decoded again. The uid is compared too,
-        because another text of the object may look like its version.
+        because another text in the object may look like its version.
         """
         pending = self._store.find_next_pending()
         if pending is None:
@@ -261,7 +261,7 @@ class Ingest(Generic[T]):
         self._store.apply_unreadable(envelope.key, version)
 
     def _take_envelope(self, kind: str, raw: msgspec.Raw) -> None:
-        # A deleted object's version is that of its deletion, so the envelope is enough whatever the rest contains.
+        # The metadata contain all that these events need: a deleted object has the version of its deletion.
         try:
             envelope = _decode_envelope(raw)
             version = envelope.version
@@ -304,7 +304,7 @@ class Ingest(Generic[T]):
 
 
 class Listing(Generic[T]):
-    """A list on its way into the store; below version `floor` it is stale."""
+    """A list that is being read page by page. It is stale if its version is below `floor`."""
 
     def __init__(self, ingest: Ingest[T], store: Store[T]) -> None:
         self.floor = store.floor

@@ -1,4 +1,4 @@
-"""Existence and version of objects, for caches of which only the changes matter. Pure."""
+"""Existence and version of objects, for caches whose users only need to know that an object changed. Pure."""
 
 import msgspec
 

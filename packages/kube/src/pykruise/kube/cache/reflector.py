@@ -9,8 +9,8 @@ that the cluster's storage was restored from a backup, and accepts the list.
 
 **Faults.** After a stream's normal end, and after silence, the reflector watches again from the same position. After
 410 in any form it lists. After a cut connection, 429, 5xx or 401 it waits, then watches again. The wait grows
-exponentially, with jitter, to 30 s; it is as long as Retry-After if that is longer; progress resets it. After 404 (the
-CRD does not exist yet) it tries again and keeps the known objects: an error is never treated as an empty list.
+exponentially, with jitter, to 30 s; it is as long as Retry-After if that is longer; progress resets the wait. After 404
+(the CRD does not exist yet) it tries again and keeps the known objects: an error is never treated as an empty list.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ _log = logging.getLogger(__name__)
 
 IDLE_TIMEOUT_S: Final = 120.0
 """Seconds of silence after which a watch is opened again. A real API server sends a bookmark about once a minute to
-clients that request them, so two have been missed. It does not guarantee bookmarks, but opening the watch again costs
-one request and loses nothing, and the server ends every watch after some minutes anyway.
+clients that request them, so two bookmarks are missing. It does not guarantee bookmarks. But opening the watch again
+costs one request and loses nothing, and the server ends every watch after some minutes anyway.
 """
 
 BACKOFF_BASE_S = 0.2
@@ -57,7 +57,7 @@ class _DistrustError(Exception):
 
 
 class Reflector:
-    """Lists and watches `resource` into `ingest`. `namespace=""` means all namespaces."""
+    """Lists and watches `resource`, and passes the objects to `ingest`. `namespace=""` means all namespaces."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Reflector:
         metadata_only: bool = False,
     ) -> None:
         self.is_connected = False
-        """A watch is open."""
+        """Whether a watch is open."""
         self.lists = 0
         self.watches = 0
         self.errors = 0
@@ -81,7 +81,7 @@ class Reflector:
         self.last_error = ""
         """Reason why no watch is open; empty while one is open."""
         self.last_code = 0
-        """HTTP status of that failure if the server rejected the request; else 0."""
+        """HTTP status with which the server rejected the list or watch; else 0."""
         self._client = client
         self._resource = resource
         self._ingest = ingest
@@ -145,7 +145,12 @@ class Reflector:
                 await self._list_all()
             await self._watch_until_end()
         except SilentStreamError as error:
-            _log.debug("%s: %s; watching from %d", self._resource, error, self._ingest.position)
+            _log.debug(
+                "%s: %s; the watch continues from resourceVersion %d",
+                self._resource,
+                error,
+                self._ingest.position,
+            )
             self._has_progressed = True  # a quiet resource does not mean a failing server
         except (KubeError, _DistrustError) as error:
             return self._note_failure(error)
@@ -191,9 +196,10 @@ class Reflector:
             return
         self._stale_lists += 1
         if self._stale_lists < _STALE_LISTS:
-            raise _DistrustError(f"the list has version {version}, older than the known version {floor}")
+            raise _DistrustError(f"the list has resourceVersion {version}, lower than the known {floor}")
         _log.warning(
-            "%s: lists still have version %d, below %d: the cluster was probably restored from a backup",
+            "%s: lists still have resourceVersion %d, lower than the known %d: the cluster was"
+            " probably restored from a backup",
             self._resource,
             version,
             floor,
@@ -220,7 +226,7 @@ class Reflector:
                 async with asyncio.timeout(self._idle_timeout_s):
                     events = await stack.enter_async_context(watch)
             except TimeoutError as err:
-                raise RequestTimeoutError(f"no watch within {self._idle_timeout_s:g} s") from err
+                raise RequestTimeoutError(f"no watch was opened within {self._idle_timeout_s:g} s") from err
             if self._wanted_lists:  # a list was requested while the watch was being opened
                 self._has_progressed = True
                 return
@@ -278,10 +284,10 @@ class Reflector:
             wait_s = max(wait_s, error.retry_after_s)
         _log.log(
             self._level_of_failure(),
-            "%s: %s; %s in %.1f s (failure %d)",
+            "%s: %s; %s starts in %.1f s (failure %d)",
             self._resource,
             self.last_error,
-            "listing" if self._must_list else f"watching from {self._ingest.position}",
+            "a new list" if self._must_list else f"a watch from resourceVersion {self._ingest.position}",
             wait_s,
             self._failures,
         )
@@ -289,7 +295,7 @@ class Reflector:
 
     def _level_of_failure(self) -> int:
         """Return the log level. The first failure may be harmless, the second is a warning, and a repeated error is
-        only debug.
+        logged at the level debug.
         """
         if self._failures == 1:
             return logging.INFO

@@ -1,4 +1,4 @@
-"""Table of everything that the program remembers to save work, with the number of entries and the largest size of one.
+"""Table of everything that the program remembers to save work, with the maximum number and size of the entries.
 
 @remember(entries=…, longest=…) ──▶ a function that keeps the results of its latest arguments, unless these are too
 long
@@ -11,7 +11,7 @@ the sum of the table with the memory of a manager, and finds code that remembers
 table.
 
 A limit does not keep memory constant either. A cache that drops entries only when it is full grows for days with
-objects that were deleted long ago. So all of these forget what is no longer used, and the manager calls
+objects that were deleted long ago. So all of them forget entries that are no longer used, and the manager calls
 `forget_unused()` every ten minutes: its memory follows the objects that exist, not their number in the past.
 """
 
@@ -53,7 +53,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 REMEMBERED: Final[dict[str, Remembered]] = {}
-"""Caches by name. A module registers its own when it is imported."""
+"""Caches by name. A module registers its caches when it is imported."""
 
 _ENTRY: Final = 512
 """Bytes of an entry without its texts: table slots and small objects."""
@@ -70,9 +70,10 @@ def register_limit(what: str, *, entries: int, bytes_each: int) -> int:
 class Recent(Generic[K, V]):
     """A map of results that may be forgotten. It keeps entries that are looked up, and forgets the others.
 
-    Entries are in two generations. `forget_unused()`, and a full younger generation, drop the older generation and put
-    the younger one in its place; a lookup moves its entry to the younger one. `entries` and `size` limit both together;
-    the unit of `size` is the caller's (`put(size=…)`). Threads may share a map: a race loses at most some entries.
+    Entries are in two generations. When the younger generation is full, or `forget_unused()` is called, the older
+    generation is dropped and the younger one takes its place; a lookup moves its entry to the younger one. `entries`
+    and `size` limit both together; the caller chooses the unit of `size` (`put(size=…)`). Threads may share a map: a
+    race loses at most some entries.
     """
 
     def __init__(self, *, entries: int, size: int = 0) -> None:
@@ -138,8 +139,8 @@ class SharedValues:
     """Table of values that many objects share. `share(key, value)` returns the table's value for this key; if there is
     none, it stores the given value first.
 
-    Call `trim()` from time to time: when the table has doubled, it drops values to which nothing else refers. A table
-    with more than `entries` values that are in use is emptied; their objects keep them.
+    Call `trim()` from time to time: when the table has doubled, it drops values to which nothing else refers. If more
+    than `entries` values are in use, the table is emptied; the objects that use these values keep them.
     """
 
     def __init__(self, *, entries: int) -> None:

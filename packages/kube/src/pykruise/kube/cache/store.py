@@ -1,42 +1,43 @@
 """The objects of one resource and their indexes. Prevents the watch from undoing writes of this program. Pure.
 
-own writes ──put_written(), put_deleted()────────────────┐
+writes ─────put_written(), put_deleted()─────────────────┐
 watch ──────apply_changed(), apply_deleted(), advance()──┼──▶ Store ──▶ get(), list_by_index(), values()  (snapshots)
 lists ──────begin_list(), put_listed(), replace()────────┘    └──▶ on_change(Change), after store and indexes changed
 
 A controller that plans from the store sees each of its own finished writes, without expectations or time-outs.
 
 Three properties of a Kubernetes API server make this possible: resourceVersions of a resource are integers that grow
-with every write; a watch sends all changes in that order; a uid is never used again.
+with every write; a watch sends all changes in that order; a uid is never reused.
 
 **Position W.** The highest version that the watch (events, bookmarks) or a list has shown. All changes up to W have
 been seen, including deletions.
 
-**Own writes** (`put_written`, version R).
+**Writes of this program** (`put_written`, version R).
 - R <= W: the response is old. The watch has already shown this version and perhaps later ones. The response is ignored,
   because an object that was created and deleted before the response arrived must not reappear.
 - R > W: the object is put into the store and remembered as *pending*: key → R. Until the watch reaches R, events and
   list items of that key older than R are ignored, whichever uid they have. This covers late events of the previous
   version, of an earlier object of the same name, and of objects that were created and deleted in between.
-- With selectors, a response that does not match them removes the object from the store.
+- With selectors, a response with an object that does not match them removes the object from the store.
 - The event that shows R itself brings nothing new and is not even decoded.
 - When W passes R without an event for that key, the written object does not belong to this store's view: with a
   selector it is removed from the store. Without a selector the server has broken its guarantee: list again
   (`distrust`).
 
-**Own deletions** (`put_deleted`). A DELETE that only marks the object (deletionTimestamp with finalizers or a grace
-period) is just a newer version. A DELETE that removes the object removes it here and leaves a *tombstone*: no event,
-and no item of a list that began before the response, restores that uid. The watch removes the tombstone with DELETED. A
-list removes it when the object is absent, and either the list began after the response or the object was known at a
-version that the list covers. Recently DELETED uids are remembered (a bounded ring), so a response that arrives after
-its event leaves no tombstone. The rare tombstones that nothing can confirm (an object that was never in view) are
-removed with the first bookmark after five minutes.
+**Deletions by this program** (`put_deleted`). A DELETE that only marks the object (deletionTimestamp with finalizers or
+a grace period) is just a newer version. A DELETE that removes the object removes it here and leaves a *tombstone*: no
+event, and no item of a list that began before the response, restores that uid. The watch removes the tombstone with
+DELETED. A list removes the tombstone when the list does not contain the object, and either the list began after the
+response or the object was known at a version that the list covers. Recently DELETED uids are remembered (a bounded
+ring), so a response that arrives after its event leaves no tombstone. The rare tombstones that nothing can confirm (an
+object that was never in view) are removed with the first bookmark after five minutes.
 
 **Lists** (the first one, or after 410) have a version L and replace everything that is not newer: objects with a
-version above L stay, absent objects at or below L are deleted (deletions that a gap hid are ordinary changes).
+version above L stay, absent objects at or below L are deleted (deletions during a gap of the watch are reported as
+changes too).
 
-**Events** older than or equal to the stored object of that key are ignored. DELETED removes only its own uid. An
-unexplained event behind W (servers never send one) means that the order was broken: list again.
+**Events** older than or equal to the stored object of that key are ignored. DELETED removes an object only if the uid
+is the same. An unexplained event below W (servers never send one) means that the order was broken: list again.
 """
 
 import heapq
@@ -104,7 +105,7 @@ class _Tombstone(msgspec.Struct, frozen=True, gc=False):
     known: int
     """The highest version that the object is known to have had; 0: none."""
     list_number: int
-    """Number of lists that had begun when the tombstone was made."""
+    """Number of lists that had begun when the tombstone was created."""
     made_at: float
 
 
@@ -177,16 +178,16 @@ class Store(Generic[T]):
         on_change: Callable[[Change[T]], None],
     ) -> None:
         self.position = 0
-        """W."""
+        """Position W."""
         self.changed = 0
-        """The version of the latest known change. Another watch that reaches it has shown all these changes."""
+        """The version of the latest known change. A watch that has reached this version has shown all these changes."""
         self._sets = 0
         self.ignored = 0
         """Events and responses that were older than the known state."""
         self.lag_s = 0.0
-        """Seconds that the watch took to show an own write at the last measurement."""
+        """Seconds that the watch took to show a write of this program at the last measurement."""
         self.distrust = ""
-        """Reason why the watch cannot be trusted until a list replaces everything; empty: it can."""
+        """Reason why the watch cannot be trusted until a list replaces everything; empty: the watch can be trusted."""
         self._is_filtered = is_filtered
         self._now = now
         self._on_change = on_change
@@ -194,10 +195,10 @@ class Store(Generic[T]):
         self._indexes = {name: _Index(values_of) for name, values_of in indexes.items()}
         self._index_list = list(self._indexes.values())
         self.answered = 0
-        """The highest version in the responses to own writes."""
+        """The highest version in the responses to writes of this program."""
         self._pending: dict[Key, int] = {}
         self._pending_order: list[tuple[int, Key]] = []  # heap; entries that are not in `pending` are invalid
-        self._measured: tuple[int, float] | None = None  # version of an own write, time of its response
+        self._measured: tuple[int, float] | None = None  # version of a write, time of its response
         self._tombstones: dict[str, _Tombstone] = {}
         self._deleted_uids: dict[str, float] = {}
         """Deleted UIDs and the times of their deletions, in this order."""
@@ -232,12 +233,12 @@ class Store(Generic[T]):
 
     @property
     def pending_count(self) -> int:
-        """Own writes that the watch has not reached yet."""
+        """Writes of this program that the watch has not reached yet."""
         return len(self._pending)
 
     @property
     def tombstone_count(self) -> int:
-        """Own deletions that the watch has not confirmed yet."""
+        """Deletions by this program that the watch has not confirmed yet."""
         return len(self._tombstones)
 
     @property
@@ -255,10 +256,10 @@ class Store(Generic[T]):
         hash(values)
         return values
 
-    # ── own writes ───────────────────────────────────────────────────────────
+    # ── writes of this program ───────────────────────────────────────────────
 
     def put_written(self, key: Key, obj: T, values: IndexValues, *, matches: bool) -> None:
-        """Put the object of the response to an own write. `matches`: whether the selectors match it."""
+        """Put the object in the response to a write into the store. `matches`: whether the selectors match it."""
         version = obj.resource_version
         self.answered = max(self.answered, version)
         if (
@@ -278,8 +279,8 @@ class Store(Generic[T]):
             self._measured = (version, self._now())
 
     def put_deleted(self, key: Key, uid: str, *, known: int) -> None:
-        """Remove the object `uid` after the response to an own deletion. `known`: a version that it is known to have
-        had; 0: none.
+        """Remove the object `uid` after the response to a deletion by this program. `known`: a version that it is known
+        to have had; 0: none.
         """
         self.answered = max(self.answered, known)
         old = self._objects.get(key)
@@ -295,8 +296,8 @@ class Store(Generic[T]):
     # ── watch events ─────────────────────────────────────────────────────────
 
     def find_next_pending(self) -> tuple[int, T] | None:
-        """Return the own write that the watch should show next: its version, and the object if this or a later
-        version is stored.
+        """Return the write of this program that the watch should show next: its version, and the object if this or a
+        later version is stored.
 
         An event of exactly that version brings nothing new: within a resource each version belongs to one write.
         """
@@ -381,13 +382,13 @@ class Store(Generic[T]):
             return old.resource_version < version
         if version > self.position:
             return True
-        # The event of a deleted uid is a repetition. Any other event was missing at its place in the order.
+        # An event of a deleted uid is a repetition. Any other event came too late: the order was broken.
         if obj.uid not in self._deleted_uids:
-            self.distrust = f"{key} {version} came after {self.position}"
+            self.distrust = f"the watch delivered {key} with resourceVersion {version} after {self.position}"
         return False
 
     def _confirm_write(self, key: Key, version: int) -> bool:
-        """Whether no own write of that key is newer than the event. If so, the write is no longer pending."""
+        """Whether this program has written no newer version of that key. If so, its write is not pending any more."""
         pending = self._pending.get(key)
         if pending is None:
             return True
@@ -397,14 +398,16 @@ class Store(Generic[T]):
         return True
 
     def _end_unconfirmed(self, key: Key, written: int) -> None:
-        """Handle an own write that the watch has passed without showing it: the object is not in the store's view."""
+        """Handle a write of this program that the watch has passed without showing it: the object is not in the store's
+        view.
+        """
         old = self._objects.get(key)
         if old is None or old.resource_version != written:
             return
         if self._is_filtered:
             self._set(key, None, ())
         else:
-            self.distrust = f"the watch did not deliver version {written} of {key}, which was written"
+            self.distrust = f"the watch did not deliver the write of {key} with resourceVersion {written}"
 
     # ── lists ────────────────────────────────────────────────────────────────
 

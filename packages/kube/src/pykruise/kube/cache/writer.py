@@ -1,11 +1,11 @@
 """Writes whose responses reach the caches before a controller can plan again.
 
 executor, controllers ──▶ Writer ──▶ Client ──▶ API server
-                          └── the answer ──▶ the cache of that resource (read your own writes)
+                          └── the response ──▶ the cache of that resource (read your own writes)
 
 A controller that plans from its caches must see its latest writes, or it would repeat them. So every response goes into
-the matching cache immediately; answers for a resource without a cache are only passed on. The cache decides whether
-an object belongs to it (namespace, selectors) and whether it knows a newer version.
+the matching cache immediately; responses for a resource without a cache are only returned. The cache decides whether an
+object belongs to it (namespace, selectors) and whether it knows a newer version.
 
 Errors of the client are passed on. A write that ended without a definite response changes no cache; the sender reads
 the object with `read()` or repeats the write (runtime/execute.py).
@@ -29,11 +29,11 @@ class WriteObserver(Protocol):
     """The interface through which a cache is notified of the writes of this program."""
 
     def observe_written(self, raw: bytes) -> None:
-        """Take the object that a write or a read returned."""
+        """Put the object that a write or a read returned into the cache."""
         ...
 
     def observe_deleted(self, key: Key, uid: str, raw: bytes) -> None:
-        """Take the response to a DELETE of the object `uid` (empty: any); b"" when the server has no such object."""
+        """Apply the response to a DELETE of the object `uid` (empty: any); b"": the server has no such object."""
         ...
 
 
@@ -45,11 +45,11 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 
 
 class Writer:
-    """Writes of a `Client` whose results are put into `caches`. Options are those of `Client`.
+    """Writes of a `Client` whose results are put into `caches`. The options are those of `Client`.
 
     A cache is notified of:
-    - the object that a write returned; for subresources only when that is the object itself (`status`, `resize`), not
-      a Scale, a Binding or an Eviction;
+    - the object that a write returned; after a write to a subresource, only if that is the object itself (`status`,
+      `resize`), not a Scale, a Binding or an Eviction;
     - the response to a DELETE: the object that now terminates, the deleted object, or a Status;
     - after NotFound, the deletion of the `uid` that the caller named. Without a uid, NotFound says nothing about the
       cached object, which may be a successor created a moment later. The Status must name this very object: a 404 for
@@ -65,7 +65,7 @@ class Writer:
     async def read(self, resource: Resource, key: Key, *, uid: str = "", priority: int = 0) -> bytes:
         """Read the stored object and put it into the cache. Used when the result of a write is unknown.
 
-        `uid`: the object in doubt, which is deleted when it is not found. Raises NotFoundError.
+        If the object is not found, the cache deletes the object `uid`. Raises NotFoundError.
         """
         try:
             raw = await self._client.get(resource, key.namespace, key.name, priority=priority)

@@ -1,7 +1,7 @@
-"""Checks that answers contain objects, so that callers can read their fields.
+"""Checks that responses contain objects, so that callers can read their fields.
 
-bytes of an answer ──▶ check_object() (the client, after reads and writes) ──▶ the same bytes, or MalformedAnswerError
-                   └─▶ metadata_of() ──▶ the typed metadata
+bytes of a response ──▶ check_object() (the client, after reads and writes) ──▶ the same bytes, or MalformedAnswerError
+                    └─▶ metadata_of() ──▶ the typed metadata
 
 A proxy's page with status 200, a Status instead of an object, or half an object is treated as a missing response, so
 callers do not have to handle a KeyError. Pure.
@@ -39,10 +39,10 @@ def metadata_of(raw: bytes | msgspec.Raw) -> AnswerMetadata:
     try:
         answer_metadata = _decode(raw).metadata
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedAnswerError(f"the answer is not an object: {excerpt(str(error))}") from error
+        raise MalformedAnswerError(f"the response is not an object: {excerpt(str(error))}") from error
     if not answer_metadata.name or not (answer_metadata.resource_version or "0").isdecimal():
         raise MalformedAnswerError(
-            "the answer is not an object: it has no name, or its version is not a number"
+            "the response is not an object: it has no name, or its resourceVersion is not a number"
         )
     return answer_metadata
 

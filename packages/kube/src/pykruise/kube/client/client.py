@@ -3,7 +3,7 @@
 caches, Writer, executor ──▶ Client ──▶ Limiter (how many at the same time) ──▶ Transport (HTTP or in process)
                          ◀── raw bytes, or a typed error of kube/errors.py
 
-Answers stay bytes: a caller that needs an object projects it (caches) or decodes it (kube/documents.py). The client
+Responses stay bytes: a caller that needs an object projects it (caches) or decodes it (kube/documents.py). The client
 guarantees two things: an error response is raised as its type, and a request is repeated only where that is safe
 (kube/client/retries.py).
 """
@@ -153,11 +153,11 @@ class Client:
         }
 
     def replace_transport(self, transport: Transport) -> "Client":
-        """Return this client (limits, retries, names) with another transport, such as one that wraps its own."""
+        """Return a client with the same limits, retries and names, but another transport."""
         return self._copy_with(transport, self.limiter)
 
     def replace_limiter(self, limiter: Limiter) -> "Client":
-        """Return this client with another limiter."""
+        """Return a client with the same transport, retries and names, but another limiter."""
         return self._copy_with(self.transport, limiter)
 
     def _copy_with(self, transport: Transport, limiter: Limiter) -> "Client":
@@ -305,7 +305,7 @@ class Client:
         try:
             return _decode_list(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as err:
-            raise MalformedAnswerError(f"GET {asked.path}: the answer is not a list: {err}") from err
+            raise MalformedAnswerError(f"GET {asked.path}: the response is not a list: {err}") from err
 
     def watch(
         self,
@@ -362,10 +362,10 @@ class Client:
         """POST a new object or, with `name`, a subresource of an existing one (`eviction`, `binding`).
 
         Returns the stored object. Raises AlreadyExistsError, InvalidError, ForbiddenError; ValueError for a name
-        without a subresource, or the reverse.
+        without a subresource, or a subresource without a name.
         """
         if bool(name) != bool(options.get("subresource")):
-            raise ValueError("create: name and subresource go together")
+            raise ValueError("create: give a name and a subresource, or neither of them")
         return await self._write("POST", resource, namespace, name, body, JSON_CONTENT, options)
 
     async def update(
@@ -565,7 +565,9 @@ async def _decode_events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerat
             event = _decode_event(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as err:
             # The connection broke within a line, or the response is not from an API server.
-            raise MalformedAnswerError(f"watch {path}: a line is not an event: {err}") from err
+            raise MalformedAnswerError(
+                f"watch {path}: a line of the response is not a watch event: {err}"
+            ) from err
         if event.type == "ERROR":
             raise _error_of(event)
         yield event

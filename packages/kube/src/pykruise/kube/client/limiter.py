@@ -1,6 +1,6 @@
 """Limits the requests that are in flight at the same time to the number that the API server handles well.
 
-Client ──▶ Limiter.acquire_slot() ──▶ one attempt at a request ──▶ its outcome moves the limit
+Client ──▶ Limiter.acquire_slot() ──▶ one attempt at a request ──▶ its outcome changes the limit
 
 The rule is additive increase, multiplicative decrease. While the limit is used up, it grows by one per round of
 requests; 429, 503 and timeouts halve it. It is halved once per round: requests that were sent before the last cut
@@ -8,7 +8,7 @@ bring no new information. Above its initial value, the limit grows only while re
 server without load: more requests would just queue there.
 
 Retry-After delays only requests of its own scope (reads, or writes, of one resource in one namespace), because any
-admission webhook may answer 429 for an object of one tenant. When a scope is held for longer than a moment, its
+admission webhook may respond with 429 for an object of one tenant. When a scope is held for longer than a moment, its
 requests do not wait. They raise HeldBackError with the remaining time, so that no worker is blocked.
 
 Requests wait in two lanes, each in order of arrival. Lane 1 has requests with priority 1, which complete work that has
@@ -68,7 +68,7 @@ class LimiterStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limiter:
-    """Adaptive concurrency for one API server. Belongs to one event loop and uses its time.
+    """Adaptive concurrency for one API server. Only one event loop may use it; time is that of the loop.
 
     `start`, `minimum` and `maximum` count requests in flight. `longest_hold_s`: maximum time for which a Retry-After is
     followed.
@@ -107,7 +107,7 @@ class Limiter:
         affects.
 
         The limiter learns from the exception that leaves the block (or none), so raise the error of a response inside
-        it. Waiting can be cancelled. Entering raises HeldBackError.
+        the block. Waiting can be cancelled. Entering raises HeldBackError.
         """
         return _Slot(self, priority, scope)
 
@@ -244,7 +244,7 @@ class Limiter:
 
 
 class _Slot:
-    """A slot. A separate class costs a third of a generator, and every request uses one."""
+    """A slot. A separate class costs a third of the time of a generator, and every request uses one."""
 
     __slots__ = ("_began", "_limiter", "_loop", "_priority", "_scope")
 

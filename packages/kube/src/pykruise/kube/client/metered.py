@@ -1,9 +1,9 @@
-"""A transport that counts requests by verb and resource, answers, durations and refusals.
+"""A transport that counts requests by verb and resource, their responses, durations and denials.
 
 Client ──▶ MeteredTransport ──▶ any Transport
 
-The requests of a manager are its cost to the cluster; benches, the demo and metrics read them here. A request that RBAC
-denies is logged only the first time, so that a missing permission causes one clear line.
+The requests of a manager are its cost to the cluster; benches, the demo and metrics read these counts. A request that
+RBAC denies is logged only the first time, so that a missing permission causes one clear line.
 """
 
 import asyncio

@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 _MAX_MESSAGE_BYTES = 1024  # limit of the API server
 _MAX_NAME = 253
 _REMEMBERED = register_limit("events, and objects that have them", entries=4_096, bytes_each=2_048)
-"""Limit of all recorders of a program together: events whose count can be raised, and objects whose budget is known."""
+"""Maximum number of remembered events, and of remembered objects, for all recorders of a program together."""
 _PENDING = register_limit("events that wait to be written", entries=2_000, bytes_each=4_096)
 _TRIES = 5
 _RETRY_CAP_S = 60.0
@@ -89,7 +89,7 @@ class _Occurrences(msgspec.Struct):
     count: int
     tries: int = 0
     event_name: str = ""
-    """Name chosen for the first POST and kept, so that a repeated POST cannot create a second event."""
+    """Name of the Event, the same in each POST, so that a repeated POST cannot create a second Event."""
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -255,7 +255,9 @@ class EventRecorder:
     # ── writing ──────────────────────────────────────────────────────────────
 
     async def _write_next(self) -> int:
-        """Write the oldest pending event. Returns how often this event has failed so far; 0: continue."""
+        """Write the oldest pending event. Returns how often its writes have failed so far; 0: none failed, or none
+        waits.
+        """
         async with self._writing:
             if not self._pending:
                 self._something.clear()
@@ -325,8 +327,10 @@ class EventRecorder:
         return _compute_digest(self._component, str(event.warning), *texts, *said)
 
     def _name_for(self, subject: str) -> str:
-        """Return `<object>.<16 hex digits>`: time in microseconds, so that names sort, and 12 random bits."""
-        stamp = (int(self._clock() * 1_000_000) << 12 | self._rng.getrandbits(12)) & 0xFFFF_FFFF_FFFF_FFFF
+        """Return `<object>.<16 hex digits>`: time in nanoseconds, as of Kubernetes' recorders, from which programs
+        read it. The last three digits of the time are random.
+        """
+        stamp = int(self._clock() * 1_000_000) * 1_000 + self._rng.getrandbits(12) % 1_000
         return f"{subject[: _MAX_NAME - 17].rstrip('-.')}.{stamp:016x}"
 
     def _build_event(self, name: str, event: _Event, occurrences: _Occurrences) -> dict[str, Any]:

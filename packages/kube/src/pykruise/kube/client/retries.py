@@ -3,7 +3,7 @@
 error ──▶ is_read_repeatable(), is_write_repeatable() ──▶ RetryPolicy.wait_s()
 
 Pure. A read is repeated after any temporary error, a write only when the server certainly did not process it. Every
-wait is bounded and jittered, so that many clients do not return at the same moment.
+wait is bounded and jittered, so that many clients do not retry at the same moment.
 """
 
 import random
@@ -45,7 +45,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The first wait is up to this long; each further one up to twice the previous one (full jitter)."""
     cap_s: float = 10.0
     total_s: float = 60.0
-    """Seconds after the first attempt until which a repetition may start."""
+    """A repetition may start up to this number of seconds after the first attempt."""
     patience_s: float = 3.0
     """A request is not repeated when the response requests a longer wait: the caller gets the time and can do other
     work until then. Otherwise the objects of one tenant would block a worker of a controller.

@@ -1,7 +1,7 @@
 """Requests in the version that a cluster stores: programs know one version of a kind, clusters may store another.
 
 Client ──Request in the hub version──▶ StoredVersionTransport ──in the stored version──▶ API server
-       ◀──answers and watch events, converted───────────────┘
+       ◀──responses and watch events, converted─────────────┘
                     discovery ──▶ StoredVersions: which version of each kind is stored
 
 An API server calls a conversion webhook whenever a client reads a version other than the stored one. While two managers
@@ -109,7 +109,7 @@ class _Kind(msgspec.Struct):
 
     kind: str
     hashes: dict[str, str]
-    """Served version to the hash of the stored version."""
+    """Hash of the stored version, by served version."""
 
 
 _Group = Mapping[str, _Kind]
@@ -187,7 +187,7 @@ class StoredVersions:
         return result
 
     async def _read_discovery(self, path: str) -> Document:
-        """Return a document of discovery; empty where the cluster has none, or does not permit reading it."""
+        """Return a document of discovery; empty if the cluster has no such document, or does not permit reading it."""
         answer = await self._transport.request(Request("GET", path, headers={"accept": "application/json"}))
         if answer.status not in _OK:
             return {}
@@ -195,7 +195,7 @@ class StoredVersions:
 
 
 def _choose_version(conversion: Conversion, hashes: Mapping[str, str]) -> str:
-    """Return the stored version. `hashes`: served version to the hash of the stored version; empty: not published."""
+    """Return the stored version. `hashes`: hash of the stored version, by served version; empty: not published."""
     resource = conversion.resource
     served = [version for version in conversion.versions if version in hashes]
     for version in served:
@@ -497,7 +497,7 @@ def _parse(body: bytes, path: str) -> Document:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as err:
-        raise ConnectionLostError(f"{path}: the answer is not JSON: {err}") from err
+        raise ConnectionLostError(f"{path}: the response is not JSON: {err}") from err
     if not isinstance(value, dict):
-        raise ConnectionLostError(f"{path}: the answer is not a JSON object")
+        raise ConnectionLostError(f"{path}: the response is not a JSON object")
     return value

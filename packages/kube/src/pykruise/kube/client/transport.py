@@ -1,9 +1,9 @@
 """The interface to an API server: a request with its response, and a stream of lines.
 
 Client and caches ──Request──▶ Transport ──▶ HTTP (transport.py) or the sandbox's API server core in the same process
-                               └── WrappedTransport: counts, refuses, delays or changes requests on their way
+                               └── WrappedTransport: counts, rejects, delays or changes requests on their way
 
-Everything above this interface is the same code for both; tests inject faults between them.
+All code above this interface is the same for both kinds of server; tests wrap a transport to inject faults.
 """
 
 from collections.abc import AsyncIterator, Mapping

@@ -3,8 +3,8 @@
 kube/config/kubeconfig.py (files) or a test or the sandbox ──▶ Connection ──▶ kube/http/transport.py
                                                                └── Credentials: read_headers(), refresh() after a 401
 
-Only `RenewedCredentials` is active: it reads tokens and certificates again when they are due, in a thread, one
-reading at a time.
+Only `RenewedCredentials` changes with time: it reads tokens and certificates again before they expire, in a thread, one
+at a time.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class Credentials(Protocol):
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """The TLS context to use now, if the client certificate can change; None: the Connection's."""
+        """The TLS context to use now, if the client certificate can change; None: use that of the Connection."""
         ...
 
     async def read_headers(self) -> Mapping[str, str]:
@@ -42,8 +42,8 @@ class Credentials(Protocol):
         ...
 
     async def refresh(self, *, rejected: Mapping[str, str]) -> bool:
-        """Renew the credentials after the server answered 401 to `rejected` (a result of `read_headers()`). Return
-        whether they changed.
+        """Renew the credentials after the server responded with 401 to the headers `rejected` (of `read_headers()`).
+        Return whether they changed.
         """
         ...
 
@@ -56,7 +56,7 @@ class StaticCredentials:
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """None: the Connection's."""
+        """None: use the TLS context of the Connection."""
         return None
 
     async def read_headers(self) -> Mapping[str, str]:
@@ -86,8 +86,8 @@ class RenewedCredentials:
     """Credentials that are read again when they are about to expire, every `every_s`, and after a 401.
 
     `read` blocks and runs in a thread, one call at a time. When it fails, the previous credentials stay in use (the
-    server decides whether they are still valid) and the read is repeated after 10 s. A plugin that hangs is
-    treated as failed after `timeout_s`. A second 401 within 5 s does not read again.
+    server decides whether they are still valid) and the read is repeated after 10 s. A plugin that hangs is treated as
+    failed after `timeout_s`. A second 401 within 5 s causes no further read.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class RenewedCredentials:
                 err = ConfigurationError(f"credentials were not loaded within {self._timeout_s:g} s")
             if self._current is None:
                 raise err from None
-            _log.warning("credentials were not renewed, the old ones stay in use: %s", err)
+            _log.warning("the credentials could not be renewed, and the old credentials stay in use: %s", err)
             self._due = self._clock() + _RETRY_S
             return self._current
         self._current = material
@@ -172,8 +172,9 @@ class Connection:
 
     `ssl_context` is None for plain http. `server_name` is the name in the server's certificate when it is not the host
     of `server`. `headers` are sent with every request, in addition to those of the credentials (impersonation). `proxy`
-    is an http:// or https:// URL, or empty. `namespace` is the context's default one. `source` describes where the
-    connection was configured, for people; `context` is the name of the kubeconfig's context, empty without one.
+    is an http:// or https:// URL, or empty. `namespace` is the default namespace of the context. `source` describes
+    where the connection was configured, for people; `context` is the name of the kubeconfig's context, empty without
+    one.
     """
 
     server: str

@@ -107,7 +107,8 @@ class ExecPlugin(msgspec.Struct, rename="camel"):
         if document.get("apiVersion") != self.api_version:
             answered = format_one_line(document.get("apiVersion"))
             raise ConfigurationError(
-                f"{where}: {self.command} answers in apiVersion {answered}, and the kubeconfig names {self.api_version}"
+                f"{where}: {self.command} printed an ExecCredential of apiVersion {answered}, but the"
+                f" kubeconfig requires {self.api_version}"
             )
         status = document.get("status")
         if not isinstance(status, dict):

@@ -4,7 +4,7 @@ load(path, context) ──▶ Connection(server, ssl_context, credentials) ─�
                                                         └── read_headers() for every request, refresh() after a 401
 
 Credential plugins are in exec_plugins.py, OpenID Connect in oidc_tokens.py. All reading runs in threads; only
-`load_kubeconfig` and `load_in_cluster`, for programs without a loop, block. Key material stays in memory.
+`load_kubeconfig` and `load_in_cluster`, for programs without an event loop, block. Key material stays in memory.
 
 Every mistake in a configuration is a ConfigurationError: one line with the mistake, its place, and the remedy.
 """
@@ -58,8 +58,8 @@ _REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its lifetime (8 m
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
-    """Values of the command line that replace those of the kubeconfig, like kubectl's global flags. Empty: use the
-    file.
+    """Values of the command line that replace those of the kubeconfig, like kubectl's global flags. An empty value
+    replaces nothing.
     """
 
     cluster_name: str = ""
@@ -157,7 +157,7 @@ def load_in_cluster(
     )
 
 
-_ONLY_IN_PODS = "this works only inside a pod that mounts its service account token"
+_ONLY_IN_PODS = "the in-cluster configuration works only in a pod that mounts its service account token"
 
 
 def _server_of_pod(environ: Mapping[str, str], where: str) -> str:
@@ -178,16 +178,21 @@ def _kubeconfig_paths(
     path: str | Path | None, environ: Mapping[str, str], *, is_needed: bool = True
 ) -> list[Path]:
     if path:
-        listed, origin = [Path(path).expanduser()], "the path given"
+        listed, origin = [Path(path).expanduser()], "the given path"
     elif environ.get("KUBECONFIG"):
         names = [name for name in environ["KUBECONFIG"].split(os.pathsep) if name]
         listed, origin = [Path(name).expanduser() for name in names], "$KUBECONFIG"
     else:
-        listed, origin = [_default_kubeconfig(environ)], "$KUBECONFIG is not set, and this is the default"
+        listed, origin = (
+            [_default_kubeconfig(environ)],
+            "$KUBECONFIG is not set, and this is the default path",
+        )
     existing = [file for file in listed if file.exists()]
     if not existing and (is_needed or path):
         names_text = ", ".join(map(str, listed)) or "(empty)"
-        raise ConfigurationError(f"kubeconfig {names_text}: no such file ({origin}); name one that exists")
+        raise ConfigurationError(
+            f"kubeconfig {names_text}: the file does not exist ({origin}); give the path of an existing file"
+        )
     return existing
 
 
@@ -217,7 +222,7 @@ class _Kubeconfig:
             return
         if not name and not self._entries["contexts"]:
             raise ConfigurationError(
-                f"{self._files}: no contexts in it; is it the right file? KUBECONFIG or --kubeconfig names another"
+                f"{self._files}: the file has no contexts; choose another file with --kubeconfig or $KUBECONFIG"
             )
         if not name:
             raise ConfigurationError(
@@ -232,9 +237,7 @@ class _Kubeconfig:
             **({"user": overrides.user_name} if overrides.user_name else {}),
         }
         if not chosen.get("cluster"):
-            raise ConfigurationError(
-                f"{self._files}: context {name!r} names no cluster; add its cluster field"
-            )
+            raise ConfigurationError(f"{self._files}: context {name!r} has no cluster; add its field cluster")
         self._source = f"{self._files}, context {name}"
         self._namespace = str(chosen.get("namespace") or "default")
         self._cluster_name = str(chosen["cluster"])
@@ -337,7 +340,9 @@ class _Kubeconfig:
         if bool(chain) != bool(key):
             names = ("client-certificate", "client-key")
             there, missing = names if chain else reversed(names)
-            raise ConfigurationError(f"{self._at_user}: {there} without {missing}; add {missing}-data")
+            raise ConfigurationError(
+                f"{self._at_user}: {there} is set, but {missing} is not; add {missing}-data"
+            )
         return TlsParts(ca, chain, key, is_insecure)
 
     def _build_tls(self, parts: "TlsParts") -> ssl.SSLContext:
@@ -401,14 +406,16 @@ class _Kubeconfig:
         chain, key = status.get("clientCertificateData"), status.get("clientKeyData")
         if not token and not (chain and key):
             raise ConfigurationError(
-                f"{where}: the plugin gave neither a token nor clientCertificateData with clientKeyData"
+                f"{where}: the plugin returned neither a token nor clientCertificateData with clientKeyData"
             )
         expires = None
         if text := status.get("expirationTimestamp"):
             try:
                 expires = parse_time(str(text))
             except ValueError as err:
-                raise ConfigurationError(f"{where}: expirationTimestamp {text!r} is not RFC 3339") from err
+                raise ConfigurationError(
+                    f"{where}: expirationTimestamp {text!r} is not a time in RFC 3339 format"
+                ) from err
         parts = self._tls_parts((str(chain).encode(), str(key).encode())) if chain and key else None
         headers = _bearer_headers(check_token(str(token), where)) if token else {}
         return Material(headers=headers, tls=self._build_tls(parts) if parts else None, expires=expires)
@@ -420,7 +427,7 @@ class _Kubeconfig:
         settings = provider.get("config") if isinstance(provider, dict) else None
         if name != "oidc" or not isinstance(settings, dict):
             raise ConfigurationError(
-                f"{where}: {name!r} is not supported (nor by kubectl); use the provider's exec plugin"
+                f"{where}: {name!r} is supported neither here nor by kubectl; use the provider's exec plugin"
             )
         authority = self._read_pem(settings, "idp-certificate-authority", self._user_base, where)
         tls = make_tls_context(TlsParts(authority), where, where)
@@ -443,7 +450,7 @@ class _Kubeconfig:
             if node.value["name"] == name:
                 content = node.value.get(singular)
                 if not isinstance(content, dict):
-                    raise ConfigurationError(f"{self._files}: {singular} {name!r} is empty; fill it in")
+                    raise ConfigurationError(f"{self._files}: {singular} {name!r} is empty; add its fields")
                 return content, node.path.resolve().parent
         wanted = f" ({wanted_by})" if wanted_by else ""
         known = [str(node.value.get("name")) for node in self._entries[plural]]

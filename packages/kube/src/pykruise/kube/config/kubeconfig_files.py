@@ -87,7 +87,7 @@ def read_kubeconfig(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{where}: {_NO_KUBECONFIG}")
     kind = document.get("kind") or "Config"
     if kind != "Config":
-        raise ConfigurationError(f"{where}: holds a {kind}, not a kubeconfig (kind Config)")
+        raise ConfigurationError(f"{where}: contains a {kind}, not a kubeconfig (kind Config)")
     return document
 
 

@@ -75,7 +75,7 @@ class OidcTokens:
         endpoint = str(discovered.get("token_endpoint") or "")
         answer = self._request(endpoint, {name: value for name, value in form.items() if value})
         if not isinstance(answer.get("id_token"), str):
-            raise ConfigurationError(f"{self._where}: {issuer} answered without an id_token; log in again")
+            raise ConfigurationError(f"{self._where}: the response of {issuer} has no id_token; log in again")
         self._id_token = answer["id_token"]
         self._refresh_token = str(answer.get("refresh_token") or self._refresh_token)
 
@@ -91,7 +91,7 @@ class OidcTokens:
         except urllib.error.HTTPError as error:
             words = format_one_line(error.read(_MOST_BYTES).decode("utf-8", "replace"))
             raise ConfigurationError(
-                f"{self._where}: the token was not renewed: {url} answers {error.code}: {words}"
+                f"{self._where}: the token was not renewed: {url} responded with status code {error.code}: {words}"
             ) from error
         except (OSError, ValueError) as error:
             raise ConfigurationError(
@@ -99,6 +99,6 @@ class OidcTokens:
             ) from error
         if not isinstance(document, dict):
             raise ConfigurationError(
-                f"{self._where}: the token was not renewed: {url} answers no JSON object"
+                f"{self._where}: the token was not renewed: the response of {url} is not a JSON object"
             )
         return document

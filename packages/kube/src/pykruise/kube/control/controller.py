@@ -6,8 +6,8 @@ WorkQueue.get() ──▶ reconcile(key) ──▶ seconds ──▶ add_after  
 `run()` owns its workers. `stop()` lets reconciles in flight finish, so that no plan remains partly executed. A
 reconcile that is cancelled nevertheless puts its key back into the queue, so the next `run()` begins with it.
 
-The cost of a reconcile, from which the queue computes the key's rest, is the CPU time of its own steps (planning),
-not the time it waited for responses: its own writes do not slow a rollout down.
+The cost of a reconcile, from which the queue computes how long the key rests, is the CPU time of its own steps
+(planning), not the time it waited for responses: its own writes do not slow a rollout down.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ CONFLICT_RETRY_S = 0.05
 """Seconds until the retry after a conflict. A conflict means that the cache is stale: the event with the newer
 version is on its way.
 """
-_QUICK_CONFLICTS = 3  # in a row; after that a conflict waits like any failure
+_QUICK_CONFLICTS = 3  # in a row; further conflicts wait like any failure
 
 
 class ControllerStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class ControllerStats(msgspec.Struct, frozen=True, kw_only=True):
     """Reconciles by result: success, requeue (immediately), requeue_after, error. A conflict is a requeue."""
     durations: HistogramStats
     last_failure: str
-    """The key and the error; empty when no reconcile has failed yet."""
+    """Key and error of the latest failure; empty when no reconcile has failed yet."""
     last_failure_at: Instant | None
 
 
@@ -221,7 +221,7 @@ class Controller(Generic[K]):
             row = self._conflicts_in_row[key] = self._conflicts_in_row.get(key, 0) + 1
             self._results["requeue"] += 1
             if row <= _QUICK_CONFLICTS:
-                _log.info("%s %s: %s; again in %g s", self.name, key, error, CONFLICT_RETRY_S)
+                _log.info("%s %s: %s; the next reconcile is in %g s", self.name, key, error, CONFLICT_RETRY_S)
                 self.queue.add_after(key, CONFLICT_RETRY_S)
                 return
         else:
@@ -279,7 +279,7 @@ class _Timed(Generic[K]):
 
 
 def _is_expected(error: BaseException) -> bool:
-    """Whether servers and networks cause the error; any other error is a bug and is logged with a traceback."""
+    """Whether a server or a network caused the error; any other error is a bug and is logged with a traceback."""
     if isinstance(error, BaseExceptionGroup):
         return all(_is_expected(inner) for inner in error.exceptions)
     return isinstance(error, KubeError) or isinstance(error.__cause__, KubeError)

@@ -1,6 +1,6 @@
 """Long computations outside the event loop, so that the loop can do its other work.
 
-function, arguments ──▶ Aside.run() ───▶ a thread, one function at a time ──▶ its answer
+function, arguments ──▶ Aside.run() ───▶ a thread, one function at a time ──▶ its result
 coroutine ────────────▶ Aside.drive() ─▶ the same, step by step; it awaits on the loop (OnLoop)
 
 The loop's thread and the other thread share the interpreter's lock; each releases it every few milliseconds. Only a

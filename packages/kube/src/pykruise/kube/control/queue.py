@@ -4,8 +4,8 @@ cache handlers ──add()──▶ waiting (first come, first served) ──get
                              ▲                                                                  meanwhile)
 add_after(), add_rate_limited() ──▶ delayed ──its time comes──┘
 
-A key carries no message: its worker looks at the current state. So adding a key that already waits changes nothing,
-and a key that is added while in flight is handed out again after that.
+A key carries no message: its worker looks at the current state. So adding a key that already waits changes nothing, and
+a key that is added while in flight is handed out again after its worker is done.
 
 Keys that are expensive to plan are planned less often: after work that cost d seconds a key rests for
 `cost_factor * d`, so that one key never takes more than its share, however often it is added (`mark_done(key,
@@ -81,7 +81,7 @@ class _Trouble(msgspec.Struct):
 
 
 class WorkQueue(Generic[K]):
-    """A queue of keys for any number of workers. Belongs to one event loop.
+    """A queue of keys for any number of workers. Only one event loop may use it.
 
     After failures, a key waits `base_delay_s`, twice that, four times …, at most `max_delay_s`; with `rng` each wait is
     shortened by up to a fifth, so that keys which failed together are not all retried together. After the cause of the
@@ -129,7 +129,7 @@ class WorkQueue(Generic[K]):
     # ── adding ───────────────────────────────────────────────────────────────
 
     def add(self, key: K, *, force: bool = False) -> None:
-        """Enqueue `key`; after its rest, unless `force`.
+        """Enqueue `key`: with `force` immediately, otherwise after its rest.
 
         Has no effect when the key waits already, or when the queue is closed.
         """

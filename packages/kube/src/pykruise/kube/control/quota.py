@@ -10,13 +10,11 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pykruise.kube.values.counts import format_count
-
 __all__ = ["FullError", "Quota"]
 
 
 class FullError(Exception):
-    """No place is free; the message names who takes the places."""
+    """No place is free; the message names the keys that use the places."""
 
 
 class Quota:
@@ -34,9 +32,9 @@ class Quota:
     def place(self, key: str) -> Iterator[None]:
         """Take a place while the block runs. Raises FullError."""
         if self._taken[key] >= self._most_of_one:
-            raise FullError(f"{self._most_of_one} of {key} under way")
+            raise FullError(f"the limit of {self._most_of_one} for {key} is reached")
         if self._taken.total() >= self._most:
-            raise FullError(f"{format_count(self._most, 'is', 'are')} under way")
+            raise FullError(f"the limit of {self._most} is reached")
         self._taken[key] += 1
         try:
             yield

@@ -4,7 +4,7 @@ kind, key ──▶ Keying.slot_of() ──▶ one of SLOTS slots           (eac
 members, holders ──▶ assign() ──▶ the assignment of slots       (the leader writes it on its Lease: LeaderRecord)
 
 Pure. The slot of a key follows only from its kind and name, which never change, and not from values that a cache could
-show late. So two managers never compute different slots, and a key is in exactly one, even if a cache is stale. An
+show late. So two managers never compute different slots, and a key is in exactly one slot, even if a cache is stale. An
 owner reference would not work: owners adopt and release objects, and until all managers had seen that, two of them
 would work on one object.
 """
@@ -38,7 +38,7 @@ AT_ONCE: Final = 2
 """Maximum number of slots that move from one living member to another at the same time."""
 
 Seat = int
-"""Number of a member: its Lease is one of SLOTS."""
+"""Number of a member, below SLOTS: the member holds the Lease with this number."""
 
 Keying = Literal["object", "namespace"]
 """Unit of sharing: each object separately, or all objects of a namespace together."""
@@ -130,7 +130,7 @@ class LeaderRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Epoch of an unbroken succession of leaders that share slots; records of another epoch are not trusted."""
     keying: Keying
     slots: dict[int, Seat] = {}
-    """Slot to the seat that should hold it; empty: no assignment for now."""
+    """The seat that should hold each slot, by slot; empty: no slots are assigned for now."""
 
     def list_slots(self, seat: Seat | None) -> frozenset[int]:
         """Return the slots that a member should hold."""
@@ -145,7 +145,7 @@ _decode = msgspec.json.Decoder(LeaderRecord).decode
 
 
 def read_record(text: str | None, *, holder: str) -> LeaderRecord | None:
-    """Return this holder's record on the Lease; None: it has written no record, so it does not share slots."""
+    """Return the record of the Lease's holder; None: the holder has written no record, so it does not share slots."""
     try:
         record = _decode(text or "")
     except msgspec.DecodeError:

@@ -70,7 +70,7 @@ class NotLeadingError(UnreachableError):
 
 
 class Fence(Protocol):
-    """Permission of a write to leave the process."""
+    """Decides whether a write may leave the process."""
 
     def holds(self) -> bool:
         """Whether a write may leave the process now."""
@@ -82,7 +82,7 @@ class Fence(Protocol):
 
 
 class LeaseTerm:
-    """The time for which a leader may act. `now` must continue while the program sleeps."""
+    """The time for which a leader may act. The clock `now` must not stop while the machine sleeps."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -121,7 +121,9 @@ class FencedTransport(WrappedTransport):
         if request.method != "GET":
             if not self._term.holds():
                 what = f"{request.method} {request.path}"
-                raise NotLeadingError(f"{what}: not sent, this manager does not hold the lease")
+                raise NotLeadingError(
+                    f"{what}: the request was not sent, because this manager does not hold the lease"
+                )
             left_s = self._term.write_time_s()
             asked_s = request.timeout_s
             timeout_s = left_s if asked_s is None else min(asked_s, left_s)
@@ -194,13 +196,13 @@ class LeaderElector:
         self._now = now or asyncio.get_running_loop().time
         self.term = LeaseTerm(self._now)
         self.other_term = LeaseTerm(self._now)
-        """While another program holds the Lease: the known time until which it may act."""
+        """While another program holds the Lease: the time until which that program may act, as far as known."""
         self.annotate: Callable[[Document], Mapping[str, str]] = lambda _: {}
         """Return annotations to write with the Lease, computed from the previous Lease; called before each write."""
         self.stands = True
-        """Whether it takes a Lease that is free or has expired. It always takes a Lease that names it."""
+        """Whether this elector takes a Lease that is free or has expired. It always takes a Lease that names it."""
         self.epoch = ""
-        """Only notes of the same epoch are trusted. Empty: Leases of a single leader that does all work."""
+        """Only notes of the same epoch are trusted. Empty: a single leader does all work."""
         self.inherited: Mapping[str, int] | None = None
         """The highest version of each resource that previous leaders wrote. None: unknown."""
 
@@ -230,8 +232,8 @@ class LeaderElector:
         await self._leading.wait()
 
     async def run(self) -> None:
-        """Become the leader and remain the leader until `release()`. Raises LeaseLostError when the Lease is lost; it
-        may run again.
+        """Become the leader and remain the leader until `release()`. Raises LeaseLostError when the Lease is lost;
+        `run()` may then be called again.
         """
         self._released.clear()
         try:
@@ -258,12 +260,12 @@ class LeaderElector:
         await self._released.wait()
 
     def hurry(self) -> None:
-        """Renew or read the Lease now: an annotation has changed, or the Lease may be free."""
+        """Renew or read the Lease now. Call it when an annotation has changed, or when the Lease may be free."""
         self._hurry.set()
 
     def adopt_lease(self, lease: Document, *, since: float) -> None:
-        """Adopt a state of the Lease that was seen elsewhere since `since` (`now`), so that its expiry counts from
-        then.
+        """Adopt a state of the Lease that the caller first saw at `since` (a value of `now`). The duration of the Lease
+        counts from then.
         """
         self._lease, self._seen_at = lease, since
 
@@ -277,15 +279,17 @@ class LeaderElector:
         self._lease, self._version = lease, _version_of(lease)
 
     async def pass_on(self, *, from_: str, successor: str) -> bool:
-        """Make the Lease name `successor` (empty: free it) if it names `from_`, which will not use it.
+        """Make the Lease name `successor` (empty: free it) if it names `from_`, a member that will not lead.
 
-        Returns False when it names another holder, or cannot be read.
+        Returns False when the Lease names another holder, or cannot be read.
         """
         try:
             async with asyncio.timeout(self._renew_s / 2):
                 lease = decode(await self._client.get(LEASES, self._namespace, self._name))
         except (KubeError, TimeoutError) as error:  # then the Lease expires
-            _log.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or "no answer")
+            _log.warning(
+                "lease %s/%s cannot be read: %s", self._namespace, self._name, str(error) or "no response"
+            )
             return False
         if _spec_of(lease).get("holderIdentity") != from_:
             return False
@@ -315,7 +319,7 @@ class LeaderElector:
 
     async def _lead(self) -> None:
         """Renew until released. Raises LeaseLostError."""
-        _log.info("leading: %s holds lease %s/%s", self.identity, self._namespace, self._name)
+        _log.info("%s is the leader now and holds lease %s/%s", self.identity, self._namespace, self._name)
         self._leading.set()
         while True:
             await self._wait_for_retry()
@@ -333,7 +337,7 @@ class LeaderElector:
                 self._end_term()
                 raise LeaseLostError(
                     f"lease {self._namespace}/{self._name} could not be renewed for {self._renew_s:g} s:"
-                    f" {self._last_error or 'no answer'}"
+                    f" {self._last_error or 'no response'}"
                 )
 
     async def _wait_for_retry(self) -> None:
@@ -408,9 +412,15 @@ class LeaderElector:
             return False
         except (KubeError, TimeoutError, ValueError) as error:  # ValueError: the response is not a Lease
             self._errors += 1
-            before, self._last_error = self._last_error, str(error) or f"no answer within {timeout_s:g} s"
+            before, self._last_error = self._last_error, str(error) or f"no response within {timeout_s:g} s"
             level = logging.DEBUG if before == self._last_error else logging.WARNING
-            _log.log(level, "lease %s/%s: %s", self._namespace, self._name, self._last_error)
+            _log.log(
+                level,
+                "lease %s/%s cannot be taken or renewed: %s",
+                self._namespace,
+                self._name,
+                self._last_error,
+            )
             return False
         self._last_error = ""
         return taken

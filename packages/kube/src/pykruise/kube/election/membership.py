@@ -6,9 +6,9 @@ a Lease per slot   ──▶ holders         ─┴─▶ assign() (key_slots.py
 
 The leader's assignment alone permits nothing: a member may work on the keys of a slot only while it holds the slot's
 Lease, and only while some member holds the leader's Lease. So when another program takes the leader's Lease, no member
-is at work. A member learns of a renewal by reading the Lease. Its previous read still showed the state before the
-renewal, so that read began earlier than the renewal. The member counts its time from the start of that read, so its
-time ends before another program can take the Lease.
+works. A member learns of a renewal by reading the Lease. Its previous read still showed the state before the renewal,
+so that read began earlier than the renewal. The member counts its time from the start of that read, so its time ends
+before another program can take the Lease.
 
 A slot moves in this order: the leader assigns it to another member; the present member stops work on its keys and
 releases the slot's Lease with a note of the written versions; the next member takes the Lease and waits until its
@@ -113,7 +113,7 @@ def _project_lease(raw: bytes | msgspec.Raw) -> LeaseView:
 
 
 class _Both:
-    """A fence that holds while both of its fences hold."""
+    """A fence that permits writes while both of its fences permit them."""
 
     def __init__(self, first: Fence, second: Fence) -> None:
         self._first, self._second = first, second
@@ -126,7 +126,7 @@ class _Both:
 
 
 class _MemberTerm:
-    """A fence that holds while the leader is a member that shares slots in the same way."""
+    """A fence that permits writes while the leader is a member that shares slots in the same way."""
 
     def __init__(self, leader: LeaderElector, record: Callable[[], LeaderRecord | None]) -> None:
         self._leader, self._record = leader, record
@@ -149,7 +149,7 @@ class HeldSlot:
         self.number = number
         self.elector = elector
         self.fence = fence
-        """Writes for the slot's keys leave only while this holds."""
+        """A write for the slot's keys leaves the process only while this fence permits it."""
         self.epoch = epoch
         self.leaving = asyncio.Event()
 
@@ -171,10 +171,11 @@ class MembershipStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Membership:
-    """Takes part in sharing. `client` should not share a limiter with busy clients. Seconds as for LeaderElector.
+    """Takes part in sharing. `client` should not share a limiter with busy clients. Times are in seconds, as in
+    LeaderElector.
 
-    `members`: number of members that hold slots at the same time, the earliest first; others stand by. `keying`: see
-    key_slots.py; members with a different keying do not share with each other.
+    `members`: number of members that hold slots at the same time, the earliest first; all other members wait. `keying`:
+    see key_slots.py; members with a different keying do not share with each other.
     """
 
     def __init__(
@@ -206,7 +207,7 @@ class Membership:
         self.leader = self._make_elector(name, retry_s=retry_s)
         """The election of the leader, which assigns slots."""
         self.term: Fence = _MemberTerm(self.leader, self.record)
-        """Fence of all members: holds while members may act."""
+        """Fence of all members: permits writes while members may act."""
         self._leases: Cache[LeaseView] = Cache(
             client,
             LEASES,
@@ -365,7 +366,7 @@ class Membership:
                 written = await serve(slot) if slot.elector.is_leading else None
                 await slot.elector.release(written)
         except* LeaseLostError as lost:
-            _log.error("slot %d: %s", slot.number, lost.exceptions[0])
+            _log.error("this member lost slot %d: %s", slot.number, lost.exceptions[0])
         finally:
             del self._held[slot.number], self._holding[slot.number]
             self._changed.set()
@@ -377,7 +378,7 @@ class Membership:
         while not self._is_leaving:
             living = self._find_living()
             free = next((seat for seat in range(SLOTS) if seat not in living), None)
-            if free is None:  # this member stands by
+            if free is None:  # this member waits for a seat
                 await asyncio.sleep(LOOK_S)
                 continue
             await run_in_own_task(self._have_seat(free))
@@ -396,7 +397,7 @@ class Membership:
                 else:
                     running.cancel()
         except* LeaseLostError as lost:
-            _log.error("seat %d: %s", free, lost.exceptions[0])
+            _log.error("this member lost seat %d: %s", free, lost.exceptions[0])
         finally:
             self._seat = self._seat_elector = None
 
@@ -421,7 +422,7 @@ class Membership:
             try:
                 await self.leader.run()
             except LeaseLostError as lost:
-                _log.error("this member no longer leads: %s", lost)
+                _log.error("this member is no longer the leader: %s", lost)
             self._changed.set()
 
     def _said_on(self, lease: Document) -> dict[str, str]:
@@ -511,7 +512,7 @@ class Membership:
                     listed = await self._client.list(LEASES, self._namespace)
                 break
             except (KubeError, TimeoutError) as error:
-                _log.warning("the successor of this member is unknown: %s", str(error) or "no answer")
+                _log.warning("the successor of this member is unknown: %s", str(error) or "no response")
         else:
             return instead_of
         stored = {item.name: item for item in map(_project_lease, listed.items)}

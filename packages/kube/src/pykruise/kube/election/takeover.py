@@ -23,7 +23,7 @@ __all__ = ["HandOver"]
 
 
 class HandOver:
-    """Handover to one leader, for `caches`, which may be added and removed. Run `run()` beside them; call `wait()`
+    """Handover to one leader. Caches may be added to `caches` and removed. Run `run()` beside them; call `wait()`
     before planning.
     """
 

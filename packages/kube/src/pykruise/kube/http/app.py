@@ -1,9 +1,9 @@
-"""Parameters of an HTTP server: an App that answers requests, and the limits of clients.
+"""Parameters of an HTTP server: an App that answers requests, and the limits for clients.
 
-Request ──▶ App.admit(): a refusal, or continue ──▶ App.answer() ──▶ Response | Streamed | Upgraded
+Request ──▶ App.admit(): an error response, or continue ──▶ App.answer() ──▶ Response | Streamed | Upgraded
 
-The App builds every refusal, also for data that is not HTTP, so that all refusals have a form that its clients
-understand.
+The App builds every error response, also for data that is not HTTP, so that its clients understand the form of all
+error responses.
 """
 
 from abc import ABC, abstractmethod
@@ -19,41 +19,47 @@ __all__ = ["App", "HttpLimits", "StreamCutError", "Streamed", "Upgraded"]
 
 
 class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of clients. Sizes are in bytes, times in seconds."""
+    """Limits for clients. Sizes are in bytes, times in seconds."""
 
     head: int = 256 * 1024
-    """Longest request line with headers, in bytes: label selectors and field paths may be long."""
+    """Maximum bytes of request line and headers together: label selectors and field paths may be long."""
     body: int = 3 * 1024 * 1024
-    """Largest body of one request, in bytes; `App.admit` may set another limit."""
+    """Maximum bytes of the body of one request; `App.admit` may set another limit."""
     bodies: int = 0
-    """Largest total of all request bodies, in bytes; 0: no limit."""
+    """Maximum bytes of all request bodies together; 0: no limit."""
     requests: int = 0
     """Maximum number of requests that are answered at the same time; 0: no limit."""
     connections: int = 0
     """Maximum number of connections at the same time, including those in a TLS handshake; 0: no limit."""
     share: float = 1.0
-    """Largest share of `bodies`, `requests` and `connections` for one peer address."""
+    """Maximum share of `bodies`, `requests` and `connections` that one peer address may use."""
     least_rate: int = 0
-    """Bytes of a body that must arrive each second, after `grace_s`; 0: only `read_s` limits a body."""
+    """Bytes of a body that must arrive each second, after `grace_s`; 0: only `read_s` limits the time of a body."""
     grace_s: float = 2.0
     first_s: float = 60.0
-    """Time from the beginning of a connection to the end of its first head."""
+    """Maximum time for the TLS handshake of a new connection, and then from the first byte of its first head to the
+    last byte.
+    """
     read_s: float = 60.0
-    """Time from the first byte of a request to its last."""
+    """Maximum time from the first byte of a request to its last byte."""
     idle_s: float = 300.0
-    """Time between two requests."""
+    """Maximum time between two requests, and before the first one, because clients open connections in reserve. A
+    client should close an unused connection earlier: otherwise it may send a request while the server closes.
+    """
     answer_s: float = 300.0
-    """Time for a client to read a response."""
+    """Maximum time in which a client must read a response."""
     send_s: float = 20.0
-    """Time for a client to read a part of a stream."""
+    """Maximum time in which a client must read a part of a stream."""
     linger_s: float = 0.5
-    """Time for an early response to reach a client that is still sending."""
+    """Time that the server waits for an early response to reach a client that is still sending."""
     stop_s: float = 2.0
-    """Time for requests in flight to finish when the server stops."""
+    """Maximum time that requests in flight may take when the server stops."""
 
 
 class StreamCutError(Exception):
-    """Raised by `Streamed.chunk`: the connection must break in the middle of the response, as by a network fault."""
+    """`Streamed.chunk` raises this error: the connection must break in the middle of the response, as by a network
+    fault.
+    """
 
 
 class Streamed(Protocol):
@@ -79,7 +85,7 @@ class Streamed(Protocol):
 
 
 class Upgraded(ABC):
-    """A response after which the connection carries another protocol, such as a WebSocket, until it closes. `aclose`
+    """A response after which the connection is used for another protocol, such as WebSocket, until it closes. `aclose`
     is always called at the end.
     """
 
@@ -92,7 +98,7 @@ class Upgraded(ABC):
     @property
     @abstractmethod
     def is_ended(self) -> bool:
-        """Whether the client has ended the protocol. The connection closes then."""
+        """Whether the client has ended the protocol. If so, the server closes the connection."""
         ...
 
     @abstractmethod
@@ -102,7 +108,7 @@ class Upgraded(ABC):
 
     @abstractmethod
     def receive(self, data: bytes) -> bytes:
-        """Take bytes of the client, 1 KiB at most. Returns bytes to send immediately, which are dropped if the
+        """Process bytes from the client, 1 KiB at most. Returns bytes to send immediately; they are dropped if the
         client does not read.
         """
         ...
@@ -117,8 +123,8 @@ class App(Protocol):
     """Application that answers requests."""
 
     def admit(self, request: WireRequest) -> Response | None:
-        """Return the refusal of a request whose body has not arrived, or None. It may set `request.most_body` and
-        `request.is_counted`.
+        """Return the response that rejects a request before its body arrives, or None: the body is read. The App may
+        set `request.most_body` and `request.is_counted`.
         """
         ...
 
@@ -127,7 +133,8 @@ class App(Protocol):
         ...
 
     def failed(self, code: int, request: WireRequest) -> Response:
-        """Return the response to invalid data, to a broken limit (see server_connection.py), or to a failure (500).
+        """Return the response to invalid data, to data beyond a limit (see server_connection.py), or to a failure
+        (500).
 
         `request` has the known parts of a request that did not arrive as a whole.
         """

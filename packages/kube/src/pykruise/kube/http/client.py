@@ -83,7 +83,7 @@ class _Connection(HttpConnection):
     # ── called by the loop ───────────────────────────────────────────────────
 
     def eof_received(self) -> None:
-        """End a body without a length: it ends with its connection."""
+        """Complete a body without a length, which ends when the server closes the connection."""
         self.is_usable = False
         if self._answer is not None and self._has_head and AnswerHeaders(self._fields).ends_with_connection:
             self.on_message_complete()
@@ -123,7 +123,7 @@ class _Connection(HttpConnection):
 
 
 class HttpClient:
-    """At most `limit` connections to one server. Belongs to the event loop that first uses it.
+    """At most `limit` connections to one server. Only one event loop may use it.
 
     A connection that was idle for `keepalive_s` is not used again. `connect_timeout_s` covers TCP and TLS.
     """
@@ -162,7 +162,7 @@ class HttpClient:
         try:
             return await answer
         except TimeoutError as error:
-            raise RequestTimeoutError(f"{what}: no answer in time") from error
+            raise RequestTimeoutError(f"{what}: no response in time") from error
         except BROKEN as error:
             raise ConnectionLostError(f"{what}: the connection broke: {text_of(error)}") from error
         except TooLargeError as error:
@@ -218,7 +218,7 @@ class HttpClient:
     async def _wait_for_free(
         self, loop: asyncio.AbstractEventLoop, what: str, until: float
     ) -> _Connection | None:
-        """Return the next free connection; None: only a place for a new one became free."""
+        """Return the next free connection; None: a new connection can be opened."""
         turn: asyncio.Future[_Connection | None] = loop.create_future()
         self._waiting.append(turn)
         try:
@@ -254,7 +254,7 @@ class HttpClient:
         return connection
 
     def _give_back(self, loop: asyncio.AbstractEventLoop, connection: _Connection) -> None:
-        """Return a connection after its exchange."""
+        """Make a connection available again after its exchange."""
         connection.idle_since = loop.time()
         if connection.is_usable:
             self._pass_on(loop, connection)

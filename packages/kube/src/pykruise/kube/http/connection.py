@@ -50,7 +50,9 @@ __all__ = [
 ]
 
 GOODBYE_S: Final = 1.0
-"""Seconds for a server to respond to the end of TLS, and for the loop to release all connections when closing."""
+"""Seconds for a server to respond to the end of a TLS session, and for the loop to release all connections when
+closing.
+"""
 
 BROKEN: Final = (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade)
 """Errors of a lost connection: it broke, or the peer does not speak HTTP."""
@@ -157,10 +159,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._parser: Any = httptools.HttpResponseParser(self)
         self._fields: list[tuple[bytes, bytes]] = []
         self._beside_body = 0
-        """Bytes that have arrived since the last part of a body: the parser may keep them."""
+        """Number of bytes that have arrived since the last part of a body; the parser may keep them in memory."""
 
     def close(self) -> None:
-        """Close the connection politely."""
+        """Close the connection after all written data has been sent."""
         self.is_usable = False
         if self._transport is not None:
             self._transport.close()
@@ -191,7 +193,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.break_off(TooLargeError("the head", MOST_HEAD))
 
     def break_off(self, error: Exception) -> None:
-        """Give the exchange up; data that still arrives is dropped."""
+        """Abandon the exchange; data that still arrives is dropped."""
         self.on_lost(error)
         self.abort()
 
@@ -250,8 +252,8 @@ async def connect(
 
 
 def _name_origin(error: UnreachableError, origin: HttpOrigin) -> UnreachableError:
-    """Return the error with its origin. A variable of the function that raises it would refer to itself through the
-    traceback, and keep the TLS state of the handshake until the next garbage collection.
+    """Add the server's address to an error. A separate function does this, because an error in a local variable of the
+    function that raises it would keep the TLS state of the handshake in memory until the next garbage collection.
     """
     error.origin = str(origin)
     return error
@@ -338,11 +340,11 @@ def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], 
     """Return a function that aborts these connections immediately; call it after closing them. None entries are
     skipped.
 
-    A client with a pool of connections sends no close_notify, so a polite close of TLS would last until its timeout.
+    A client with a pool of connections sends no close_notify, so `close` of a TLS connection would wait until its
+    timeout.
 
-    Python before 3.11.5 loses the TLS side of a transport that is closed twice, as servers do, and can no longer
-    abort it. The function then shuts the socket down, which is why the transports must be given before they are
-    closed.
+    Python before 3.11.5 loses the TLS side of a transport that is closed twice, as servers do, and can no longer abort
+    it. The function then shuts the socket down. For this, the transports must be passed here before they are closed.
     """
     result = [
         (transport, transport.get_extra_info("socket")) for transport in transports if transport is not None

@@ -5,7 +5,7 @@ connections, requests, bytes of bodies ──▶ Room: a share for each peer add
 Pure. One address never holds more than `share` of anything, so a single client cannot use up a server. A connection
 that does not fit replaces the connection that has been idle longest: one of the same address when that address has used
 up its share, else one of the address with the most connections. A body that does not fit replaces the body that began
-to arrive first. A request that is being answered is never ended for a new request: the new request is refused.
+to arrive first. A request that is being answered is never ended for a new request: the new request is rejected.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +17,7 @@ __all__ = ["Holder", "ServerRoom"]
 
 
 class Holder(Protocol):
-    """A connection as the room sees it."""
+    """The attributes of a connection that ServerRoom reads."""
 
     @property
     def is_busy(self) -> bool:
@@ -56,7 +56,8 @@ class _Share(Generic[HolderT]):
 class ServerRoom(Generic[HolderT]):
     """Capacity of a server. A limit of 0 means no limit.
 
-    `connections`, `requests`: their number; `size`: bytes of bodies; `share`: the part that one address may hold.
+    `connections` and `requests` limit their number, `size` limits the bytes of bodies. `share` is the part of each
+    limit that one address may hold.
     """
 
     def __init__(self, *, connections: int = 0, requests: int = 0, size: int = 0, share: float = 1.0) -> None:

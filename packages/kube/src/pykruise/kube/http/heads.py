@@ -100,7 +100,7 @@ def format_request_head(method: str, target: str, fields: Fields) -> bytes:
 def format_request_line(method: str, target: str) -> bytes:
     """Return the first line of a request. Raises HttpHeadError."""
     if flaw_of_name(method):
-        raise HttpHeadError(f"{method!r} is not a method")
+        raise HttpHeadError(f"{method!r} is not an HTTP method")
     if flaw := flaw_of_target(target):
         raise HttpHeadError(f"{method} {target[:200]!r}: {flaw}")
     return f"{method} {target} HTTP/1.1\r\n".encode()

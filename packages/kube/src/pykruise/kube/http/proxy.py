@@ -4,7 +4,7 @@ an https:// server ──▶ open_tunnel() ──CONNECT──▶ proxy ──�
 an http:// server  ──▶ the proxy itself, which gets whole URLs and ProxyAddress.authorization
 
 The connection to the proxy may use TLS too. A proxy that closes the connection early, does not respond in time or
-refuses the tunnel causes an OSError, like any unreachable server.
+rejects the tunnel causes an OSError, like any unreachable server.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ async def open_tunnel(
         version, _, code = status.partition(b" ")
         if not version.startswith(b"HTTP/") or code[:3] != b"200":
             words = excerpt(status.decode("latin-1"), most=_MOST_WORDS)
-            raise ConnectionRefusedError(f"the proxy {proxy} answers {words!r}")
+            raise ConnectionRefusedError(f"the proxy {proxy} responded {words!r}")
         protocol = make()
         inner = await loop.start_tls(
             transport, protocol, tls, server_hostname=server_hostname, ssl_shutdown_timeout=goodbye_s
@@ -120,7 +120,9 @@ class _Greeting(asyncio.Protocol):
         if end and not behind:
             self.status.set_result(head.split(LINE_END, 1)[0])
         elif end or len(self._head) > _MOST_ANSWER:
-            self._set_error(ConnectionResetError("the proxy's answer to CONNECT does not end"))
+            self._set_error(
+                ConnectionResetError("the proxy's response to CONNECT has a body, or its head is too large")
+            )
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_error(exc or ConnectionResetError("the proxy closed the connection"))

@@ -41,7 +41,7 @@ _HANDSHAKES: Final = 2
 _NO_FILES_S: Final = 0.1
 """Seconds until the next accept when no more files can be opened."""
 _LATE_S: Final = 0.5
-"""A check that is delayed by these seconds closes no connection: data that arrived meanwhile may not be read yet."""
+"""A check that runs this much too late closes no connection: data that arrived in time may not have been read yet."""
 
 
 class HttpServer:
@@ -84,7 +84,9 @@ class HttpServer:
             asyncio.get_running_loop().add_reader(listener.fileno(), self._accept, listener)
 
     def _accept(self, listener: socket.socket) -> None:
-        """Accept new connections directly: each is counted, and can be closed, from its first packet on."""
+        """Accept new connections without an asyncio server, so that each can be counted and closed before it sends
+        data.
+        """
         for _ in range(_ACCEPTS):
             try:
                 sock, address = listener.accept()

@@ -1,6 +1,6 @@
 """A connection of an HTTP/1.1 server: its requests are parsed, counted and answered sequentially.
 
-    bytes ──▶ httptools (the parser of Node.js) ──▶ head ──▶ App.admit(): a refusal, or continue
+    bytes ──▶ httptools (the parser of Node.js) ──▶ head ──▶ App.admit(): an error, or continue
                                                └──▶ Request ──▶ App.answer(): a Response, a Streamed or
                                                             an Upgraded
     Response, Streamed, Upgraded ──▶ wire.py ──▶ bytes
@@ -9,25 +9,26 @@ Each connection has one task, which answers its requests sequentially. The task 
 watch whose client has disconnected would stay until the next event.
 
 One step of the loop does a limited amount of work for one connection, whatever the content of a packet: parsing stops
-after the first whole message and after 4 KiB of heads and chunks (the rest of a body with a known length is taken in
-one step, which copies and parses nothing). The remaining bytes wait. Only one request that a client sends in advance is
+after the first whole message and after 4 KiB of heads and chunks (the rest of a body with a known length is read in one
+step, which copies and parses nothing). The remaining bytes wait. Only one request that a client sends in advance is
 parsed. Connections with more bytes wait in `Turns`, which lets two of them continue in one iteration of the loop;
 addresses take turns. The task answers one request in a step.
 
-Every limit has a defined outcome, and the App builds every refusal (`REFUSAL_CODES`):
+Every limit has a defined outcome. The App builds every error response (`REFUSAL_CODES`):
 
-    not HTTP 400 · head too large 431 · body too large 413 · not here in time, or too slow 408 · another Expect 417
-    another coding than chunked, CONNECT 501 · another version than 1.0 and 1.1 505
+    not HTTP 400 · head too large 431 · body too large 413 · not arrived in time, or too slow 408
+    another value of Expect 417 · another coding than chunked, CONNECT 501 · another version than 1.0 and 1.1 505
     too many requests to answer, or too many bytes of bodies in memory 429
     a response that is not read, a connection that is not used, or an idle one beyond the limit: closed
 
-A request is counted when its body has arrived. So a client that sends incomplete requests blocks no other client. It
-uses some of the memory for bodies, of which each address has only its share, and the slowest body is given up first.
+A request is counted when its body has arrived. So a client that sends incomplete requests blocks no other client. Its
+bodies use memory, but each address has only its share of that memory, and the oldest incomplete body is rejected first.
 
 After a response that is sent before the end of its request, the server reads and drops the rest of the request for a
 moment: an immediate close would also drop the response.
 
-After an `Upgraded` the connection carries another protocol until it closes. Its data is read in the same small steps.
+After an `Upgraded` the connection is used for another protocol until it closes. Its data is read in the same small
+steps.
 """
 
 import asyncio
@@ -54,15 +55,16 @@ _LOG: Final = logging.getLogger(__name__)
 
 _HANDSHAKE_S: Final = 10.0
 _GOODBYE_S: Final = 2.0
-"""Seconds for a client to respond to the end of TLS."""
+"""Seconds for a client to respond to the end of a TLS session."""
 _UNSENT: Final = 64 * 1024
-"""Bodies with more bytes are not copied behind the head of their response."""
+"""A body with more bytes is written separately from its head, so that it is not copied."""
 _MOST_IGNORED: Final = 256 * 1024
 """Maximum number of bytes that are still read and dropped after an early response."""
 _PART: Final = 32 * 1024
 """Bytes of an incomplete body after which other connections get a turn."""
 _PARTS: Final = 2
-"""Number of such bodies that are read in one iteration of the loop: TLS delivers up to half a megabyte of each."""
+"""Number of incomplete bodies that are read in one iteration of the loop: TLS delivers up to half a megabyte of each.
+"""
 _STEP: Final = 4 * 1024
 """Bytes of heads and chunks that one step parses: a header may have only four bytes, and a chunk six bytes."""
 _UPGRADED_STEP: Final = 1024
@@ -80,7 +82,7 @@ exist.
 
 
 class _Turn(NamedTuple):
-    """A request to answer, or the refusal of data that did not become one."""
+    """A request to answer, or the error response to data that is not a valid request."""
 
     request: WireRequest
     refusal: Response | None
@@ -141,7 +143,7 @@ class ServerConnection(asyncio.Protocol):
         """Whether arriving data is dropped."""
         self._owes_continue = False
         self._arrived = 0
-        """Bytes of the head, or of the body as it was sent."""
+        """Number of bytes that have arrived of the head, or of the body as it was sent."""
         self._head_size = 0
         self._stays = True
         self._line = bytearray()
@@ -279,7 +281,7 @@ class ServerConnection(asyncio.Protocol):
             self._resume_reading()
 
     def _parse_piece(self, data: bytes) -> None:
-        """Parse a piece, which ends with the message at the latest."""
+        """Parse a piece of the data, which never extends beyond the current message."""
         if self._is_between:
             if data[self._at] in LINE_END:  # servers ignore empty lines before a request
                 self._at = len(data) - len(data[self._at :].lstrip(LINE_END))
@@ -316,7 +318,7 @@ class ServerConnection(asyncio.Protocol):
         if self._body_left:
             return min(len(data), self._at + self._body_left)
         most = min(len(data), self._at + _STEP)
-        # A body in chunks ends this way too.
+        # A chunked body ends with an empty line too.
         across = (self._tail + data[self._at : self._at + 3]).find(HEAD_END)
         if across >= 0:
             return min(most, self._at + across + len(HEAD_END) - len(self._tail))
@@ -443,7 +445,7 @@ class ServerConnection(asyncio.Protocol):
                     self._ask_to_continue()
 
     def _flaw_of_head(self) -> int:
-        """Return the code of a refusal of this head; 0: none. The parser is more lenient here than RFC 9112."""
+        """Return the status with which this head is rejected; 0: it is valid. The parser accepts more than RFC 9112."""
         method, version = self._parser.get_method(), self._parser.get_http_version()
         line = b"%b %b HTTP/%b" % (method, self._target, version.encode())
         if not self._line.startswith(line + LINE_END):
@@ -563,23 +565,33 @@ class ServerConnection(asyncio.Protocol):
         return now > self._body_begun + self._limits.grace_s + request.held / rate
 
     def give_up(self) -> None:
-        """Refuse the arriving body: its memory is needed."""
+        """Reject the arriving body, because its memory is needed."""
         self._refuse(429)
 
     def check(self, now: float) -> None:
-        """End the connection or refuse its request when a time limit has passed."""
-        if self._is_silent and now - self._made > self._limits.first_s:
-            self.abort()
-        if self._transport is None or self.is_busy:
+        """Close the connection or reject its request when a time limit has passed."""
+        if self._transport is None:
+            if now - self._made > self._limits.first_s:
+                self.abort()
+        elif self.is_busy:
             return
-        if self._is_begun and not self._is_deaf:
-            if now - self._since > self._limits.read_s or self._is_too_slow(now):
+        elif self._is_begun and not self._is_deaf:
+            if self._is_silent and now - self._since > self._limits.first_s:
+                self.abort()
+            elif now - self._since > self._limits.read_s or self._is_too_slow(now):
                 self._refuse(408)
-        elif now - self._since > self._limits.idle_s:
+        elif now - self._since > self._limits.idle_s and not self._has_unread_data():
             self.close()
 
+    def _has_unread_data(self) -> bool:
+        """Whether the kernel has received data that the loop has not read yet, which may be a request."""
+        try:
+            return bool(self._sock.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
     def close(self) -> None:
-        """Close the connection politely."""
+        """Close the connection after all written data has been sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -669,7 +681,7 @@ class ServerConnection(asyncio.Protocol):
 
     async def _send_stream(self, transport: asyncio.Transport, turn: _Turn, answer: Streamed) -> None:
         request, limit_s = turn.request, self._limits.send_s
-        # A client of the older version recognizes the end of a response by the end of the connection.
+        # A client with HTTP/1.0 recognizes the end of a response by the end of the connection.
         is_chunked = self._parser.get_http_version() != "1.0"
         try:
             head = self._server.heads.head_of_stream(

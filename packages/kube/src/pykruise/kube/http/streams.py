@@ -1,4 +1,4 @@
-"""Answers that do not end (watches and logs), each over its own connection.
+"""Responses that do not end (watches and logs), each over its own connection.
 
 HttpTransport ──▶ Streams.open() ──▶ a new connection ──▶ API server
       lines_of() ◀── Stream: its status, and read() ◀── httptools
@@ -108,7 +108,7 @@ class Stream(HttpConnection):
         self._is_over = True
         self._error = error
         if not self.status.done():
-            self.status.set_exception(error or ConnectionResetError("there was no answer"))
+            self.status.set_exception(error or ConnectionResetError("there was no response"))
             self.status.exception()  # the waiting caller gets the error; without a caller there is nothing to log
         self._wake_reader()
 
@@ -126,7 +126,7 @@ class Stream(HttpConnection):
     # ── called by the loop ───────────────────────────────────────────────────
 
     def eof_received(self) -> None:
-        """End a body without a length: it ends with its connection."""
+        """Complete a body without a length, which ends when the server closes the connection."""
         if self.status.done() and self.headers.ends_with_connection:
             self._set_end(None)
 
@@ -159,7 +159,7 @@ class Stream(HttpConnection):
 
 
 class Streams:
-    """Opens streams from one server, any number at the same time. Belongs to the event loop that first uses it."""
+    """Opens streams from one server, any number at the same time. Only one event loop may use it."""
 
     def __init__(self, origin: HttpOrigin, *, connect_timeout_s: float) -> None:
         self._origin = origin
@@ -191,7 +191,7 @@ class Streams:
                 await stream.status
         except TimeoutError as error:
             stream.abort()
-            raise RequestTimeoutError(f"{what}: no answer in time") from error
+            raise RequestTimeoutError(f"{what}: no response in time") from error
         except BROKEN as error:
             raise ConnectionLostError(f"{what}: the connection broke: {text_of(error)}") from error
         except TooLargeError as error:
@@ -220,7 +220,7 @@ class Streams:
         return stream
 
     async def close(self) -> None:
-        """End all streams, and refuse new ones."""
+        """End all streams, and reject new ones."""
         self._is_closed = True
         gone = [stream.lost for stream in self._open]
         for stream in tuple(self._open):

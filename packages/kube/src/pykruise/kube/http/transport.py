@@ -36,7 +36,7 @@ __all__ = ["HttpTransport"]
 
 
 class HttpTransport:
-    """`Transport` over HTTP. Belongs to the event loop that first uses it; `close()` it there.
+    """`Transport` over HTTP. Only one event loop may use it; `close()` it in the same loop.
 
     `pool` limits the connections for requests (more than 32 only queue at the server, measured); streams are not
     limited. `timeout_s` applies to a whole request without its own limit, and to opening a stream;
@@ -119,7 +119,7 @@ class HttpTransport:
                     if size > MOST_REFUSAL:
                         break  # it is an error in any case
         except TimeoutError as err:
-            raise RequestTimeoutError(f"{what}: no answer in time") from err
+            raise RequestTimeoutError(f"{what}: no response in time") from err
         except BROKEN as err:
             raise ConnectionLostError(f"{what}: the connection broke: {text_of(err)}") from err
         except TooLargeError as err:

@@ -137,7 +137,7 @@ class HeadWriter:
         return b"".join((head, self._date_line(), ends, LINE_END))
 
     def head_of_upgrade(self, headers: Mapping[str, str]) -> bytes:
-        """Return the status line and headers of a response after which the connection carries another protocol."""
+        """Return the status line and headers of a response after which the connection is used for another protocol."""
         return _begin_head(101, tuple(headers.items())) + LINE_END
 
     def _date_line(self) -> bytes:

@@ -31,9 +31,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     models = commands.add_parser(
         "models", help="typed models from CustomResourceDefinitions", description=_MODELS
     )
-    models.add_argument("files", nargs="+", metavar="FILE", help="YAML or JSON; -: standard input")
-    models.add_argument("--version", default="", help="version of each kind; without it, the stored one")
-    models.add_argument("-o", "--output", type=Path, help="file to write; without it, standard output")
+    models.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="file with CustomResourceDefinitions in YAML or JSON; - reads standard input",
+    )
+    models.add_argument("--version", default="", help="version of each kind (default: the stored version)")
+    models.add_argument("-o", "--output", type=Path, help="file to write (default: standard output)")
     asked = parser.parse_args(arguments)
     try:
         documents = [document for file in asked.files for document in _documents_of(file)]

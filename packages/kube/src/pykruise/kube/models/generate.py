@@ -2,9 +2,9 @@
 
 definitions ──▶ models_module() ──▶ Python source: one class per object of the schema, named after its path
 
-A class per kind (`Certificate`), and below it `CertificateSpec`, `CertificateSpecIssuerRef` and so on, so that a new
-field renames no class. Objects with equal schemas share one class; the other names are aliases of it. Items of the list
-`ports` are `…Port`.
+Each kind has a class (`Certificate`). The name of each further class is the path of its object: `CertificateSpec`,
+`CertificateSpecIssuerRef`. So a new field renames no class. Objects with equal schemas share one class; the other names
+are aliases of it. The class of the items of a list `ports` ends in `Port`.
 
 Pure. The rules of the schema that a type cannot express (patterns, CEL) are checked by the API server alone.
 """
@@ -41,7 +41,7 @@ _FACTS: Final[Mapping[str, str]] = {
     "pattern": "Pattern",
     "format": "Format",
 }
-"""Facts of a schema that a docstring names."""
+"""Keywords of a schema whose values are written into docstrings, and their names there."""
 
 
 class GenerationError(ValueError):
@@ -51,14 +51,15 @@ class GenerationError(ValueError):
 def models_module(definitions: Iterable[Document], *, version: str = "") -> str:
     """Return the source of a module with the models of some CustomResourceDefinitions.
 
-    `version`: of each kind; empty: the stored one. Raises GenerationError for a document that is not a
-    CustomResourceDefinition of apiextensions.k8s.io/v1, for a version without a schema, and for two kinds of one name.
+    `version`: the version of each kind; empty: the stored version. Raises GenerationError for a document that is not a
+    CustomResourceDefinition of apiextensions.k8s.io/v1, for a version without a schema, and for two kinds with the same
+    name.
     """
     writer = _Writer()
     for definition in definitions:
         writer.add_kind(definition, version)
     if not writer.kinds:
-        raise GenerationError("there is no CustomResourceDefinition")
+        raise GenerationError("the input contains no CustomResourceDefinition")
     return writer.source()
 
 
@@ -76,11 +77,11 @@ class _Writer:
 
     def __init__(self) -> None:
         self.kinds: dict[str, str] = {}
-        """Name of each kind → its apiVersion."""
+        """The apiVersion of each kind, by the name of the kind."""
         self._blocks: list[str] = []
         self._names: set[str] = set(_TAKEN_CLASSES)
         self._class_of: dict[bytes, str] = {}
-        """Encoded schema → the class that it has already."""
+        """The class of each schema, by the encoded schema."""
 
     def add_kind(self, definition: Document, version: str) -> None:
         """Add the classes of one kind."""
@@ -136,7 +137,7 @@ class _Writer:
     # ── types ────────────────────────────────────────────────────────────────
 
     def _type_of(self, schema: Schema, name: str) -> str:
-        """Return the annotation of a value. `name`: of the class, if the value needs one."""
+        """Return the annotation of a value. `name`: name of the class, if the value needs a class."""
         annotation = self._plain_type_of(schema, name)
         is_nullable = schema.get("nullable") and annotation not in ("Any", "None")
         return f"{annotation} | None" if is_nullable else annotation

@@ -36,7 +36,7 @@ class ListMapKeys(tuple[str, ...]):
 
 
 def camel_of(name: str) -> str:
-    """Return the name in a document of a field in Python: `update_strategy` is `updateStrategy`."""
+    """Return the name that a Python field has in documents: `update_strategy` is `updateStrategy`."""
     return re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), name)
 
 
@@ -97,7 +97,7 @@ def document(model: Model) -> Document:
 
 
 def list_map_keys(model: type[Model], field: str) -> tuple[str, ...]:
-    """Return the fields in which items of a list differ; empty: it is not such a list.
+    """Return the fields in which the items of a list must differ; empty: the list has no such fields.
 
     `field`: its name in Python. Raises KeyError when the model has no such field.
     """

@@ -20,7 +20,7 @@ class PatchError(ValueError):
 
 
 class JsonPatchTestFailed(PatchError):  # noqa: N818  # says what happened
-    """The value of a `test` operation differs from the document's value, or is absent there."""
+    """The document does not have the value that a `test` operation requires."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code=422)

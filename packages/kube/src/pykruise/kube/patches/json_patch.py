@@ -29,9 +29,9 @@ _ABSENT = object()
 def apply_json_patch(doc: Mapping[str, Any], ops: Sequence[Mapping[str, Any]]) -> Document:
     """Return the document after all operations, in order. If one operation fails, none has taken effect.
 
-    As on an API server, `replace` of an absent key adds it when its parent exists, and `test` for null holds for an
-    absent key. `test` distinguishes `true` from 1; 1 and 1.0 are equal. Raises JsonPatchTestFailed when a `test` does
-    not hold, PatchError when an operation is malformed or does not fit.
+    As on an API server, `replace` of an absent key adds it when its parent exists, and `test` for null succeeds for an
+    absent key. `test` distinguishes `true` from 1; 1 and 1.0 are equal. Raises JsonPatchTestFailed when a `test` fails,
+    PatchError when an operation is malformed or does not fit.
     """
     if isinstance(ops, (str, bytes, Mapping)) or not isinstance(ops, Sequence):
         raise PatchError("a JSON patch is a list of operations")

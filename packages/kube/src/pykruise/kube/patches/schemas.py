@@ -65,7 +65,7 @@ UNKNOWN_FIELD = FieldRule()
 
 
 class Schema(msgspec.Struct, frozen=True):
-    """The fields of an object: those of a definition or, for a map, any field, whose value has the definition."""
+    """The fields of an object: those of a definition. A map has any fields; `definition` is that of its values."""
 
     definition: str = ""
     is_map: bool = False

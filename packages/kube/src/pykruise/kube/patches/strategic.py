@@ -108,7 +108,7 @@ def _merge_field(original: Document, name: str, change: Any, rule: FieldRule) ->
     elif (
         isinstance(change, dict) and _PATCH in change and not (isinstance(before, dict) and rule.replaces_map)
     ):
-        # For an absent value, no directive leaves anything, not even `replace`.
+        # Where the document has no map, any directive removes the field, even `replace`.
         original.pop(name, None)
     else:
         original[name] = _to_plain(change)

@@ -84,7 +84,9 @@ def check_container(
 
 
 def check_whitespace(spec: Doc, path: str) -> Causes:
-    """Yield an error for each image with surrounding whitespace, which stored templates may contain."""
+    """Yield an error for each image with surrounding whitespace. check_pod_spec accepts it, as Kubernetes does in
+    templates.
+    """
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             image = container.get("image") or ""
@@ -384,7 +386,7 @@ _LINUX_SIGNAL: Final = re.compile(r"SIG[A-Z0-9]+|SIGRTM(IN(\+\d+)?|AX(-\d+)?)")
 
 
 def check_probe(probe: Doc, path: str, kind: str) -> Causes:
-    """Yield the errors of a probe with its defaults; `kind` is the container's field that contains it."""
+    """Yield the errors of a defaulted probe; `kind` is the container's field that contains it."""
     yield from _check_handler(probe, path)
     for field in (
         "initialDelaySeconds",

@@ -62,7 +62,7 @@ def make_invalid_error(field: str, value: object, detail: str) -> Cause:
 
 
 def make_invalid_shown_error(field: str, text: str, detail: str) -> Cause:
-    """Return the error of make_invalid_error for a value that the server shows as a Go struct, the `text`."""
+    """Return the error of make_invalid_error for a value that the server shows as a Go struct; `text` is the struct."""
     return Cause(reason="FieldValueInvalid", message=f"Invalid value: {excerpt(text)}: {detail}", field=field)
 
 
@@ -120,7 +120,9 @@ def make_too_many_error(field: str, actual: int, most: int) -> Cause:
 
 
 def format_shown(value: object) -> str:
-    """Return a value as the server prints it in a message: strings quoted, the rest as Go formats it, shortened."""
+    """Return a value as the server prints it in a message: strings in quotes, other values as Go formats them,
+    shortened.
+    """
     if value is None:
         return '"null"'
     if isinstance(value, str):

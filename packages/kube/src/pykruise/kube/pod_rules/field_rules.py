@@ -130,7 +130,7 @@ def check_labels(labels: Mapping[str, str] | None, path: str) -> Causes:
 
 
 def check_annotations(annotations: Mapping[str, str] | None, path: str) -> Causes:
-    """Yield the errors of the keys of an annotation map, and its total size (256 KiB)."""
+    """Yield the errors of the keys of an annotation map, and of its total size (256 KiB)."""
     size = 0
     for key, value in (annotations or {}).items():
         for message in is_qualified_name(key.lower()):
@@ -197,7 +197,7 @@ def _check_expression(expression: Mapping[str, Any], path: str) -> Causes:
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str] | None) -> bool:
-    """Whether a LabelSelector document matches the labels (an invalid one matches)."""
+    """Whether a LabelSelector document matches the labels (an invalid document matches all labels)."""
     try:
         return parse_selector(selector).matches(labels or {})
     except SelectorError:

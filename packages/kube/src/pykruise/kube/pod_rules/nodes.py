@@ -25,7 +25,7 @@ __all__ = [
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
-"""Label of a node: its zone."""
+"""Label that names the zone of a node."""
 
 
 class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):

@@ -1,7 +1,7 @@
 """Validation of the resources of a whole pod (`spec.resources`), and the requests that follow from them.
 
     a defaulted spec ──▶ check_pod_resources() ──▶ Causes
-                     ──▶ fill_pod_resources()  ──▶ the same spec, with the pod's requests that follow from the rest
+                     ──▶ fill_pod_resources()  ──▶ the same spec, with the pod's missing requests filled in
 
 Pure. Rule: Kubernetes' pod-level resources (KEP 2837): they replace the requests and limits of the containers, which
 must fit into them.
@@ -55,8 +55,8 @@ def check_pod_resources(spec: Doc, path: str) -> Causes:
 
 
 def sum_container_requests(spec: Doc) -> dict[str, int]:
-    """Return the requests of all containers in nano units: the regular ones and sidecars, or more if the start needs
-    more.
+    """Return the requests of all containers together, in nano units: the sum of regular containers and sidecars, or the
+    amount that an init container needs with the sidecars before it, if that is more.
     """
     sidecars: dict[str, int] = {}
     start: dict[str, int] = {}

@@ -198,7 +198,7 @@ def check_ephemeral_container(
 ) -> Causes:
     """Yield the errors of one ephemeral container on its own.
 
-    `spec`, `volumes`, `claims`: those of its pod (names of claims).
+    `spec`, `volumes` and `claims` (names) are those of its pod.
     """
     yield from check_container(container, volumes, path, spec, claims=claims)
     for field in _NOT_EPHEMERAL:

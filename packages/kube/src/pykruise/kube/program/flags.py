@@ -54,7 +54,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
     help: str
     is_boolean: bool = False
     is_list: bool = False
-    """Whether the flag may be repeated, so that all its values count."""
+    """Whether the flag may be repeated, so that all its values are used."""
     unused: str = ""
     """Reason why the flag has no effect here; empty: it has an effect."""
 
@@ -96,7 +96,7 @@ def read_duration(text: str) -> float:
     """Parse a duration such as `15s` or `2m0s` into seconds. Raises ValueError, also for a negative one."""
     seconds = parse_duration(text)
     if seconds < 0:
-        raise ValueError(f"{text!r} is negative")
+        raise ValueError(f"{text!r} must not be negative")
     return seconds
 
 
@@ -104,7 +104,7 @@ def read_positive(text: str) -> float:
     """Parse a duration longer than 0 into seconds. Raises ValueError."""
     seconds = read_duration(text)
     if seconds <= 0:
-        raise ValueError(f"{text!r} is not longer than 0")
+        raise ValueError(f"{text!r} must be longer than 0")
     return seconds
 
 
@@ -122,7 +122,7 @@ def read_address(text: str) -> Address | None:
 
 
 def read_one_of(*values: str) -> Callable[[str], str]:
-    """Return a parser for one of these words, which raises ValueError for others."""
+    """Return a parser that accepts one of these words, and raises ValueError for any other text."""
 
     def read(text: str) -> str:
         if text not in values:
@@ -187,7 +187,7 @@ def format_help_lines(flags: Sequence[Flag]) -> list[str]:
         "Flags:",
         *lines,
         "",
-        "Each may be written --name=value, --name value or with one dash; -v=5 is --v=5.",
+        "A flag may be written as --name=value or --name value, also with one dash: -v=5 means --v=5.",
     ]
 
 

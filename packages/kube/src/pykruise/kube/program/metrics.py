@@ -118,13 +118,13 @@ S = TypeVar("S")
 
 
 class _Of(msgspec.Struct, Generic[S], frozen=True):
-    """A metric of each part of one kind, and a function that reads it from the part's stats (None: no value yet)."""
+    """A metric of caches, queues or controllers. `read` returns its value from their stats; None: no value yet."""
 
     name: str
     what: str
     read: Callable[[S], float | HistogramStats | None]
     type: Literal["gauge", "counter", "histogram"] = "gauge"
-    """The format ends the names of counters with `_total`."""
+    """The text format adds `_total` to the names of counters."""
 
 
 _OF_CONTROLLERS: tuple[_Of[ControllerStats], ...] = (
@@ -165,7 +165,12 @@ _OF_CONTROLLERS: tuple[_Of[ControllerStats], ...] = (
 _OF_QUEUES: tuple[_Of[QueueStats], ...] = (
     _Of("workqueue_depth", "Queue depth.", lambda queue: queue.depth),
     _Of("workqueue_adds", "Keys added.", lambda queue: queue.adds, type="counter"),
-    _Of("workqueue_retries", "Keys added after a failure.", lambda queue: queue.retries, type="counter"),
+    _Of(
+        "workqueue_retries",
+        "Keys that were added again after a failure.",
+        lambda queue: queue.retries,
+        type="counter",
+    ),
     _Of(
         "workqueue_unfinished_work_seconds",
         "Sum of the durations of unfinished reconciles.",
@@ -184,7 +189,7 @@ _OF_QUEUES: tuple[_Of[QueueStats], ...] = (
     ),
     _Of(
         "workqueue_work_duration_seconds",
-        "Time from taking a key until it was done.",
+        "Time from taking a key from the queue until its reconcile ended.",
         lambda queue: queue.works,
         type="histogram",
     ),
@@ -196,12 +201,12 @@ _OF_CACHES: tuple[_Of[CacheStats], ...] = (
     _Of("pykruise_cache_connected", "1 while a watch is open.", lambda cache: cache.connected),
     _Of(
         "pykruise_cache_pending_writes",
-        "Own writes that the watch has not delivered yet.",
+        "Writes of this program that the watch has not delivered yet.",
         lambda cache: cache.pending,
     ),
     _Of(
         "pykruise_cache_lag_seconds",
-        "Last measured delay between an own write and its delivery by the watch.",
+        "Last measured delay between a write of this program and its delivery by the watch.",
         lambda cache: cache.lag_s,
     ),
     _Of(

@@ -44,7 +44,7 @@ def return_memory() -> None:
 
 
 async def run_beside_servers(work: Coroutine[None, None, None], servers: Sequence[PlainServer]) -> None:
-    """Run the program's work, and next to it servers that report its state until it ends."""
+    """Run the program's work, and until it ends also the servers that report its state."""
     try:
         async with asyncio.TaskGroup() as tasks:
             for server in servers:
@@ -71,9 +71,9 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
     def on_signal(number: signal.Signals) -> None:
         signals.append(number)
         if len(signals) > 1:
-            _log.error("%s again: ending immediately", number.name)
+            _log.error("second signal %s: this process ends immediately", number.name)
             os._exit(1)
-        _log.info("%s: finishing work in progress", number.name)
+        _log.info("signal %s: this process finishes the work in progress, then ends", number.name)
         stop()
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -53,7 +53,7 @@ Query = Mapping[str, Sequence[str]]
 
 
 class PathAnswer(msgspec.Struct, frozen=True):
-    """Answer for a path."""
+    """Response for a path."""
 
     text: str
     status: int = 200
@@ -109,7 +109,7 @@ class PlainServer:
     # ── called by HttpServer ─────────────────────────────────────────────────
 
     def admit(self, request: WireRequest) -> Response | None:
-        """Return the refusal of a request other than GET or HEAD, or None."""
+        """Return the response that rejects a request other than GET or HEAD; None: the request is accepted."""
         if request.method not in ("GET", "HEAD"):
             return _plain_response("only GET is supported\n", 405, allow="GET, HEAD")
         return None
@@ -124,9 +124,9 @@ class PlainServer:
         return Response(answer.status, {"content-type": answer.content_type}, answer.text.encode())
 
     def failed(self, code: int, request: WireRequest) -> Response:
-        """Return the response to invalid data, to a broken limit, or to a failure."""
+        """Return the response to invalid data, to data beyond a limit, or to a failure."""
         return _plain_response(
-            "internal error\n" if code == 500 else "this request cannot be answered\n", code
+            "internal error\n" if code == 500 else "the server cannot process this request\n", code
         )
 
     def _find_responder(self, path: str) -> tuple[Responder | None, str]:

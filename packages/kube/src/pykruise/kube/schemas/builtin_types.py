@@ -100,7 +100,7 @@ def definition_of(kind: str) -> str:
 
 
 def collect_definitions_below(definition: str) -> set[str]:
-    """Return this definition and all that its fields refer to, directly or not."""
+    """Return this definition and all definitions to which its fields refer, directly or indirectly."""
     seen: set[str] = set()
     waiting = [definition]
     while waiting:
@@ -337,7 +337,7 @@ def _compile_decoder(kind: str, go_type: str, minor: str) -> tuple[_Decode, _Zer
 
 
 _REPEATED: Final = ("io.k8s.api.core.v1.Container",)
-"""Large parts that are equal in many objects, such as the pods of a workload."""
+"""Definitions of large values that are often equal, such as the containers of a workload's pods."""
 _MOST_REMEMBERED: Final = 512
 _LONGEST_REMEMBERED: Final = 8 * 1024
 
@@ -405,7 +405,7 @@ class _Plan(NamedTuple):
     drops_empty: bool
     """Whether an empty value counts as absent."""
     taken: type | None
-    """Type of values that are taken unchanged."""
+    """Type of values that are kept unchanged; None: all values are decoded."""
 
 
 _TAKEN: Final[Mapping[str, type]] = {"string": str, "bool": bool}

@@ -52,7 +52,7 @@ compare everything below it again.
 """
 
 KEPT_PREFIX: Final = "pykruise.io/conversion-"
-"""Prefix of the annotation with the fields that only the version named at its end has."""
+"""Prefix of the annotation with kept fields. The version that has these fields follows the prefix."""
 
 Rule = Callable[[Document], Document]
 """Converts a document of one version to another; `convert` sets `apiVersion`."""
@@ -86,7 +86,7 @@ class Conversion(msgspec.Struct, frozen=True):
 
     @property
     def versions(self) -> tuple[str, str]:
-        """Hub and spoke."""
+        """The resource in the stored version, and in the other version."""
         return (self.hub, self.spoke)
 
 

@@ -65,10 +65,10 @@ def schema(
 ) -> Meta:
     """Return an annotation with schema facts about a field that its type does not express.
 
-    `default` is one that the API server writes into stored objects. `any_object` leaves the field open (any value is
-    accepted, and nothing is pruned); `any_metadata` is for `metadata`, whose fields the API server knows; `embedded` is
-    for a whole object of any kind. Only the API server checks `enum` and `pattern`: stored objects that break them can
-    still be read.
+    `default` is a default that the API server writes into stored objects. `any_object` leaves the field open (any value
+    is accepted, and nothing is pruned); `any_metadata` is for `metadata`, whose fields the API server knows; `embedded`
+    is for a whole object of any kind. Only the API server checks `enum` and `pattern`: stored objects that break them
+    can still be read.
     """
     extra: dict[str, Any] = {}
     if any_object:
@@ -107,8 +107,8 @@ def schema(
 
 
 def integer(format: Literal["int32", "int64"], *, required: bool = False, minimum: int | None = None) -> Meta:
-    """Return an annotation for a whole number of that size. `required`: the field is always written, although it has
-    a default.
+    """Return an annotation for a whole number of 32 or 64 bits. `required`: the field is always written, although it
+    has a default.
     """
     return schema(format=format, required=required, minimum=minimum)
 
@@ -129,9 +129,9 @@ def shaped_like(type_: type, *, is_open: bool = False) -> Meta:
 
 
 def merge_like(definition: str, field: str = "") -> Meta:
-    """An open field that holds a type of Kubernetes: its lists are merged as those of that type.
+    """Return an annotation for an open field with a Kubernetes type: its lists are merged as in that type.
 
-    With `field`: it holds the value of this field of that type, a merged list (kube/schemas/merged_lists.py).
+    With `field`: the field has the type of that field of `definition`, a merged list (kube/schemas/merged_lists.py).
     """
     return Meta(extra_json_schema={_MERGED: [definition, field]})
 
@@ -174,7 +174,7 @@ def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
     if isinstance(info, inspect.UnionType):
         options = [option for option in info.types if not isinstance(option, inspect.NoneType)]
         if len(options) != 1:
-            raise TypeError(f"a structural schema has no form for {info}; annotate it with int_or_string()")
+            raise TypeError(f"a structural schema cannot express {info}; annotate it with int_or_string()")
         return _schema_of(options[0])
     return _basic_schema(info), False
 
@@ -211,7 +211,7 @@ def _basic_schema(info: inspect.Type) -> Document:
             return _object_schema(info)
         case inspect.AnyType() | inspect.RawType():
             return {"x-kubernetes-preserve-unknown-fields": True}
-    raise TypeError(f"a structural schema has no form for {info}")
+    raise TypeError(f"a structural schema cannot express {info}")
 
 
 def _object_schema(info: inspect.StructType) -> Document:
@@ -395,7 +395,7 @@ def build_webhook_conversion(
 
 
 def _root_schema(root: Any, embeds: Mapping[str, Document]) -> Document:
-    """Return the schema of a whole object: only `spec` can be required; the API server checks the others."""
+    """Return the schema of a whole object: only `spec` can be required; the API server checks the other fields."""
     result = build_structural_schema(root)
     result["properties"]["metadata"] = {"type": "object"}
     result.pop("required", None)

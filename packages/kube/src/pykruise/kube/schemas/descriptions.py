@@ -24,7 +24,7 @@ _LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
 
 @contextmanager
 def leave_out_descriptions() -> Iterator[None]:
-    """Leave descriptions out while the block runs: reading the sources takes longer than the rest of a schema."""
+    """Leave descriptions out while the block runs: reading the sources takes longer than all other work."""
     token = _LEFT_OUT.set(True)
     try:
         yield

@@ -52,7 +52,7 @@ _OWN: Final[Mapping[str, str]] = {
 GATED_FIELDS: Final[Mapping[tuple[str, str], str]] = {
     (f"{_CORE}{place.partition('.')[0]}", place.partition(".")[2]): gate for place, gate in _OWN.items()
 }
-"""Definition and field → the feature gate without which API servers drop it."""
+"""The feature gate without which API servers drop a field, by definition and field."""
 _SPEC: Final = f"{_CORE}PodSpec"
 _LIFECYCLE: Final = "lifecycle"
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")

@@ -21,7 +21,9 @@ __all__ = ["read_series"]
 
 @cache
 def read_series(name: str, minor: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return the fields of each definition in a minor, one of MINORS. The newest minor needs no other minor."""
+    """Return the fields of each definition in a minor, one of MINORS. For the newest minor, only the first file is
+    read.
+    """
     if minor == NEWEST_MINOR:
         newest: Mapping[str, Mapping[str, Any]] = orjson.loads(
             read_package_data("pykruise.kube", f"{name}.json")

@@ -35,7 +35,7 @@ __all__ = [
 _CORE: Final = "io.k8s.api.core.v1"
 
 MARK: Final = "x-pykruise-type"
-"""Keyword: the type that a schema of this module describes, and a list's field. `drop_marks` removes it from CRDs."""
+"""Keyword with the type that a schema of this module describes, and the field of a list. CRDs do not contain it."""
 
 MERGED: Final[Mapping[str, Set[str]]] = {
     f"{_CORE}.PodSpec": {

@@ -70,7 +70,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of statuses: the observed state."""
 
     def to_document(self) -> Document:
-        """Return the status as it is written: required fields (`Count`) always, others only when they have a value."""
+        """Return the status as it is written: it always has required fields (`Count`), and other fields if they have a
+        value.
+        """
         always = _required(type(self))
         doc: Document = msgspec.to_builtins(self)
         return {field: value for field, value in doc.items() if value or field in always}
@@ -123,7 +125,7 @@ class TemplateMeta(Typed, frozen=True, kw_only=True):
 
 
 class LabelSelectorRequirement(Typed, frozen=True, kw_only=True):
-    """One condition on a label. An object must meet all conditions of its selector."""
+    """One condition on a label. An object must meet all conditions of the selector."""
 
     key: str
     """Key of the label that the selector applies to."""
@@ -227,7 +229,7 @@ class ObjectReference(Typed, frozen=True, kw_only=True):
     resource_version: str = ""
     """Specific resourceVersion of the object, if any."""
     uid: str = ""
-    """UID of the object: an object that is created later with the same name has another one."""
+    """UID of the object: an object that is created later with the same name has another UID."""
 
 
 class TargetReference(Typed, frozen=True, kw_only=True):

@@ -1,9 +1,10 @@
 """Label selectors in CEL, the language of match conditions, with which an API server decides whether to call a
 webhook.
 
-Selector, namespaces ──▶ Meant ──▶ build_selection() ──▶ text that holds for the selected objects
+Selector, namespaces ──▶ Meant ──▶ build_selection() ──▶ text that is true for the selected objects
 
-Pure. A condition that CEL cannot express holds for every object: a webhook may get unnecessary calls, but misses none.
+Pure. A condition that CEL cannot express is true for every object: a webhook may get unnecessary calls, but misses
+none.
 """
 
 import json
@@ -18,9 +19,9 @@ from pykruise.kube.values.selectors import Requirement, Selector, SelectorOperat
 __all__ = ["ALWAYS", "NEVER", "Interests", "Meant", "any_of", "build_selection", "join_terms"]
 
 ALWAYS: Final = "true"
-"""Expression that every object meets."""
+"""Expression that is true for every object."""
 NEVER: Final = "false"
-"""Expression that no object meets."""
+"""Expression that is true for no object."""
 
 MOST_TERMS: Final = 64
 MOST_NAMESPACES: Final = 256
@@ -44,8 +45,8 @@ Interests = Mapping[str, Sequence[Meant]]
 
 
 def any_of(terms: Iterable[str]) -> str:
-    """Return text that holds when one of the terms holds. It depends on the set of terms, not on their order or
-    number.
+    """Return an expression that is true if one of the terms is true. It depends on the set of terms, not on their order
+    or number.
     """
     result = sorted(set(terms) - {NEVER})
     if ALWAYS in result or len(result) > MOST_TERMS:
@@ -56,7 +57,7 @@ def any_of(terms: Iterable[str]) -> str:
 
 
 def join_terms(text: str, other: str) -> str:
-    """Return text that holds when both terms hold."""
+    """Return an expression that is true if both terms are true."""
     if NEVER in (text, other):
         return NEVER
     terms = [term for term in (text, other) if term != ALWAYS]
@@ -64,7 +65,7 @@ def join_terms(text: str, other: str) -> str:
 
 
 def build_selection(interests: Interests, kind: str) -> str:
-    """Return text that holds when an object of the kind selects `object` (in the namespace of `request`, if
+    """Return an expression that is true if an object of the kind selects `object` (in the namespace of `request`, if
     namespaced).
     """
     if kind not in interests:

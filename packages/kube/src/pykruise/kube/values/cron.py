@@ -87,7 +87,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
     months: frozenset[int]
     weekdays: frozenset[int]
     any_day: bool
-    """Whether a day field matches every day. Then a day must match both fields, otherwise only one of them."""
+    """Whether a day field matches every day. If so, a day must match both fields, otherwise at least one of them."""
     zone: tzinfo
 
     def next(self, after: Instant) -> Instant | None:

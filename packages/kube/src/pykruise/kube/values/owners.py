@@ -1,7 +1,7 @@
 """Owner references: the controller of an object, and the patches that adopt or release the object.
 
 document ──▶ controller_of() ──▶ OwnerReference
-uid, owner ──▶ build_adoption_patch() / release_patch() ──▶ a strategic merge patch, sent elsewhere
+uid, owner ──▶ build_adoption_patch() / release_patch() ──▶ a strategic merge patch, which the caller sends
 
 Pure. Both patches carry the dependent's uid: an API server rejects them with 409 when the name now belongs to another
 object.

@@ -56,7 +56,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
     """The amount in billionths: `1m` is 1,000,000."""
     family: Family = Family.DECIMAL
     written: str = ""
-    """The parsed text, if it already counts as canonical."""
+    """The parsed text, if Kubernetes keeps it as it was written."""
 
     @classmethod
     def parse(cls, text: str | int | float) -> "Quantity":

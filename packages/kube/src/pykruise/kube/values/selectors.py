@@ -131,7 +131,7 @@ class _KeyRule(msgspec.Struct, frozen=True):
 
 
 class _Index(msgspec.Struct, frozen=True):
-    """A large selector by its labels: the cost of a match depends on the labels of the object."""
+    """A large selector by its labels: the cost of a match depends only on the number of the object's labels."""
 
     rules: dict[str, _KeyRule]
     required: int
@@ -158,7 +158,7 @@ class Selector(msgspec.Struct, frozen=True, dict=True):
 
     requirements: tuple[Requirement, ...] = ()
     selects_nothing: bool = False
-    """True only for an absent (null) selector where one is expected."""
+    """True only if a field that must contain a selector is absent or null."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the selector matches an object with these labels."""
@@ -363,7 +363,7 @@ def _requirement(key: Any, operator: SelectorOperator, values: Sequence[Any]) ->
 
 @remember(entries=4_096, longest=1_024)
 def _check_remembered(key: str, operator: SelectorOperator, values: tuple[str, ...]) -> Requirement:
-    """Check a requirement. Owners parse their selectors in each reconcile, and selectors rarely change."""
+    """Check a requirement, and remember the result: owners parse the same selectors in each reconcile."""
     return _check(key, operator, values)
 
 
@@ -517,7 +517,7 @@ class _Parser:
         return {token.text}
 
     def _parse_set(self) -> set[str]:
-        """Parse `(x,y)`; empty places between brackets and commas are the empty value."""
+        """Parse `(x,y)`; an empty place between brackets or commas is the empty value."""
         token = self._next()
         if token.word or token.text != "(":
             raise SelectorError(f"found '{token.text}' expected: '('")

@@ -38,7 +38,7 @@ def make_certificate_builder(
     start: Instant,
     end: Instant,
 ) -> x509.CertificateBuilder:
-    """Return a builder for a certificate of `key` that is valid from `start` to `end`, by `issuer` (None:
+    """Return a builder for a certificate of `key` that is valid from `start` to `end`, issued by `issuer` (None:
     self-signed).
     """
     name = make_common_name(subject)

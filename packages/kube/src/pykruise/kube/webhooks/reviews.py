@@ -56,13 +56,14 @@ MOST_WARNINGS: Final = 16
 """Maximum number of warnings: an API server cuts warnings to 4096 characters in total."""
 
 ANSWER_MARGIN_S: Final = 0.5
-"""A review that takes too long is answered this number of seconds before the API server's timeout."""
+"""A review that takes too long gets a response this number of seconds before the API server's timeout."""
 
 
 LONG_REVIEW: Final = 64 * 1024
-"""Bytes of a body from which a review runs outside the event loop. Decoding 64 kB takes about a millisecond."""
+"""Size of a body in bytes from which its review runs outside the event loop. Decoding 64 kB takes about a millisecond.
+"""
 LONG_AT_ONCE: Final = 2
-"""Maximum number of long reviews in memory as documents, which take about ten times the bytes. Further ones wait."""
+"""Maximum number of long reviews in memory as documents, which take about ten times the bytes. Further reviews wait."""
 
 
 class ReviewError(Exception):
@@ -132,7 +133,7 @@ def decode_review(body: bytes) -> Review:
         raise ReviewError(f"the body is not an AdmissionReview: {error}") from error
     if review.kind != "AdmissionReview" or review.api_version not in VERSIONS:
         raise ReviewError(
-            f"the body is {review.api_version or 'of no version'} {review.kind or 'of no kind'}; "
+            f"the body has apiVersion {review.api_version or '(none)'} and kind {review.kind or '(none)'}; "
             f"expected AdmissionReview of {' or '.join(VERSIONS)}"
         )
     asked = review.request
@@ -291,7 +292,7 @@ async def _answer_in_time(
         async with asyncio.timeout(max(timeout_s - ANSWER_MARGIN_S, timeout_s / 2)):
             return await reviewer(request)
     except TimeoutError:
-        _log.warning("%s: no answer within %.1f s", name, timeout_s)
+        _log.warning("%s: the review did not finish within %.1f s", name, timeout_s)
         text = f"the review did not finish within {timeout_s:.0f} s"
         return AdmissionAnswer(
             refusal=ErrorStatus(status="Failure", message=text, reason="Timeout", code=504)

@@ -1,6 +1,6 @@
-"""The webhook server: HTTPS for API servers, with limits against all other clients.
+"""The webhook server: HTTPS for API servers, with limits that protect it against all other clients.
 
-API server ──TLS──▶ HttpServer ──▶ WebhookServer: path? size? room? ──▶ ReviewDispatcher.answer() ──▶ answer
+API server ──TLS──▶ HttpServer ──▶ WebhookServer: path? size? room? ──▶ ReviewDispatcher.answer() ──▶ response
 
 Every limit has a defined outcome:
 
@@ -49,12 +49,12 @@ MIB: Final = 1024 * 1024
 _HEALTH: Final = "/healthz"
 _JSON_HEADERS: Final[Mapping[str, str]] = {"content-type": "application/json"}
 _REFUSALS: Final[Mapping[int, str]] = {
-    400: "this is not HTTP/1.1",
+    400: "the request is not valid HTTP/1.1",
     408: "the request did not arrive in time",
     417: "the Expect header must be 100-continue",
     431: "the request's line and headers are too large",
-    500: "the request could not be answered",
-    501: "this coding or method is not supported",
+    500: "an internal error occurred",
+    501: "this transfer coding or this method is not supported",
     505: "only HTTP 1.0 and 1.1 are supported",
 }
 
@@ -63,7 +63,7 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one server. Sizes in bytes, times in seconds."""
 
     requests: int = 256
-    """Maximum number of concurrent requests; further ones are refused."""
+    """Maximum number of concurrent requests; further requests are rejected."""
     head: int = 16 * 1024
     """Longest request line with headers, in bytes; those of API servers have some hundred bytes."""
     body: int = 7 * MIB
@@ -76,19 +76,17 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     least_rate: int = 64 * 1024
     """Minimum bytes per second of a body, after two seconds. An API server sends a body immediately."""
     body_s: float = 10.0
-    """Maximum time from a request's first byte to its last one."""
+    """Maximum time from the first byte of a request to its last byte."""
     answer_s: float = 10.0
     """Maximum time until the client has received the response."""
     request_s: float = 10.0
-    """Maximum time for the TLS handshake of a new connection, and then until the header of its first request is
-    complete.
-    """
+    """Maximum time for the TLS handshake of a new connection, and then for the header of its first request."""
     timeout_s: float = 10.0
     """Time for a review whose request has no timeout."""
     longest_timeout_s: float = 30.0
     """Maximum time for a review whose request has a longer timeout."""
     overloaded_s: float = 5.0
-    """Time for which the server is unready after it refused a request for lack of room."""
+    """Time for which the server is unready after it rejected a request for lack of room."""
 
 
 Poster = Callable[[str, bytes, float], Awaitable[bytes]]
@@ -161,19 +159,19 @@ class WebhookServer:
 
     @property
     def shed(self) -> int:
-        """Number of requests that were refused since the start because there were too many."""
+        """Number of requests that were rejected since the start because there were too many."""
         return self._shed
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether a request was refused recently because the server had no room."""
+        """Whether a request was rejected recently because the server had no room."""
         return asyncio.get_running_loop().time() - self._shed_at < self._limits.overloaded_s
 
     def load_certificate(self, chain: Path, key: Path) -> None:
-        """Use this pair for every new connection; open connections continue.
+        """Use this certificate and key for every new connection; open connections continue.
 
-        Raises OSError or ssl.SSLError (a ValueError for some formats) when the pair cannot be used. The previous pair
-        then stays.
+        Raises OSError or ssl.SSLError (a ValueError for some formats) when they cannot be used. The previous
+        certificate and key then stay in use.
         """
         # If key and certificate did not match, loading them into the live context would leave it half changed.
         context = _context()
@@ -187,10 +185,11 @@ class WebhookServer:
         if self._pair is not None and self._authority is not None and self._authority.has_changed():
             try:
                 self.load_certificate(*self._pair)
-                _log.info("the authorities of client certificates were reloaded")
+                _log.info("the CA certificates for clients were reloaded")
             except (OSError, ValueError) as error:
                 _log.error(
-                    "the authorities of client certificates could not be reloaded, the old ones stay in use: %s",
+                    "the CA certificates for clients could not be reloaded, and the old CA"
+                    " certificates stay in use: %s",
                     error,
                 )
         return self._tls
@@ -200,7 +199,7 @@ class WebhookServer:
         self._port = await self._http.start(self._host, self._port, tls=self._current_tls)
 
     def retire(self) -> None:
-        """Make clients open their next connections elsewhere; `stop()` follows soon."""
+        """Make clients open their next connections to other servers, because `stop()` follows soon."""
         self._http.retire()
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
@@ -210,7 +209,7 @@ class WebhookServer:
     # ── calls by HttpServer ──────────────────────────────────────────────────────
 
     def admit(self, request: WireRequest) -> Response | None:
-        """Return the refusal of a request for an unknown path or without room; None: the request is admitted."""
+        """Return the response that rejects a request for an unknown path or without room; None: it is admitted."""
         if request.path == _HEALTH:
             # A health request waits for nothing, so it needs no place among the reviews and no body.
             request.is_counted, request.most_body = False, 0
@@ -274,6 +273,12 @@ class WebhookServer:
         return _plain_response(429, "too many concurrent reviews; retry in a second", **{"retry-after": "1"})
 
 
+_IDLE_S: Final = 120.0
+"""Longer than the 90 s after which an API server closes an unused connection: if the server closed first, a review
+could fail that the API server was just sending.
+"""
+
+
 def _http_limits(limits: WebhookLimits) -> HttpLimits:
     return HttpLimits(
         head=limits.head,
@@ -286,7 +291,7 @@ def _http_limits(limits: WebhookLimits) -> HttpLimits:
         first_s=limits.request_s,
         read_s=limits.body_s,
         answer_s=limits.answer_s,
-        idle_s=90.0,
+        idle_s=_IDLE_S,
     )
 
 

@@ -1,1 +1,3 @@
-"""Pod admission: the chain of the steps that kinds declare (plans/pod_steps.py), their readers and their reports."""
+"""Pod admission: the chain of steps that kinds declare (plans/pod_steps.py), the readers of steps, and their
+reports.
+"""

@@ -1,11 +1,11 @@
-"""Pod admission in order: the steps that change a new pod, and those that judge changes of a pod.
+"""The steps of pod admission, in order: steps that change a new pod, and steps that allow or reject changes of a pod.
 
 KIND.pods of all kinds ──▶ build_pod_chain() ──▶ PodChain
 /mutate-pod:   AdmissionRequest ──▶ step ──▶ step ──▶ … ──▶ the changed pod, or unchanged
 /validate-pod: AdmissionRequest ──▶ step ──▶ … ──▶ allowed, or the first rejection
 
-Each kind declares its place (`PodSteps.order`); the order is OpenKruise's contract. While no step needs a pod, no API
-server sends a review.
+Each kind declares its place in the order (`PodSteps.order`). The order is the same as in OpenKruise. API servers send
+reviews only for pods that a step needs.
 """
 
 import logging
@@ -31,32 +31,32 @@ _TOO_MANY = 429
 _INTERNAL = 500
 
 CONDITION = "pykruise.io/asked-for"
-"""Name of the pod webhooks' match condition, by which configurations.py recognizes it."""
+"""Name of the match condition of the pod webhooks. configurations.py recognizes the condition by this name."""
 
 
 _POD: Final = "io.k8s.api.core.v1.Pod"
 
 
 class PodKind(NamedTuple):
-    """A kind and its part in pod admission."""
+    """A kind and its steps of pod admission."""
 
     kind: Kind
     steps: PodSteps
 
     def is_on(self, gates: Callable[[str], bool]) -> bool:
-        """Whether the kind takes part in pod admission with these gates."""
+        """Whether these gates enable the steps of the kind."""
         needed = self.steps.gates
         return self.kind.is_enabled(gates) if needed is None else all(map(gates, needed))
 
 
 def list_pod_kinds() -> Sequence[PodKind]:
-    """All kinds that take part in pod admission, in order."""
+    """Return all kinds with steps of pod admission, in order."""
     parts = (PodKind(kind, kind.pods) for kind in list_kinds() if kind.pods is not None)
     return sorted(parts, key=lambda part: part.steps.order)
 
 
 def list_participants(gates: Callable[[str], bool]) -> Sequence[PodKind]:
-    """Return the kinds that take part in pod admission with these gates, in order."""
+    """Return the kinds whose steps of pod admission are enabled by these gates, in order."""
     return [part for part in list_pod_kinds() if part.is_on(gates)]
 
 
@@ -69,16 +69,16 @@ class NamedStep(NamedTuple):
 
 
 class PodChain(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps of all kinds that take part in pod admission."""
+    """The enabled steps of all kinds."""
 
     changing: tuple[NamedStep, ...]
     judging: tuple[NamedStep, ...]
     shared: Mapping[str, Any]
-    """The value that a kind's steps are built from (`PodSteps.shares`), by the kind's name."""
+    """Name of a kind → the value that all its steps use (`PodSteps.shares`)."""
 
 
 def build_pod_chain(gates: Callable[[str], bool], context_of: Callable[[PodKind], StepContext]) -> PodChain:
-    """Build the chain for these gates; `context_of` returns the context of one kind's steps."""
+    """Build the chain for these gates. `context_of` returns the context for the steps of one kind."""
     changing: list[NamedStep] = []
     judging: list[NamedStep] = []
     shared: dict[str, Any] = {}
@@ -93,17 +93,18 @@ def build_pod_chain(gates: Callable[[str], bool], context_of: Callable[[PodKind]
 
 
 def condition_of(steps: Sequence[NamedStep], interests: Interests) -> tuple[MatchCondition, ...]:
-    """Return the condition under which an API server sends a review: some step needs the pod. Empty when a step needs
-    every pod.
+    """Return the match condition: an API server sends a review if at least one step needs the pod. Empty if a step
+    needs every pod.
 
-    A step whose label changes may matter to other steps contributes its own condition, so later steps also get the pod.
+    A step may add labels that make later steps need the pod. The condition of this step includes such pods, so the
+    later steps get them too.
     """
     expression = any_of(step.build_match_condition(interests) for _, step in steps)
     return () if expression == ALWAYS else (MatchCondition(CONDITION, expression),)
 
 
 def build_mutating_review(steps: Sequence[NamedStep]) -> Reviewer:
-    """Return the review of `/mutate-pod`."""
+    """Return the reviewer of the webhook `/mutate-pod`."""
     changing: Sequence[tuple[str, PodStep]] = steps
     changes = [(name, step.change) for name, step in changing]
 
@@ -125,7 +126,7 @@ def build_mutating_review(steps: Sequence[NamedStep]) -> Reviewer:
 
 
 def build_judging_review(steps: Sequence[NamedStep]) -> Reviewer:
-    """Return the review of `/validate-pod`."""
+    """Return the reviewer of the webhook `/validate-pod`."""
     judges: Sequence[tuple[str, JudgingStep]] = steps
     judgements = [step.judge for _, step in judges]
 
@@ -146,8 +147,8 @@ def build_judging_review(steps: Sequence[NamedStep]) -> Reviewer:
 
 
 def _of_any_pod(review: Reviewer) -> Reviewer:
-    """Return the review, which also handles objects that are not valid pods. API servers send none, so types are
-    checked only after the review has failed: checking each time would cost as much as the rest of the review.
+    """Return a reviewer that also handles objects that are not valid pods. API servers do not send such objects, and a
+    check of all types takes as long as the review. So types are checked only after the review has failed.
     """
 
     async def answer(request: AdmissionRequest) -> AdmissionAnswer:
@@ -174,8 +175,8 @@ def _of_any_pod(review: Reviewer) -> Reviewer:
 
 
 def read_pods(request: AdmissionRequest) -> AdmissionRequest:
-    """Return the request with its pods as Go decodes them. Raises ValueError with the field when an object is not a
-    pod.
+    """Return the request with its pods as Go would decode them. Raises ValueError with the field if an object is not a
+    valid pod.
     """
     return msgspec.structs.replace(
         request, object=_read_pod(request.object), old_object=_read_pod(request.old_object)
@@ -201,7 +202,7 @@ def _is_judged(request: AdmissionRequest) -> bool:
 
 
 def _error_status(step: str, error: StepError) -> ErrorStatus:
-    _log.warning("pod admission: %s: %s", step, error)
+    _log.warning("pod admission: step %s failed: %s", step, error)
     if error.code == _TOO_MANY:
         return _too_many(error)
     return ErrorStatus(status="Failure", message=str(error), reason="InternalError", code=error.code)

@@ -1,4 +1,4 @@
-"""Readers of the kinds that take part in pod admission, by the kind's name (Lookups.readers).
+"""Readers for the steps of pod admission, by the name of their kind (Lookups.readers).
 
 KIND.pods.reads ──▶ make_live_readers()   ──▶ reviews in the process of a sandbox
                 ──▶ make_cached_readers() ──▶ the webhooks of a manager
@@ -12,10 +12,10 @@ from pykruise.plans.pod_steps import CachedReader, ReaderPlace
 
 
 def make_live_readers(parts: Iterable[PodKind], place: ReaderPlace) -> Mapping[str, Any]:
-    """Return readers that read from the API server each time."""
+    """Return readers that send every read to the API server."""
     return {kind.name: steps.reads.live(place) for kind, steps in parts if steps.reads is not None}
 
 
 def make_cached_readers(parts: Iterable[PodKind], place: ReaderPlace) -> Mapping[str, CachedReader]:
-    """Return readers with caches; each reader must be run."""
+    """Return readers that read from caches. The caller must run each reader."""
     return {kind.name: steps.reads.cached(place) for kind, steps in parts if steps.reads is not None}

@@ -1,4 +1,4 @@
-"""Events that steps of pod admission report. Each component writes the events of its kinds.
+"""Events that steps of pod admission report. The component of a kind is the source of its events.
 
 step ──StepReport──▶ StepReports.report() ──▶ EventRecorder of the component (in the background)
                                           ──▶ on_prevented, for pods that were protected
@@ -16,7 +16,7 @@ from pykruise.plans.pod_steps import PreventedDisruption, StepReport
 
 
 class StepReports:
-    """Records the reports of these kinds' steps. `on_prevented` is called for each pod that was protected."""
+    """Records the reports of the steps of these kinds. `on_prevented` is called for each pod that was protected."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class StepReports:
         record_events(self._recorders[component], report)
 
     async def run(self) -> None:
-        """Write events until cancelled."""
+        """Write events until this is cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for recorder in self._recorders.values():
                 tasks.create_task(recorder.run())
@@ -52,7 +52,7 @@ class StepReports:
 
 
 def record_events(recorder: EventRecorder, report: StepReport) -> None:
-    """Record the events of a report as warnings."""
+    """Record the events of a report, as events of type Warning."""
     for event in report.events:
         recorder.record(
             event.resource,

@@ -4,5 +4,5 @@ assistant ──stdio──▶ server.py (the SDK) ──▶ tools.py: one funct
                                                    └──▶ read_only.py ──▶ API server, with the caller's kubeconfig
 
 Only server.py imports the SDK (the extra `mcp`). answers.py has the types of the answers; clients get their JSON
-schemas. bounds.py shortens long values of a cluster.
+schemas. bounds.py shortens long lists and long texts.
 """

@@ -1,4 +1,4 @@
-"""Arguments and answers of the tools. Clients get their JSON schemas with the docstrings.
+"""Arguments and answers of the tools. Clients receive JSON schemas of these types, with the docstrings as descriptions.
 
 Every answer has `text`, the report that the command prints for people, and the same facts as fields with codes.
 """
@@ -27,18 +27,18 @@ class ExplainArguments(ToolArguments, frozen=True, kw_only=True):
     ready.
     """
     namespace: str = ""
-    """Empty: the namespace of the kubeconfig's context."""
+    """Namespace of the objects; if empty, the namespace of the kubeconfig's context."""
 
 
 class ExplainAnswer(ToolAnswer, frozen=True, kw_only=True):
     """State of one object and the reason why it waits."""
 
     cause: str
-    """Code of the first reason why the object waits; empty: it waits for nothing."""
+    """Code of the first reason why the object waits; empty if the object waits for nothing."""
     phase: str
     """Progressing, Healthy, Degraded, Paused, Failed or Completed."""
     needs_person: bool
-    """Whether a person must act; otherwise the object is as requested or gets there automatically."""
+    """Whether a person must act. Otherwise the object matches its spec, or the manager continues automatically."""
     explanation: dict[str, Any]
     """The document of `pykruise explain -o json`: headline, waits (code, words, pods, remedy), next, rollback_to."""
 
@@ -47,7 +47,7 @@ class OverviewArguments(ToolArguments, frozen=True, kw_only=True):
     """Objects to list."""
 
     namespace: str = ""
-    """Empty: the namespace of the kubeconfig's context."""
+    """Namespace of the objects; if empty, the namespace of the kubeconfig's context."""
     all_namespaces: bool = False
     """Whether objects of all namespaces are listed."""
     selector: str = ""
@@ -65,11 +65,11 @@ class OverviewRow(msgspec.Struct, frozen=True, kw_only=True):
     phase: str
     needs_person: bool
     cause: str
-    """Code of the first reason why the object waits; empty: it waits for nothing."""
+    """Code of the first reason why the object waits; empty if the object waits for nothing."""
     reason: str
     """The reason in words; without a reason, the progress."""
     remedy: str
-    """Advice that ends the wait; empty: nothing has to be done."""
+    """Advice that ends the wait; empty if nothing has to be done."""
 
 
 class OverviewAnswer(ToolAnswer, frozen=True, kw_only=True):
@@ -77,20 +77,20 @@ class OverviewAnswer(ToolAnswer, frozen=True, kw_only=True):
 
     objects: list[OverviewRow]
     omitted: int = 0
-    """Number of objects that the list leaves out because it is too long."""
+    """Number of objects that are left out because there are too many."""
 
 
 class PlanArguments(ToolArguments, frozen=True, kw_only=True):
     """A change: either `manifest`, or `target` with `changes`."""
 
     manifest: str = ""
-    """YAML of the objects as they would be applied."""
+    """YAML of the objects to apply."""
     target: str = ""
     """TYPE/NAME of a stored object that changes, such as clonesets/web."""
     changes: list[str] = []
     """Fields to set at the target: image=CONTAINER=IMAGE, replicas=N, partition=N, maxUnavailable=N, paused=true."""
     namespace: str = ""
-    """Empty: the namespace of the kubeconfig's context."""
+    """Namespace of the objects; if empty, the namespace of the kubeconfig's context."""
 
 
 class PlanAnswer(ToolAnswer, frozen=True, kw_only=True):
@@ -109,19 +109,19 @@ class SimulateArguments(ToolArguments, frozen=True, kw_only=True):
     manifest: str
     """YAML of the current workload, job or schedule."""
     changes: list[str] = []
-    """YAML of the changed workload; two of them compare two strategies."""
+    """YAML of the changed workload. Two entries are simulated separately, to compare their update strategies."""
     pods_ready_after: str = "2s"
     """Time that a pod takes to become ready: 10s, or 5s..30s."""
     fail_pod: str = "0%"
     """Share of new pods that never become ready, or of runs that fail: 3%."""
     drain: list[str] = []
-    """Nodes to drain, with the time after the change: node-1@60s."""
+    """Nodes to drain. Each entry names the time after the change at which the drain starts: node-1@60s."""
     nodes: int = 3
     """Number of nodes, named node-1 and so on; at most 100."""
     seed: int = 1
-    """Another seed gives other delays and other pods that fail."""
+    """Seed of the random values. Another seed changes the delays and the pods that fail."""
     kubernetes: str = ""
-    """Minor version of the simulated Kubernetes, such as 1.34; empty: the newest."""
+    """Minor version of the simulated Kubernetes, such as 1.34; the newest one if empty."""
     runs_for: str = "30d"
     """Length of the simulation of a schedule."""
 
@@ -141,7 +141,7 @@ class HistoryArguments(ToolArguments, frozen=True, kw_only=True):
     target: str
     """TYPE/NAME, such as clonesets/web."""
     namespace: str = ""
-    """Empty: the namespace of the kubeconfig's context."""
+    """Namespace of the workload; if empty, the namespace of the kubeconfig's context."""
 
 
 class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +152,7 @@ class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     change_cause: str
     differences: list[str]
-    """Changes compared with the previous revision, one per field: path: old → new."""
+    """Changes compared with the previous revision. Each entry describes one field: `path: old → new`."""
 
 
 class HistoryAnswer(ToolAnswer, frozen=True, kw_only=True):
@@ -167,7 +167,7 @@ class EventsArguments(ToolArguments, frozen=True, kw_only=True):
     target: str
     """TYPE/NAME of any kind, such as clonesets/web or pod/web-4x2kl."""
     namespace: str = ""
-    """Empty: the namespace of the kubeconfig's context."""
+    """Namespace of the object; if empty, the namespace of the kubeconfig's context."""
 
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,7 +182,7 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     last: str
     source: str
     code: str
-    """The manager's code of a failed write; empty: the event has none."""
+    """The manager's code for a failed write; empty if the event has no code."""
 
 
 class EventsAnswer(ToolAnswer, frozen=True, kw_only=True):
@@ -190,7 +190,7 @@ class EventsAnswer(ToolAnswer, frozen=True, kw_only=True):
 
     events: list[EventRow]
     omitted: int = 0
-    """Number of older events that the list leaves out because it is too long."""
+    """Number of older events that are left out because there are too many."""
 
 
 class DoctorArguments(ToolArguments, frozen=True, kw_only=True):

@@ -20,8 +20,8 @@ MOST_TEXT: Final = 20_000
 def shorten_document(value: Any) -> Any:
     """Return the document with long lists and texts cut.
 
-    A list of texts ends with `… and 950 more`. For any other list, such as `batches`, a field beside it
-    (`omitted_batches`) has the number of items that are left out.
+    A list of texts ends with `… and 950 more`. For any other list, such as `batches`, an additional field
+    (`omitted_batches`) contains the number of items that are left out.
     """
     if isinstance(value, str):
         return shorten_text(value)
@@ -39,7 +39,9 @@ def shorten_document(value: Any) -> Any:
 
 
 def _omitted(value: Any) -> int:
-    """Return the number of items that `shortened` leaves out, for a list without a text item that names the number."""
+    """Return the number of items that `shorten_document` drops from a list; 0 for a list of texts, whose last item
+    names the number.
+    """
     if not isinstance(value, list) or all(isinstance(item, str) for item in value):
         return 0
     return max(len(value) - MOST_ITEMS, 0)

@@ -38,7 +38,8 @@ def _check(request: Request) -> None:
 def is_read(request: Request) -> bool:
     """Whether the API server stores nothing for the request.
 
-    Kubernetes' rules: GET changes nothing, a write with `dryRun=All` is not stored, a self review is not stored.
+    Kubernetes' rules: GET changes nothing. A write with `dryRun=All` is not stored. A review of the caller's own
+    permissions is not stored.
     """
     if request.method in ("GET", "HEAD"):
         return True

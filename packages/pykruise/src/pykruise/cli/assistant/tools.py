@@ -81,7 +81,7 @@ class ToolSession(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: Path | None = None
     context: str | None = None
     namespace: str = ""
-    """Namespace of calls that name none; empty: the context's namespace."""
+    """Namespace of calls that name none; if empty, the namespace of the kubeconfig's context."""
     reach: Reach = connect_traced
     clock: Clock = read_system_clock
 
@@ -132,8 +132,9 @@ _ROWS: Final = (OverviewRow, HistoryRow, EventRow, FindingRow)
 
 
 async def call_tool(session: ToolSession, tool: AssistantTool, arguments: Mapping[str, Any]) -> Document:
-    """Answer of the tool as a document of bounded length. Raises CommandError for invalid arguments, and the errors of
-    the tool's command."""
+    """Return the tool's answer as a document of bounded length. Raises CommandError for invalid arguments, and the
+    errors of the tool's command.
+    """
     try:
         typed = msgspec.convert(dict(arguments), tool.arguments)
     except msgspec.ValidationError as error:
@@ -149,7 +150,7 @@ async def explain_object(session: ToolSession, arguments: ExplainArguments) -> E
     targets = read_targets([arguments.target])
     if len(targets.single) != 1:
         raise CommandError(
-            f"target {arguments.target!r}: want TYPE/NAME of one object, such as clonesets/web"
+            f"target {arguments.target!r}: expected TYPE/NAME of one object, such as clonesets/web"
         )
     explanation = (await _explain(session, targets, arguments.namespace))[0]
     return ExplainAnswer(
@@ -214,9 +215,9 @@ async def _explain(
 async def plan_change(session: ToolSession, arguments: PlanArguments) -> PlanAnswer:
     """Consequences of a change that is not applied."""
     if bool(arguments.manifest) == bool(arguments.target):
-        raise CommandError("name either a manifest, or a target with changes")
+        raise CommandError("give either a manifest, or a target with changes")
     if arguments.target and not arguments.changes:
-        raise CommandError(f"{arguments.target} is unchanged: name changes, such as replicas=5")
+        raise CommandError(f"no change of {arguments.target} is given; give changes, such as replicas=5")
     async with session.connect(arguments.namespace) as (client, there):
         if arguments.target:
             documents = [await read_live_document(client, there, *parse_target(arguments.target))]
@@ -330,7 +331,7 @@ def _event_row(event: Document) -> EventRow:
 async def _select(session: ToolSession, target: str, namespace: str) -> AsyncIterator[tuple[Session, Info]]:
     """Find the object of TYPE/NAME by kubectl's rules. Raises CommandError, KubeError."""
     if target.count("/") != 1:
-        raise CommandError(f"target {target!r}: want TYPE/NAME of one object, such as clonesets/web")
+        raise CommandError(f"target {target!r}: expected TYPE/NAME of one object, such as clonesets/web")
     async with session.connect(namespace) as (client, there):
 
         async def connect(_: CommandCall) -> Reached:
@@ -361,7 +362,8 @@ TOOLS: Final[Sequence[AssistantTool]] = (
         name="explain",
         title="Explain one object",
         description=(
-            "Why a workload, job, SidecarSet, budget or pod waits, and the command that helps. Use it first when a"
+            "Explains why a workload, job, SidecarSet, budget or pod waits, and which command helps."
+            " Use it first when a"
             " rollout is stuck. The first wait is the cause."
         ),
         arguments=ExplainArguments,
@@ -371,7 +373,7 @@ TOOLS: Final[Sequence[AssistantTool]] = (
     AssistantTool(
         name="explain_all",
         title="List objects that need action",
-        description="One row for each OpenKruise object, those that need a person first.",
+        description="One row for each OpenKruise object. Objects that need an action by a person come first.",
         arguments=OverviewArguments,
         answer=OverviewAnswer,
         run=list_objects,
@@ -401,7 +403,7 @@ TOOLS: Final[Sequence[AssistantTool]] = (
     AssistantTool(
         name="rollout_history",
         title="Read revisions",
-        description="Revisions of a workload with the differences between them, for choosing a rollback.",
+        description="Lists the revisions of a workload and their differences, to choose the revision for a rollback.",
         arguments=HistoryArguments,
         answer=HistoryAnswer,
         run=read_history,
@@ -409,7 +411,7 @@ TOOLS: Final[Sequence[AssistantTool]] = (
     AssistantTool(
         name="events",
         title="Read events",
-        description="Events of one object of any kind, oldest first.",
+        description="Lists the events of one object of any kind, the oldest event first.",
         arguments=EventsArguments,
         answer=EventsAnswer,
         run=read_events,

@@ -26,11 +26,13 @@ from pykruise.cli.commands.running import reach, report_failure, run
 )
 @click.argument("targets", nargs=-1)
 @options.namespace
-@click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="In all namespaces.")
-@click.option("--selector", "-l", default="", help="Label query, for a kind without a name.")
+@click.option(
+    "--all-namespaces", "-A", "everywhere", is_flag=True, help="Explain the objects of all namespaces."
+)
+@click.option("--selector", "-l", default="", help="Label selector, for a kind without a name.")
 @click.option("--details", is_flag=True, help="Show the details of each object instead of a row.")
-@click.option("--watch", "-w", is_flag=True, help="Watch until all are done.")
-@click.option("--timeout", default="0s", help="Time limit of --watch, such as 5m; 0s: none.")
+@click.option("--watch", "-w", is_flag=True, help="Watch until all objects are done.")
+@click.option("--timeout", default="0s", help="Time limit of --watch, such as 5m; 0s means no limit.")
 @options.output
 @options.kubeconfig
 @options.context
@@ -54,7 +56,8 @@ def explain(
     row for each object of every kind, those that need action first. For a pod (pod/web-x) the report has the reasons
     why it is not deleted, evicted or ready.
 
-    Exit code 0: done, or as requested; 2: it continues automatically; 3: it needs a person; 1: error.
+    Exit code 0: all objects are done, or as requested; 2: an object continues automatically; 3: an object needs a
+    person; 1: error.
     """
     from pykruise.cli.explain import run_explain
 
@@ -110,7 +113,7 @@ def plan(
 ) -> None:
     """Show the effects of applying a change. Exit code 0: no changes; 2: changes; 1: error. Reads only.
 
-    TARGET, without -f: the live object to change with --set, clonesets/web or clone web.
+    TARGET is the live object that --set changes, such as clonesets/web or clone web. With -f there is no TARGET.
     """
     from pykruise.cli.plan import run_plan
 
@@ -154,9 +157,11 @@ def plan(
 @click.option(
     "--fail-pod", default="0%", help="Share of new pods that never become ready, or of runs that fail: 3%."
 )
-@click.option("--drain", multiple=True, help="Drain a node at a time after the change: node-1@60s.")
-@click.option("--join", multiple=True, help="Add a node at a time after the change: node-9@60s.")
-@click.option("--leave", multiple=True, help="Remove a node permanently: node-1@60s.")
+@click.option("--drain", multiple=True, help="Drain a node some time after the change: node-1@60s.")
+@click.option("--join", multiple=True, help="Add a node some time after the change: node-9@60s.")
+@click.option(
+    "--leave", multiple=True, help="Remove a node permanently some time after the change: node-1@60s."
+)
 @click.option(
     "--takes", default="1s", help="Running time of a job's pod, or of a schedule's objects: 10m, or 5m..1h."
 )
@@ -170,13 +175,18 @@ def plan(
 @click.option(
     "--outage",
     multiple=True,
-    help="Let the nodes of a subset fail, at zone-a@60s until the end or at zone-a@60s..5m until 5m.",
+    help="Let the nodes of a subset fail: zone-a@60s lasts until the end, zone-a@60s..5m until 5m.",
 )
 @options.kubernetes
 @click.option(
     "--nodes", type=click.IntRange(1, 1000), default=3, help="Number of nodes, named node-1 and so on."
 )
-@click.option("--seed", type=int, default=1, help="Another seed: other delays, other pods that fail.")
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    help="Seed of random values; another seed gives other delays, and other pods fail.",
+)
 @click.option("--svg", type=options.PATH, help="File to write a chart to (SVG).")
 @options.namespace
 @options.output
@@ -208,7 +218,7 @@ def simulate(
 ) -> None:
     """Simulate a rollout, a job or a month of a schedule in virtual time, and show its course.
 
-    TARGET, instead of -f: a live object, advancedcronjobs/nightly. With -f no cluster is needed.
+    TARGET is a live object, such as advancedcronjobs/nightly. With -f there is no TARGET, and no cluster is needed.
 
     Exit code 0: complete, or as requested; 3: stuck, failed or not over; 1: error.
     """
@@ -287,7 +297,7 @@ def mcp(namespace: str | None, kubeconfig: Path | None, context: str | None) -> 
 def _target(words: Sequence[str]) -> str | None:
     """Join the words to one target: `clone web` is `clone/web`. Raises UsageError for several targets."""
     if len(words) > 2 or (len(words) == 2 and any("/" in word for word in words)):
-        raise click.UsageError(f"{' '.join(words)}: name one object, clonesets/web or clone web")
+        raise click.UsageError(f"{' '.join(words)}: give one object, such as clonesets/web or clone web")
     return "/".join(words) if words else None
 
 

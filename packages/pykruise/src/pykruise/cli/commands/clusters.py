@@ -27,7 +27,7 @@ _SECONDS = click.FloatRange(min=0)
 @click.option(
     "--nodes",
     type=click.IntRange(0, 5000),
-    help="Simulated nodes (default: 3, or the existing ones).",
+    help="Number of simulated nodes (default: 3, or the number of stored nodes).",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0 picks a free one."
@@ -41,7 +41,7 @@ _SECONDS = click.FloatRange(min=0)
 @click.option(
     "--load",
     type=options.PATH,
-    help="Load the objects of this file first, in the form of `kubectl get -o yaml`.",
+    help="Load the objects of this file at the start; its format is that of `kubectl get -o yaml`.",
 )
 @options.failures
 @click.option("--rbac", is_flag=True, help="Enforce roles (RBAC) for service accounts and other users.")
@@ -50,7 +50,9 @@ _SECONDS = click.FloatRange(min=0)
 )
 @click.option("--feature-gates", default="", help="Feature gates of the manager: A=true,B=false.")
 @click.option(
-    "--no-agent", is_flag=True, help="Do not simulate the node agent: no pulls ahead, recreations, probes."
+    "--no-agent",
+    is_flag=True,
+    help="Do not simulate the node agent, which pulls images ahead, recreates containers and probes pods.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Log the actions of the controllers.")
 def up(
@@ -94,9 +96,13 @@ def up(
         "demo -f examples/cloneset-canary.yaml",
     ),
 )
-@click.option("--step-timeout", type=float, default=30.0, help="Seconds that each step may take.")
+@click.option("--step-timeout", type=float, default=30.0, help="Time limit of each step in seconds.")
 @click.option(
-    "--file", "-f", "manifest", type=options.PATH, help="A CloneSet to use instead of the built-in example."
+    "--file",
+    "-f",
+    "manifest",
+    type=options.PATH,
+    help="Manifest of a CloneSet that replaces the built-in example.",
 )
 def demo(step_timeout: float, manifest: Path | None) -> None:
     """Create a CloneSet in a fresh cluster, scale it up and down, update it, and show each step."""
@@ -132,12 +138,18 @@ def manager(context: click.Context) -> None:
 @click.option(
     "--pods-per-node", type=click.IntRange(min=1), default=110, help="Maximum number of pods of a node."
 )
-@click.option("--prefix", default="node-", help="Prefix of the names; numbers follow.")
+@click.option("--prefix", default="node-", help="Prefix of the names of the nodes; a number follows.")
 @click.option("--start", type=_SECONDS, default=0.5, help="Seconds until a container runs.")
-@click.option("--ready", type=_SECONDS, default=0.0, help="Seconds from running to ready.")
+@click.option(
+    "--ready",
+    type=_SECONDS,
+    default=0.0,
+    help="Seconds from the time when a container runs until it is ready.",
+)
 @click.option("--stop", type=_SECONDS, default=1.0, help="Seconds that a pod takes to stop.")
-@click.option("--volumes", is_flag=True, help="Provision a simulated volume for each claim.")
+@click.option("--volumes", is_flag=True, help="Provision a simulated volume for each PVC.")
 @click.option("--agent", is_flag=True, help="Simulate the node agent too: recreate containers, probe pods.")
+@click.option("--events", is_flag=True, help="Write an event when a container starts, as kubelets do.")
 @options.kubeconfig
 @options.context
 @options.failures
@@ -151,6 +163,7 @@ def kubelets(
     stop: float,
     volumes: bool,
     agent: bool,
+    events: bool,
     kubeconfig: Path | None,
     context: str | None,
     failures: Path | None,
@@ -168,6 +181,7 @@ def kubelets(
         stop_s=stop,
         has_volumes=volumes,
         has_agents=agent,
+        has_events=events,
         failures=failures,
     )
     run(

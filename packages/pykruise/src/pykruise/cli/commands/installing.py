@@ -14,7 +14,7 @@ from pykruise.cli.errors import CommandError, CommandLineError
 
 
 @words.word(
-    short_help="Print everything that a cluster needs.",
+    short_help="Print the manifests of an installation.",
     examples=(
         "install --registry registry.example.com/team | kubectl apply --server-side -f -",
         "install --image registry.example.com/manager:v1 --daemon-image registry.example.com/agent:v1",
@@ -30,22 +30,27 @@ from pykruise.cli.errors import CommandError, CommandLineError
     help="Number of managers; one reconciles, all serve webhooks.",
 )
 @click.option(
-    "--shards", type=click.IntRange(1, 16), default=1, help="Number of managers that share the reconciling."
+    "--shards",
+    type=click.IntRange(1, 16),
+    default=1,
+    help="Number of managers that share the objects to reconcile.",
 )
 @click.option(
     "--registry",
     default="",
     metavar="HOST/PATH",
-    help="Registry of this version's images (default: where they are published).",
+    help="Registry of this version's images (default: the registry where they are published).",
 )
-@click.option("--image", default="", help="The manager's image, if it has another name.")
-@click.option("--daemon-image", default="", help="The agents' image, if it has another name.")
+@click.option("--image", default="", help="Image of the manager, if it does not have the default name.")
+@click.option("--daemon-image", default="", help="Image of the agents, if it does not have the default name.")
 @click.option(
     "--socket-location",
     default="",
     help="Folder of the container runtime's socket on nodes (default: those of containerd and CRI-O, in /var/run).",
 )
-@click.option("--feature-gates", default=None, help="A=true,B=false (default: ImagePullJobGate=true)")
+@click.option(
+    "--feature-gates", default=None, help="Feature gates: A=true,B=false (default: ImagePullJobGate=true)"
+)
 @click.option("--v", type=click.IntRange(min=0), default=4, help="Verbosity of the logs.")
 @click.option(
     "--webhook-host",
@@ -88,7 +93,7 @@ from pykruise.cli.errors import CommandError, CommandLineError
     "--crds/--no-crds",
     "has_crds",
     default=True,
-    help="Print the definitions too; without them the definitions in the cluster stay unchanged.",
+    help="Print the CRDs, too; with --no-crds, the CRDs in the cluster stay unchanged.",
 )
 @options.stored_version
 @options.cluster_minor
@@ -175,7 +180,7 @@ def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, co
 
 
 @words.word(short_help="Show what an uninstallation would delete.", examples=("uninstall --check",))
-@click.option("--check", is_flag=True, help="Show what would be lost; removes nothing.")
+@click.option("--check", is_flag=True, help="Show what would be lost, and remove nothing.")
 @options.kubeconfig
 @options.context
 def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None:
@@ -201,7 +206,8 @@ def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None
 def crds(stored_version: str) -> None:
     """Print the custom resource definitions, ready for `kubectl apply --server-side -f -`.
 
-    They have no conversion webhook, for managers that serve none; `pykruise install` prints definitions with one.
+    These definitions have no conversion webhook, because some managers do not serve it. `pykruise install` prints
+    definitions with a conversion webhook.
     """
     from pykruise.cli.manager import format_crd_manifests
 
@@ -210,7 +216,7 @@ def crds(stored_version: str) -> None:
 
 @words.group(short_help="Print manifests for other tools that work with the kinds.")
 def manifests() -> None:
-    """Print manifests for other tools that work with the kinds."""
+    """Print manifests that other tools need to support pykruise's kinds."""
 
 
 @manifests.command(
@@ -222,7 +228,7 @@ def manifests() -> None:
 def argocd(namespace: str, name: str) -> None:
     """Print health and actions of every kind, for `kubectl apply --server-side -f -`.
 
-    The ConfigMap has only the keys of these kinds: applied server-side, it leaves all other keys unchanged.
+    The ConfigMap has only the keys of these kinds: a server-side apply leaves all other keys unchanged.
     """
     from pykruise.manager.argocd import format_config_map
 
@@ -239,7 +245,7 @@ def argocd(namespace: str, name: str) -> None:
     "--runbooks",
     default="",
     metavar="URL",
-    help="URL of docs/monitoring.md, for the alerts' runbook_url (default: its path, as runbook).",
+    help="URL of docs/monitoring.md for runbook_url of the alerts (default: the path of the page, in runbook).",
 )
 def prometheus(namespace: str, state: bool, runbooks: str) -> None:
     """Print a PodMonitor and a PrometheusRule."""

@@ -11,7 +11,7 @@ PATH: click.Path = click.Path(path_type=Path)
 kubeconfig = click.option(
     "--kubeconfig",
     type=PATH,
-    help="Kubeconfig of the cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).",
+    help="Kubeconfig of the cluster (default: $KUBECONFIG, the pod's account, or ~/.kube/config).",
 )
 context = click.option(
     "--context",
@@ -24,7 +24,7 @@ manager_namespace = click.option(
 feature_gates = click.option(
     "--feature-gates",
     default="",
-    help="A=true,B=false (default: the gates of the cluster's manager).",
+    help="Feature gates: A=true,B=false (default: the gates of the cluster's manager).",
 )
 kubernetes = click.option(
     "--kubernetes",
@@ -42,7 +42,7 @@ cluster_minor = click.option(
     metavar="MINOR",
     help="The cluster's Kubernetes version: objects that it does not support are left out.",
 )
-output = click.option("--output", "-o", default="text", help="text, json or yaml.")
+output = click.option("--output", "-o", default="text", help="Format of the output: text, json or yaml.")
 failures = click.option(
     "--failures", type=PATH, help="File with rules for simulated failures (docs/sandbox.md)."
 )
@@ -50,5 +50,5 @@ stored_version = click.option(
     "--stored-version",
     type=click.Choice(["v1alpha1", "v1beta1"]),
     default="v1beta1",
-    help="Version in which definitions store objects; v1alpha1: as in OpenKruise up to 1.8.",
+    help="Storage version of the CRDs; OpenKruise up to 1.8 stores v1alpha1.",
 )

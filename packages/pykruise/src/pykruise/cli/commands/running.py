@@ -28,7 +28,8 @@ def run(
     level: int = logging.ERROR,
     on: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> T:
-    """Run a command on an event loop and return its result. `on` creates the loop; None: uvloop does.
+    """Run a command on an event loop and return its result. `on` creates the loop; if it is None, uvloop creates the
+    loop.
 
     The log contains messages of this level and of more severe ones. Expected errors become one line on standard error
     and exit code 1.
@@ -59,12 +60,10 @@ def said_of(error: Exception) -> str:
     if isinstance(error, UnreachableError):
         cause = error.__cause__
         where = f"{error.origin}: {cause}" if error.origin and cause is not None else format_one_line(error)
-        hints = "is the kubeconfig the right one, and the cluster running?"
+        hints = "check that the kubeconfig is the right one, and that the cluster runs"
         return f"the cluster cannot be reached: {where}; {hints}"
     if isinstance(error, UnauthorizedError):
-        hints = (
-            "the cluster does not accept the kubeconfig's credentials: log in again, or choose a --context"
-        )
+        hints = "the cluster rejects the credentials of the kubeconfig: log in again, or choose a --context"
         return f"{format_one_line(error)}; {hints}"
     return format_one_line(error)
 

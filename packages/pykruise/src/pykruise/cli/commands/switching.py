@@ -28,7 +28,7 @@ def switch_over() -> None:
 @click.option(
     "--feature-gates",
     default="",
-    help="Gates of the manager that takes over, A=true,B=false (default: those of the running manager).",
+    help="Feature gates of the new manager: A=true,B=false (default: those of the running manager).",
 )
 @options.output
 @options.kubeconfig
@@ -85,9 +85,11 @@ def show(output: str, kubeconfig: Path | None, context: str | None) -> None:
     "layout",
     type=click.Choice(["v1alpha1", "v1beta1"]),
     required=True,
-    help="v1alpha1: as OpenKruise up to 1.8 stores its kinds.",
+    help="New storage version; OpenKruise up to 1.8 stores v1alpha1.",
 )
-@click.option("--kind", "kinds", multiple=True, help="Move only this kind, such as clonesets; repeatable.")
+@click.option(
+    "--kind", "kinds", multiple=True, help="Move only this kind, such as clonesets; may be repeated."
+)
 @options.kubeconfig
 @options.context
 def move(layout: str, kinds: tuple[str, ...], kubeconfig: Path | None, context: str | None) -> None:

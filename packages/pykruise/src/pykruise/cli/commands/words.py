@@ -83,7 +83,7 @@ def format_usage(error: click.ClickException, program: str) -> str:
 
 
 def _hide_empty_defaults(parameters: Sequence[click.Parameter]) -> None:
-    """Hide empty defaults: the help of such an option explains them."""
+    """Hide a default that is empty: the option's help text explains it."""
     for parameter in parameters:
         if isinstance(parameter, click.Option) and parameter.default == "":
             parameter.show_default = False

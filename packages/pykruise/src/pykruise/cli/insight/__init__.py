@@ -1,1 +1,1 @@
-"""Common parts of `plan`, `explain` and `simulate`: reading a workload, and simulating time in a copy of it."""
+"""Common parts of `plan`, `explain` and `simulate`: reading a workload, and simulating a copy of it in virtual time."""

@@ -30,9 +30,9 @@ class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     resource: Resource
     key: Key
     live: Document | None = None
-    """The object as it is stored now; None: it does not exist."""
+    """The object as it is stored now; None if the object does not exist."""
     wanted: Document | None = None
-    """The object as it would be stored, with defaults; None: admission rejects it."""
+    """The object as it would be stored, with defaults; None if admission rejects it."""
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     """Warnings of the API server and of admission, as `kubectl apply` prints them."""
@@ -62,8 +62,8 @@ class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def ask_admission(client: Client, resource: Resource, key: Key, document: Document) -> AdmissionVerdict:
-    """Ask admission in a dry run, with the manifest's own version; the verdict holds the hub version. Raises the
-    errors that are not about the object.
+    """Ask admission in a dry run, in the manifest's own version. The verdict contains the object in the hub version.
+    Raises errors that are not a verdict on the object.
     """
     own = msgspec.structs.replace(resource, version=document["apiVersion"].rpartition("/")[2])
     live = await _get_stored(client, resource, key)
@@ -98,7 +98,7 @@ object.
 async def _refusal_of_creation(
     client: Client, resource: Resource, key: Key, document: Document
 ) -> ApiError | None:
-    """Return the rejection of the same object as a creation, because its message is short; None: a creation is not
+    """Return the rejection of a creation of the same object, because its message is short; None if a creation is not
     rejected for this reason.
     """
     try:
@@ -186,7 +186,7 @@ def list_changed_paths(
     old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, path: str
 ) -> Iterator[FieldChange]:
     """Yield the paths at which two documents differ. Items of lists are compared by name when all of them have one. An
-    absent field and an empty one are the same for users and for Kubernetes: `resources: {}`.
+    empty field, such as `resources: {}`, is treated like an absent field.
     """
     yield from _list_changed_paths(drop_empty(old) or {}, drop_empty(new) or {}, path)
 

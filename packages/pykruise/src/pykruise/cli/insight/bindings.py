@@ -3,7 +3,7 @@
 Explanation with unschedulable pods ──objects of kinds that bind pods (Insight.bindings)──▶ add_bindings()
                                     ──volume_bindings.py──▶
 
-This module only reads, and only when a pod cannot be scheduled. Objects that the user may not read add nothing.
+This module only reads, and only when a pod cannot be scheduled. Objects that the user may not read are ignored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,8 +49,9 @@ async def add_bindings(client: Client, explanation: Explanation) -> Explanation:
 
 
 async def add_claims(client: Client, explanation: Explanation) -> Explanation:
-    """Return the explanation of an object whose pods have other owners, with the problems of their PVCs. The waits of
-    an owner already contain them. Pods with different problems get separate waits.
+    """Return the explanation of an object whose pods have other owners, with the problems of the pods' PVCs. (When an
+    owner of pods is explained, its waits already contain these problems.) Pods with different problems get separate
+    waits.
     """
     waits: list[Wait] = []
     for wait in explanation.waits:

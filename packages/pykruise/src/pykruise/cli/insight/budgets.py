@@ -4,8 +4,8 @@ Client ──read_budgets()──▶ budgets of the namespace ──list_budgets
 
 Managers delete pods and update them in place. Only evictions check PodDisruptionBudgets. PodUnavailableBudgets are
 checked by a webhook or, with its feature gate, by the CloneSet's manager (which the simulation includes, see
-forecasting.py). So none of these budgets blocks the simulated rollout. But drains wait during that time, and a webhook
-may reject deletions and updates of pods.
+forecasting.py). So none of these budgets blocks the simulated rollout. But during the rollout, drains wait, and a
+webhook may reject deletions and updates of pods.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ async def read_disruption_budgets(client: Client, namespace: str) -> Sequence[Do
 
 
 def describe_disruption_budget(budget: Document) -> str:
-    """Describe the state of a PodDisruptionBudget, which must also allow an eviction."""
+    """Describe a PodDisruptionBudget that must allow evictions in addition to another budget."""
     status: Mapping[str, int] = budget.get("status") or {}
     healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     allowed = status.get("disruptionsAllowed", 0)
@@ -58,7 +58,7 @@ def describe_disruption_budget(budget: Document) -> str:
 
 
 async def _list_readable(client: Client, resource: Resource, namespace: str) -> Sequence[Document]:
-    """List the objects; empty when the kind is not defined or the user may not read it, because the plan then only
+    """List the objects. Return nothing when the kind is not defined or the user may not read it: then the plan only
     lacks a note.
     """
     try:
@@ -77,7 +77,7 @@ def list_budgets_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int
         )
         for name, wanted, left in result:
             yield (
-                f"PodDisruptionBudget {name} requires {wanted} available pods, and at times "
+                f"PodDisruptionBudget {name} requires {wanted} available pods, but at times only "
                 f"{format_count(left, 'remains', 'remain')}: the budget does not block controllers, but drains wait "
                 "during that time"
             )
@@ -93,7 +93,7 @@ def list_budgets_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int
         )
         for name, wanted, left in result:
             yield (
-                f"PodUnavailableBudget {name} requires {wanted} available pods, and at times "
+                f"PodUnavailableBudget {name} requires {wanted} available pods, but at times only "
                 f"{format_count(left, 'remains', 'remain')}: a webhook that checks this budget rejects "
                 f"disruptions that would leave fewer than {wanted}"
             )
@@ -108,13 +108,15 @@ def _find_shortfall(
     wanted: str,
     now: str,
 ) -> Iterator[tuple[str, int, int]]:
-    """Yield the budget's name, its wanted number of pods and the number left, when fewer are left than wanted."""
+    """Yield the budget's name, the number of pods that it requires and the number that remains, if fewer remain than
+    required.
+    """
     own = [pod for pod in pods if pod.is_active and protects(pod)]
     status: Mapping[str, int] = budget.get("status") or {}
     if not own or wanted not in status:
         return
     serving = sum(pod.is_serving for pod in own)
-    # Pods of other workloads stay. Of this workload at most `lowest` pods are left, and no more than the budget covers.
+    # Pods of other workloads remain. Of this workload's pods that the budget covers, at most `lowest` remain.
     left = max(status.get(now, 0) - serving, 0) + min(lowest, len(own))
     if left < status[wanted] and left < status.get(now, 0):
         yield str(budget["metadata"]["name"]), status[wanted], left

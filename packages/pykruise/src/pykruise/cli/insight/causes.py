@@ -41,9 +41,11 @@ class WaitCause(msgspec.Struct, frozen=True, kw_only=True):
     since: Instant | None = None
     remedy: str = ""
     container: str = ""
-    """Container that the reason is about; empty: it is about the whole pod."""
+    """Container that the reason is about; empty if the reason is about the whole pod."""
     origin: str = ""
-    """Object other than the pod's owner that defines the container: `SidecarSet mesh`; empty: the owner does."""
+    """Object other than the pod's owner that defines the container: `SidecarSet mesh`; empty if the owner defines
+    it.
+    """
 
 
 _NO_CLAIMS: Final[Mapping[str, ClaimProblem]] = {}
@@ -63,7 +65,7 @@ def cause_of(
     correction: Correction = IN_TEMPLATE,
 ) -> WaitCause | None:
     """Return why a pod is not available or still terminates; None: it is available and not terminating.
-    `lost_nodes` do not answer; `claims` maps the name of each PVC without a volume to its problem,
+    `lost_nodes` do not respond; `claims` maps the name of each PVC without a volume to its problem,
     and `gates` the name of each pod with a closed readiness gate.
     """
     correction = correct_template_of(view.name, correction, has_workload=view.controller is not None)
@@ -91,7 +93,7 @@ def cause_of(
 def _add_claims(
     cause: WaitCause, pod: Document, claims: Mapping[str, ClaimProblem], correction: Correction
 ) -> WaitCause:
-    """Add the PVCs of this pod that have no volume, their problems and the remedy of the first one to the cause."""
+    """Add to the cause: the PVCs of this pod that have no volume, their problems, and the remedy of the first one."""
     problems = {name: claims[name] for name in list_claim_names(pod) if name in claims}
     if not problems:
         return cause
@@ -144,7 +146,7 @@ def _explain_termination(
             code=Code.TERMINATING,
             words=f"it terminates, and its containers have up to {grace_s} s (its grace period) to stop",
             since=since,
-            remedy="wait for them; for later pods, shorten the preStop hook or lower terminationGracePeriodSeconds",
+            remedy="wait until they stop; for later pods, shorten preStop or lower terminationGracePeriodSeconds",
         )
     return WaitCause(code=Code.TERMINATING, words="it terminates", since=since)
 
@@ -155,8 +157,8 @@ def _explain_termination(
 def _add_details(
     obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: int, correction: Correction
 ) -> WaitCause:
-    """Return the obstacle with the document's details. The words of equal obstacles contain no ages, so that they are
-    merged into one.
+    """Return the obstacle with the document's details. The text contains no ages, so that equal obstacles of several
+    pods can be merged.
     """
     given = WaitCause(
         code=obstacle.code,

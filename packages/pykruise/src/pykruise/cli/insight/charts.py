@@ -74,7 +74,7 @@ _SIZE: Final = (720, 320)
 _COLOURS: Final = ("#2b8a3e", "#862e9c", "#5c940d", "#0b7285")
 """Colours of the subsets; they repeat."""
 _OUTSIDE: Final = ("drain", "node", "join", "leave", "outage", "gone")
-"""Events outside the rollout that get a mark."""
+"""Events outside the rollout that the chart marks."""
 
 
 def draw_svg_chart(title: str, played: Played) -> str:

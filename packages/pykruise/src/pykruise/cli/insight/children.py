@@ -56,8 +56,8 @@ async def add_children(
     client: Client, explanation: Explanation, sight: Sight, explain: Explain, *, creator: str = ""
 ) -> Explanation:
     """Return the explanation with the waits of the children. `explain` explains one object of a known kind. `creator`:
-    object that creates the explained one; if it is set, remedies name no object of the explained kind to create again.
-    Empty: there is none.
+    the object that created the explained object, or empty. With a creator, no remedy asks the user to create the
+    explained object again.
     """
     insight = sight.kind.insight
     if insight is None or insight.children is None:
@@ -191,7 +191,7 @@ async def _waits_of_job(client: Client, child: InsightChild, now: Instant) -> Se
 
 
 def _find_deadline(job: Document) -> Document | None:
-    """Return the condition of a Job that its deadline ended; None: it did not."""
+    """Return the condition of a Job that exceeded its deadline; None if it did not exceed the deadline."""
     conditions: Sequence[Document] = get_path(job, "status", "conditions", default=())
     return next(
         (item for item in conditions if item["status"] == "True" and item.get("reason") == _LATE), None
@@ -199,11 +199,13 @@ def _find_deadline(job: Document) -> Document | None:
 
 
 _LATE: Final = "DeadlineExceeded"
-"""Reason of a Job's condition Failed at its deadline. Kubernetes deletes the pods, so only their events remain."""
+"""Reason in the condition Failed of a Job that exceeded its deadline. Kubernetes deletes the pods, so only their events
+remain.
+"""
 
 
 async def _explain_deadline(client: Client, job: Key, late: Document, *, again: str) -> Wait:
-    """Return the wait of a Job that its deadline ended, with the last warning about one of its pods."""
+    """Return the wait of a Job that exceeded its deadline, with the last warning about one of its pods."""
     listed = await client.list(EVENTS, job.namespace, field_selector="involvedObject.kind=Pod,type=Warning")
     events = sorted(map(decode, listed.items), key=last_time_of)
     about = [event for event in events if str(event["involvedObject"].get("name")).startswith(f"{job.name}-")]
@@ -211,7 +213,7 @@ async def _explain_deadline(client: Client, job: Key, late: Document, *, again: 
     if about:
         pod, message = about[-1]["involvedObject"]["name"], excerpt(str(about[-1].get("message") or ""))
         words = f"{words}; the last warning about its pod {pod}: {message}"
-    remedy = "correct what kept its pods from ending"
+    remedy = "correct what prevented its pods from completing"
     if again:
         remedy = f"{remedy}; to raise activeDeadlineSeconds, create {again} again"
     return Wait(code=Code.JOB_FAILED, words=words, remedy=remedy)
@@ -243,7 +245,7 @@ async def read_refused_creations(
 
 
 _REFUSED: Final = (
-    "correct what keeps its pods from being created: the object that the message names, or the pod template"
+    "correct what prevents the creation of its pods: the object that the message names, or the pod template"
 )
 
 

@@ -35,7 +35,7 @@ class ClaimProblem(msgspec.Struct, frozen=True, kw_only=True):
     words: str
     """Words that follow the name of the PVC."""
     remedy: str = ""
-    """Action that gives the PVC a volume; empty: it is not known."""
+    """Action that gives the PVC a volume; empty if no action is known."""
     is_of_template: bool = False
     """Whether a claim template of the explained object defines the PVC. The class of a PVC cannot be changed, so a
     corrected template reaches only a new PVC.
@@ -62,13 +62,13 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     document: Document
     snapshot: Any
-    """Snapshot of the object's kind; all snapshots have `now`."""
+    """Snapshot of the type that the object's kind uses; every such type has the field `now`."""
     listed: Mapping[Views[Any], Listed[Any]]
     """Lists from which the snapshot was built."""
     nodes: Mapping[str, NodeView] = {}
     """All nodes of the cluster by name; empty when the user may not read them."""
     lost_nodes: frozenset[str] = frozenset()
-    """Nodes that do not answer or are deleted."""
+    """Names of nodes that do not respond or are deleted."""
     claim_problems: Mapping[str, ClaimProblem] = {}
     """Problems of PVCs in its namespace that have no volume, by name of the PVC."""
     gate_problems: Mapping[str, GateProblem] = {}
@@ -97,7 +97,9 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def budgets(self) -> Sequence[Document]:
-        """PodUnavailableBudgets of its namespace; empty when its manager does not check them."""
+        """PodUnavailableBudgets of the object's namespace; empty when the manager does not check budgets for this
+        kind.
+        """
         listed = self.listed.get(BUDGET_VIEWS)
         return () if listed is None else listed.list_documents()
 
@@ -171,8 +173,8 @@ async def look_at(
 
 
 async def _read_claim_problems(client: Client, sight: Sight) -> dict[str, ClaimProblem]:
-    """Return problems of PVCs. PVCs are read only when a pod without a node uses some; objects that may not be read
-    are left out.
+    """Return problems of PVCs. PVCs are read only when a pod without a node uses PVCs. Objects that the user may not
+    read are left out.
     """
     insight = sight.kind.insight
     waiting = [pod for pod in sight.pods.values() if not pod["spec"].get("nodeName")]
@@ -200,7 +202,7 @@ async def find_claim_problems(
     *,
     is_of_template: Callable[[Document], bool] = lambda _: False,
 ) -> dict[str, ClaimProblem]:
-    """Return the problems of those of the named PVCs that have no volume; empty without permission to read them.
+    """Return the problem of each of these PVCs that has no volume; empty without permission to read PVCs.
     `is_of_template`: whether a claim template of the explained object defines the PVC.
     """
     if not names:
@@ -227,7 +229,9 @@ _IS_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 
 
 def _problem_of(name: str, claim: Document | None, classes: Mapping[str, bool]) -> ClaimProblem | None:
-    """`classes`: names of the storage classes, each with whether it is the default one."""
+    """Return the problem of a PVC; None if it has a volume. `classes`: names of the storage classes, each with whether
+    it is the default class.
+    """
     if claim is None:
         return ClaimProblem(
             words="does not exist", remedy=f"create the missing PVC {name} (kubectl apply -f FILE)"

@@ -17,7 +17,7 @@ class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """Path of the field, such as `spec.template.spec.containers[main].image`."""
     old: Any = None
-    """Old value; None: the field did not exist."""
+    """Old value; None if the field did not exist."""
     new: Any = None
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Outlook(Foreseen, frozen=True, kw_only=True):
 
     batches_title: str = "Existing pods"
     then: str = "then, as these become ready"
-    """Text before each batch but the first."""
+    """Text before each batch except the first."""
     new_pods: tuple[str, ...] = ()
     """Changes of pods that are created later."""
     within: tuple[Any, ...] = ()

@@ -59,7 +59,7 @@ def explain(
     sight: Sight, plan: Plan, *, way_back: str | None = None, correction: Correction | None = None
 ) -> Explanation:
     """Return the explanation of the workload that `plan` was made for, from the same snapshot. `way_back`: remedy that
-    rolls the workload back when another object owns it; None: the remedy of the workload itself. `correction`:
+    rolls the workload back when another object owns it; None selects the workload's own remedy. `correction`:
     instruction for correcting the template when another object contains it.
     """
     now = sight.snapshot.now
@@ -100,7 +100,7 @@ def _describe_state(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
         else f"all {counts.wanted}"
     )
     return (
-        f"{_pods_are(counts.updated)} of {counts.revision or 'its first revision'} (wanted: {goal}), "
+        f"{_pods_have(counts.updated, counts.revision)} (wanted: {goal}), "
         f"{counts.available} of {counts.wanted} available"
     )
 
@@ -154,7 +154,7 @@ def _finished_lines(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iter
     serving = [pod for pod in new if pod.is_serving]
     if not new:
         return
-    words = f"{_pods_are(len(new))} of {revision}, {len(serving)} of them serving"
+    words = f"{_pods_have(len(new), revision)}, and {format_count(len(serving), 'of them serves', 'of them serve')}"
     surplus = len(new) - counts.wanted
     if is_per_node(sight.kind) and surplus > 0:
         words += (
@@ -216,15 +216,15 @@ def _find_waits(
 
 
 def _target_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
-    """Return the hash of the newest revision; empty: the kind has no revisions, or none yet."""
+    """Return the hash of the newest revision; empty if the object has no revision."""
     if not isinstance(sight.kind.insight, WorkloadInsight):
         return ""
     return sight.kind.insight.counts(sight.document, status, plan).revision.rpartition("-")[2]
 
 
 def _held_as(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -> WaitCause:
-    """Return the cause of a pod. If a person holds the update of a pod with an older template, the remedy ends the
-    hold, because the template may be correct already.
+    """Return the cause of a pod. If the user's settings prevent the update of a pod with an older template, the remedy
+    removes the obstacle, because the newest template may be correct already.
     """
     is_old = bool(target) and pod.revision != target
     if not is_old or held is None:
@@ -268,7 +268,7 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
 
 
 def _is_own_wait(waiting: Reason, sight: Sight) -> bool:
-    """Whether the plan's reason for waiting becomes a separate wait. For a workload, its pods usually explain it
+    """Whether the plan's reason for waiting becomes a separate wait. The pods of a workload usually explain the wait
     better.
     """
     if waiting.code == Code.JOB_OVER:
@@ -284,7 +284,7 @@ def find_unobserved_changes(document: Document) -> Iterator[Wait]:
     if observed != generation:
         yield Wait(
             code=Code.NO_MANAGER,
-            words=f"no manager has processed its latest change yet (generation {generation}, "
+            words=f"no manager has processed the latest change yet (generation {generation}, "
             f"observed {observed})",
             remedy="if this lasts, check that the manager runs and is the leader (pykruise doctor)",
         )
@@ -378,12 +378,13 @@ def _wait_of_skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
     return Wait(code=reason.code, words=words, pods=(name,), remedy=remedy_of(reason))
 
 
-def _pods_are(count: int) -> str:
-    return format_count(count, "pod is", "pods are")
+def _pods_have(count: int, revision: str) -> str:
+    named = f"revision {revision}" if revision else "the first revision"
+    return f"{format_count(count, 'pod has', 'pods have')} {named}"
 
 
 def _correction_in(sight: Sight) -> Correction:
-    """Return the correction of the object's template. While updates are paused it reaches no pod."""
+    """Return the correction of the object's template. While updates are paused, the correction reaches no pod."""
     correction = correction_of(sight.kind, sight.document)
     return msgspec.structs.replace(correction, then=f", then {RESUME}") if is_paused(sight) else correction
 
@@ -407,7 +408,7 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
     if plan.requeue_after_s is not None:
         yield f"the next reconcile is in {format_age(plan.requeue_after_s)}"
     elif any(wait.code not in _KEPT for wait in waits):
-        yield "nothing happens until one of these changes"
+        yield "nothing happens until a cause of the wait ends"
 
 
 def _join_names(names: Sequence[str]) -> str:

@@ -24,12 +24,14 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the pods, or of other objects that the words are about: nodes, images, namespaces."""
     since: str = ""
     tried: str = ""
-    """Time of the last attempt of a rejected write; empty: unknown."""
+    """Time of the last attempt of a rejected write; empty if the time is unknown."""
     again: str = ""
-    """Estimated time of the next attempt; empty: unknown."""
+    """Estimated time of the next attempt; empty if the time is unknown."""
     remedy: str = ""
     origin: str = ""
-    """Object that defines the failing container instead of the pods' owner: `SidecarSet mesh`; empty: the owner."""
+    """Object that defines the failing container instead of the pods' owner: `SidecarSet mesh`; empty if the owner
+    defines it.
+    """
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,21 +49,21 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The object's condition Waiting: reason and message."""
     done: tuple[str, ...] = ()
     waits: tuple[Wait, ...] = ()
-    """Waits; the cause is the first."""
+    """Waits; the first one is the cause."""
     next: tuple[str, ...] = ()
     rollback_to: int = 0
-    """Number of the revision that a rollback restores: the newest one with serving pods; 0: there is no such
+    """Number of the revision that a rollback restores: the newest one with serving pods; 0 if there is no such
     revision.
     """
 
     @property
     def cause(self) -> str:
-        """Code of the first wait; empty: the object waits for nothing."""
+        """Code of the first wait; empty if the object waits for nothing."""
         return self.waits[0].code if self.waits else ""
 
 
 def wait_of(cause: WaitCause, pod: str) -> Wait:
-    """Return the wait of a pod for a cause."""
+    """Return a wait that reports this cause of the pod."""
     since = format_time(cause.since) if cause.since is not None else ""
     return Wait(
         code=cause.code,

@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets that workloads follow (the option roll-on-config), for plan.
+"""ConfigMaps and Secrets that workloads follow (the option roll-on-config), for the command `plan`.
 
 workload ──▶ read_followed() ──▶ stored objects for the copy of the cluster
 changed ConfigMaps and Secrets ──▶ find_followers() ──▶ stored workloads that follow them
@@ -52,7 +52,7 @@ def _list_uses(kind: Kind, document: Document) -> Sequence[ConfigUse]:
 async def read_followed(
     client: Client, kind: Kind, documents: Iterable[Document], *, namespace: str, settings: ManagerSettings
 ) -> list[Document]:
-    """Return the stored objects that these versions of a workload follow, without those that may not be read."""
+    """Return the stored objects that these versions of a workload follow, without those that the user may not read."""
     if not is_following_on(settings) or kind not in list_follower_kinds():
         return []
     keys = {(use.kind, use.name) for document in documents for use in _list_uses(kind, document)}

@@ -1,11 +1,11 @@
 """Forecast of applying a manifest: admission, then the rollout, simulated in a copy of the cluster's state.
 
 Client ──look()──▶ Sight ──▶ World (a copy) ──▶ play() ──▶ Played
-apply_document(live, manifest) ──dry run──▶ answer of admission ──▶ Forecast
+apply_document(live, manifest) ──dry run──▶ response of admission ──▶ Forecast
 
 The copy has the real pods with their UIDs, times and status, and the real manager works in it. So the order, the
-batches and the budgets are the manager's own. The forecast assumes that all pods become ready equally fast, that
-nodes have room for them, and that owners of hooks release them.
+batches and the budgets are the manager's own. The forecast assumes that all pods become ready equally fast, that nodes
+have room for the pods, and that all lifecycle hooks are released.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Forecast(Foreseen, frozen=True, kw_only=True):
     """Forecast of a workload, whose rollout is simulated."""
 
     ways: Mapping[str, str] = {}
-    """Update method by revision: in place, or recreated with the field that forces it."""
+    """Update method by revision: in place, or recreated, with the field that forces the recreation."""
     are_names_known: bool = False
     """Whether new pods get the names shown here; otherwise their names are chosen when they are created."""
     claims_created: tuple[str, ...] = ()
@@ -337,7 +337,7 @@ def _update_methods(
 
 def _in_place_by_node(how: UpdateSpec, revision: str, sight: Sight) -> str:
     """Return how pods of a revision reach the target: in place, except on nodes that declare their features and do not
-    declare the one that the update needs.
+    declare the feature that the update needs.
     """
     pods = [pod for pod in sight.snapshot.pods if pod.is_active and str(pod.revision) == revision]
     undeclaring = sight.snapshot.undeclaring

@@ -31,8 +31,8 @@ def parse_settings(feature_gates: str, *, kubernetes: str = "") -> ManagerSettin
 
 
 async def fit_settings(client: Client, settings: ManagerSettings) -> ManagerSettings:
-    """Adjust the settings to the API server as a manager of this cluster does. If the version may not be read, return
-    them unchanged.
+    """Adjust the settings to the API server as a manager of this cluster does. If the user may not read the version,
+    return the settings unchanged.
     """
     try:
         version = decode(await client.get_path("/version"))
@@ -45,8 +45,8 @@ async def fit_settings(client: Client, settings: ManagerSettings) -> ManagerSett
 async def read_manager_settings(client: Client, clock: Clock) -> ManagerSettings:
     """Read flags and feature gates from the arguments of the manager's Deployment.
 
-    Returns the defaults when there is no Deployment (the sandbox), when it may not be read, or when its arguments are
-    not valid for pykruise (another program's).
+    Returns the defaults when there is no Deployment (the sandbox), when the user may not read it, or when its arguments
+    are not valid for pykruise (because it runs another program).
     """
     try:
         settings = await Live(client, clock=clock).read_settings()

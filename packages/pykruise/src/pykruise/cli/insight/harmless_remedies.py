@@ -1,4 +1,4 @@
-"""Remedies that make nothing worse: the command that restores a working template, and none that loses more pods.
+"""Drops remedies that would lose more pods, and adds the command that restores a working template.
 
 waits, Sight, Plan ──▶ drop_harmful_remedies() ──▶ waits whose remedies may be followed literally
 
@@ -64,7 +64,7 @@ def drop_harmful_remedies(
 
 
 def _is_about_older_pods(wait: Wait, plan: Plan) -> bool:
-    """Whether all pods of the wait have an older revision whose deletion the remedy describes already."""
+    """Whether all pods of the wait have an older revision: then the wait's remedy already asks to delete these pods."""
     reasons = [plan.skipped.get(pod) for pod in wait.pods]
     return bool(reasons) and all(
         reason is not None and reason.code == Code.OLDER_REVISION for reason in reasons
@@ -72,7 +72,7 @@ def _is_about_older_pods(wait: Wait, plan: Plan) -> bool:
 
 
 def _is_about_claim_templates(wait: Wait, sight: Sight) -> bool:
-    """Whether PVCs of claim templates hold the pods of the wait: no other pod template gives them a volume."""
+    """Whether the pods of the wait cannot run because of PVCs of claim templates. Another template would not help."""
     names = (name for pod in wait.pods if pod in sight.pods for name in list_claim_names(sight.pods[pod]))
     return wait.code == Code.UNBOUND_CLAIMS and any(
         name in sight.claim_problems and sight.claim_problems[name].is_of_template for name in names

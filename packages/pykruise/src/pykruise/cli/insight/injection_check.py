@@ -5,7 +5,7 @@ a pod of the template ──dry run──▶ refused fields ──▶ PodOrigins
                       ──▶ PodOrigins.untraced (pure) ──dry run──▶ refused or not
 
 Kinds that change new pods declare their changes (`KIND.pods.origins`). The dry run sends the same request as the
-manager and writes nothing. A user who may not create pods gets no origin.
+manager and writes nothing. Without permission to create pods, no origin is found.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ from pykruise.plans.pod_steps import PodOrigin, PodOrigins
 
 
 async def find_refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
-    """Return the admission plugin or webhook that adds the rejected part to new pods; None: there is none, or it is
-    unknown.
+    """Return the admission plugin or webhook that adds the rejected part to new pods; None if there is no such plugin
+    or webhook, or it is unknown.
     """
     template = get_path(sight.document, "spec", "template")
     namespace = sight.document["metadata"].get("namespace", "")
@@ -49,7 +49,7 @@ async def _list_stored(client: Client, kind: Kind, namespace: str) -> Sequence[D
 
 
 async def _refused_fields(client: Client, namespace: str, pod: Document) -> list[str]:
-    """Return the paths that the API server rejects in a pod, including changes by webhooks."""
+    """Return the paths of the fields that the API server rejects in a pod, after webhooks have changed it."""
     try:
         await client.create(PODS, namespace, pod, dry_run=True)
     except InvalidError as error:
@@ -72,8 +72,8 @@ def _origin_of_fields(
 async def _find_untraced(
     client: Client, workload: Document, pod: Document, stored: Mapping[str, Sequence[Document]]
 ) -> PodOrigin | None:
-    """Return the first origin whose change makes the API server reject the pod, although the dry run left the change
-    out.
+    """Return the first origin that makes the API server reject the pod. The first dry run did not include the changes
+    of these origins.
     """
     for kind, origins in _find_origins():
         if origins.untraced is None:

@@ -71,7 +71,7 @@ def correction_of(kind: Kind, document: Mapping[str, Any]) -> Correction:
 
 
 def is_per_node(kind: Kind) -> bool:
-    """Whether pods of the kind belong to nodes, so that all nodes must be known."""
+    """Whether the kind creates one pod per node, so that all nodes must be read."""
     return kind.shown is not None and kind.shown.is_per_node
 
 

@@ -18,7 +18,7 @@ async def make_missing_error(
     """Return an error such as `there is no CloneSet default/wbe; did you mean web?`; it also reports a missing
     namespace.
 
-    Lists that the user may not read add nothing.
+    Lists that the user may not read are ignored.
     """
     what = f"there is no {resource.kind} {key}"
     if key.namespace and not await _is_there(client, key.namespace):

@@ -2,7 +2,7 @@
 
 Explanation ──pod, its ConfigMaps and Secrets, events FailedMount──▶ add_mounts() ──▶ the Explanation with them
 
-This module only reads. Objects and events that the user may not read add nothing.
+This module only reads. Objects and events that the user may not read are ignored.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ _MOUNTING: Final = frozenset({Code.STARTING, Code.NOT_MOUNTED})
 _RESOURCES: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS)}
 
 MOST: Final = 10
-"""Maximum number of waits of which a pod is examined."""
+"""Maximum number of waits for which a pod is examined."""
 
 
 RETRIED_IN_S: Final = 180.0
@@ -56,8 +56,8 @@ async def add_mounts(
     client: Client, explanation: Explanation, correction: Correction, *, now: Instant
 ) -> Explanation:
     """Return the explanation with the objects that are missing, and with the kubelets' messages, which only events
-    contain. Managers read neither, so only this shows that a person must act. `correction`: where a user corrects the
-    pods' template.
+    contain. Managers read neither these objects nor events, so only this function can show that a person must act.
+    `correction`: where a user corrects the pods' template.
     """
     explanation = await _add_environment(client, explanation)
     if not any(wait.code in _MOUNTING and wait.pods for wait in explanation.waits):

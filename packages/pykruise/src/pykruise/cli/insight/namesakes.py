@@ -2,7 +2,7 @@
 
 Explanation with a missing target ──workloads of that name──▶ with_namesakes()
 
-This module only reads. Objects that the user may not read add nothing.
+This module only reads. Objects that the user may not read are ignored.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,7 +26,7 @@ async def with_namesakes(
     client: Client, explanation: Explanation, document: Document, kinds: Collection[GroupKind] | None
 ) -> Explanation:
     """Return the explanation with the workloads that a wrong target reference may mean. `kinds`: kinds that the
-    reference can name; None: every workload.
+    reference can name; None for every workload.
     """
     target: Mapping[str, Any] = get_path(document, "spec", "targetRef", default={})
     if explanation.cause != Code.NO_TARGET or not target.get("name"):
@@ -57,7 +57,7 @@ def _add_to_words(explanation: Explanation, more: str) -> Explanation:
 
 
 async def _hint_at_similar(client: Client, namespace: str, target: Mapping[str, Any]) -> str:
-    """Words about a workload of the target's kind whose name is similar; empty: there is none."""
+    """Words about a workload of the target's kind whose name is similar; empty if there is no such workload."""
     group, kind = str(target.get("apiVersion")).rpartition("/")[0], str(target.get("kind"))
     resource = TARGET_RESOURCES.get(GroupKind(group, kind))
     if resource is None:

@@ -12,12 +12,12 @@ from typing import Any, Final
 from pykruise.kube.pod_rules.nodes import matches_term
 from pykruise.pods.view.nodes import NodeView
 
-LABEL_NODES: Final = "label nodes so that they match it, or add such nodes"
+LABEL_NODES: Final = "label nodes so that they match, or add matching nodes"
 """Remedy for a term that no node matches."""
 
 
 def describe_unmatched_term(term: Mapping[str, Any] | None, nodes: Iterable[NodeView]) -> str:
-    """Return the requirements of a term that no node matches; empty: a node matches, there is no term, or no node is
+    """Return the requirements of a term that no node matches; empty if a node matches, there is no term, or no node is
     known.
     """
     known = list(nodes)

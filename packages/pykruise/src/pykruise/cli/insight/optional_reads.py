@@ -1,4 +1,4 @@
-"""Reads of objects that an explanation can do without, and the keys of pods that waits name."""
+"""Reads objects that an explanation does not require, and parses the names of pods in waits."""
 
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode
@@ -19,8 +19,8 @@ async def read_optional(client: Client, resource: Resource, key: Key) -> Documen
 
 
 def find_pod_key(name: str, namespace: str) -> Key | None:
-    """Return the key of a pod that a wait names, with its namespace or without it. None: no pod can have this name, and
-    the wait is about something else, such as an image of a NodeImage.
+    """Return the key of a pod that a wait names, with its namespace or without it. None if no pod can have this name,
+    and the wait is about something else, such as an image of a NodeImage.
     """
     given, _, short = name.rpartition("/")
     key = Key(given or namespace, short)

@@ -1,6 +1,6 @@
 """Many objects at a glance: one row each, objects that need action first.
 
-Explanations ──▶ format_overview() ──▶ rows: object, phase, cause; how many are well; where the details are
+Explanations ──▶ format_overview() ──▶ rows: object, phase, cause; number of healthy objects; command for details
 
 Pure.
 """
@@ -21,8 +21,8 @@ MOST_WORDS: Final = 120
 
 
 def format_overview(explanations: Sequence[Explanation], *, is_everywhere: bool = False) -> str:
-    """Return the overview as text for people. `is_everywhere`: objects are of all namespaces, so commands must name
-    one.
+    """Return the overview as text for people. `is_everywhere`: the objects are of all namespaces, so commands must name
+    the namespace.
     """
     if not explanations:
         return "There is nothing to explain."
@@ -64,7 +64,7 @@ def _count_line(explanations: Sequence[Explanation]) -> str:
     objects = format_count(len(explanations), "object")
     if not count:
         return f"No action is needed for {objects}."
-    return f"Of {objects} {count} {'needs' if count == 1 else 'need'} action."
+    return f"{count} of {objects} {'needs' if count == 1 else 'need'} action."
 
 
 def _in_brief(explanation: Explanation) -> str:

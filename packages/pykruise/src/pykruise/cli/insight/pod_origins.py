@@ -2,7 +2,7 @@
 
 Explanation ──first pod of each wait, its WorkloadSpread or SidecarSet──▶ add_pod_origins()
 
-This module only reads, and only when pods wait. Objects that the user may not read add nothing.
+This module only reads, and only when pods wait. Objects that the user may not read are ignored.
 """
 
 from typing import Final

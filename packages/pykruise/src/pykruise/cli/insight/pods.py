@@ -1,9 +1,9 @@
-"""A pod in words: the budget that covers it, whether it may be deleted now, and other budgets that hold it.
+"""A pod in words: the budget that covers it, whether it may be deleted now, and other budgets that protect it.
 
 Client ──▶ look_at_pod() ──▶ PodSight ──▶ explain_pod() ──▶ Explanation
 
 This module only reads. Its text about the budget is the text of `explain pub/NAME` (unavailability.py), and its
-answers are those of admission (pods/workload/budgets.py).
+decisions are those of admission (pods/workload/budgets.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,13 +61,13 @@ class PodSight(msgspec.Struct, frozen=True, kw_only=True):
     document: Document
     view: PodView
     budget: BudgetSight | None = None
-    """Budget that the pod names; None: there is none, or it does not exist."""
+    """Budget that the pod names; None if the pod names no budget, or the budget does not exist."""
     meant_by: Sequence[str] = ()
     """Names of the budgets that cover the pod, whether or not the pod names them."""
     disruption: Sequence[Document] = ()
     """PodDisruptionBudgets that select it."""
     surging: str = ""
-    """Name of the CloneSet that creates a successor before the pod is evicted; empty: none does."""
+    """Name of the CloneSet that creates a successor before the pod is evicted; empty if no CloneSet does."""
     settings: BudgetSettings = BudgetSettings()
     now: Instant
 
@@ -118,8 +118,8 @@ def _may_match(budget: BudgetView, pod: PodView) -> bool:
 
 
 def explain_pod(sight: PodSight) -> Explanation:
-    """Explain which budget covers the pod, which pods have used it, what is left, which pods wait, and when it is
-    free again.
+    """Explain which budget covers the pod, which pods have used the budget up, how much of it remains, which pods wait,
+    and when the budget allows more.
     """
     meta, pod = sight.document["metadata"], sight.view
     of_budget = explain_budget(sight.budget) if sight.budget is not None else None
@@ -160,12 +160,15 @@ def _phase_of(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait]
 def _describe_coverage(sight: PodSight) -> str:
     named = budget_name_of(sight.view)
     if sight.budget is not None:
-        return f"PodUnavailableBudget {named} covers it: {headline_of(sight.budget)}"
+        return f"PodUnavailableBudget {named} covers the pod: {headline_of(sight.budget)}"
     if named:
-        return f"it names PodUnavailableBudget {named}, which does not exist: no budget covers it"
+        return f"the pod names PodUnavailableBudget {named}, which does not exist: no budget covers the pod"
     if sight.meant_by:
-        return f"PodUnavailableBudget {sight.meant_by[0]} matches it, but is not assigned yet: no budget covers it"
-    return "no PodUnavailableBudget covers it"
+        name = sight.meant_by[0]
+        return (
+            f"PodUnavailableBudget {name} matches the pod, but is not assigned yet: no budget covers the pod"
+        )
+    return "no PodUnavailableBudget covers the pod"
 
 
 def _own_waits(sight: PodSight) -> Iterator[Wait]:
@@ -199,13 +202,13 @@ def _allowed_disruptions(budget: Document) -> int:
     return int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
 
 
-# ── answers of admission ─────────────────────────────────────────────────────
+# ── results of admission ─────────────────────────────────────────────────────
 
 _REFUSED: Final = "would be rejected"
 
 
 def _answer_lines(answers: dict[Operation, str]) -> Iterator[str]:
-    """Yield one line for all operations with the same answer."""
+    """Yield one line for all operations with the same result."""
     for answer in dict.fromkeys(answers.values()):
         nouns = [_NOUNS[operation] for operation, text in answers.items() if text == answer]
         yield f"{', '.join(nouns)}: {answer}"
@@ -240,20 +243,20 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
         return _REFUSED
     if answer.spends:
         return f"would be allowed, and use up 1 of {budget.unavailable_allowed} allowed disruptions"
-    return f"costs nothing: {_explain_free_operation(sight, budget, operation)}"
+    return f"uses no allowed disruption, because {_explain_free_operation(sight, budget, operation)}"
 
 
 def _explain_free_operation(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
     settings, pod = sight.settings, sight.view
     if is_exempt(pod.annotations):
-        return "its annotation exempts it"
+        return "an annotation of the pod exempts it"
     if not is_counted_as_available(pod, now=sight.now, settings=settings.in_place):
-        return "it does not serve"
+        return "the pod does not serve"
     if budget.ignored is not None and budget.ignored.matches(pod.labels):
-        return "spec.ignoredPodSelector excludes it"
+        return "spec.ignoredPodSelector excludes the pod"
     if budget.desired_available == 0:
         return "the budget allows all its pods to be unavailable"
     if operation not in list_protected_operations(budget, is_resize_apart=settings.is_resize_apart):
         return "spec.protectOperations does not contain this operation"
     assert is_admitted_again(budget, pod, now=sight.now)
-    return "its disruption is allowed already"
+    return "the budget has already allowed a disruption of this pod"

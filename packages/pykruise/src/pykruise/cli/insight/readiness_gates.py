@@ -132,7 +132,9 @@ def _explain_gate(
         setter = selecting[0][0]
         words = f"{closed}: probe {setter.condition.probe} of {setter.name} sets this condition, and has not succeeded"
         return GateProblem(
-            words=words, remedy=f"correct what the probe finds, or correct {setter.name}", is_whole=True
+            words=words,
+            remedy=f"correct the problem that the probe reports, or correct {setter.name}",
+            is_whole=True,
         )
     setter, reason = reported[0]
     start = "" if reason.code == Code.READINESS_GATE else f"{closed}: "

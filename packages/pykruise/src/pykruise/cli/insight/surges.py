@@ -1,4 +1,4 @@
-"""New pods that cannot run beside the older pods that they replace: maxSurge needs a place for both.
+"""New pods that cannot run beside the older pods that they replace: maxSurge needs room for both.
 
 Sight + an unschedulable pod ──▶ explain_surge() ──▶ WaitCause
 
@@ -24,8 +24,8 @@ from pykruise.pods.view.nodes import NodeView
 def explain_surge(
     cause: WaitCause, pod: Document, sight: Sight, *, wanted: int, correction: Correction
 ) -> WaitCause:
-    """Return the cause of an unschedulable pod, with the older pods that exclude it when only maxSurge makes them meet.
-    `wanted`: number of pods that the workload should have.
+    """Return the cause of an unschedulable pod. If only maxSurge requires the pod to run beside older pods that exclude
+    it, the cause names these pods. `wanted`: number of pods that the workload should have.
     """
     field = None if sight.kind.shown is None else sight.kind.shown.fields.get("maxSurge")
     active = [other for other in sight.pods.values() if not other["metadata"].get("deletionTimestamp")]
@@ -60,7 +60,9 @@ def _describe_remedy(sight: Sight, correction: Correction) -> str:
 def _find_exclusion(
     pod: Document, others: Sequence[Document], node: NodeView, nodes: Mapping[str, NodeView]
 ) -> tuple[Document, str] | None:
-    """Return another pod because of which the pod cannot run on this node, and the reason; None: there is none."""
+    """Return another pod because of which the pod cannot run on this node, and the reason; None if there is no such
+    pod.
+    """
     for other in others:
         where = nodes.get(other["spec"].get("nodeName") or "")
         if where is None:
@@ -68,10 +70,10 @@ def _find_exclusion(
         ports = _list_host_ports(pod) & _list_host_ports(other)
         if where.name == node.name and ports:
             port, _ = min(ports)
-            return other, f"both need host port {port}"
+            return other, f"both pods need host port {port}"
         for key in _list_separating_keys(pod, other):
             if node.labels.get(key) is not None and node.labels[key] == where.labels.get(key):
-                return other, f"required podAntiAffinity allows one of them per {key}"
+                return other, f"required podAntiAffinity allows only one of the two pods per {key}"
     return None
 
 

@@ -21,7 +21,7 @@ Reach = Callable[[Path | None, str | None], AbstractAsyncContextManager[tuple[Cl
 
 
 class Traced(WrappedTransport):
-    """Transport that reports each request, as `-v=6` requests: method, path, status, milliseconds."""
+    """Transport that reports each request (for the flag `-v=6`): method, path, status, milliseconds."""
 
     def __init__(self, inner: Transport, trace: Callable[[str], object]) -> None:
         super().__init__(inner)

@@ -1,4 +1,5 @@
-"""A PodUnavailableBudget in words: pods that have used it, what is left, pods that wait, and when it is free again.
+"""A PodUnavailableBudget in words: pods that have used it up, what remains of the budget, pods that wait, and when it
+allows more.
 
 Client ──▶ look_at() ──▶ BudgetSight ──▶ explain_budget() ──▶ Explanation
                                      ──▶ forecast_budget() ──▶ Outlook: what applying a manifest would do
@@ -144,7 +145,9 @@ def explain_budget(sight: BudgetSight) -> Explanation:
 
 
 def headline_of(sight: BudgetSight) -> str:
-    """Return how many of its pods are available, how many must be, and what is left."""
+    """Return how many of the budget's pods are available, how many must be available, and how many may become
+    unavailable.
+    """
     try:
         return _describe_budget(compute(sight.snapshot))
     except BudgetAmountError:
@@ -243,7 +246,7 @@ def _waiting_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait
 
 
 def _free_again_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> Iterator[str]:
-    """Yield the condition under which the budget is free again."""
+    """Yield the condition under which the budget allows further operations."""
     if computed is None or computed.status["unavailableAllowed"] or not computed.status["desiredAvailable"]:
         return
     lacking = computed.status["desiredAvailable"] - computed.status["currentAvailable"] + 1
@@ -272,7 +275,7 @@ async def forecast_budget(
     sight = await _sight_of(client, verdict.wanted, now=now, settings=settings)
     plan = plan_budget(sight.snapshot)
     fates = tuple(
-        PodFate(pod=chain.subject, do=f"assign to it: {step.because}")
+        PodFate(pod=chain.subject, do=f"assign to the budget: {step.because}")
         for stage in plan.stages
         for chain in stage.chains
         for step in chain.steps

@@ -1,8 +1,8 @@
-"""Volumes that only some nodes can mount, of pods that cannot be scheduled.
+"""Volumes of unschedulable pods, if only some nodes can mount them.
 
 names of pods ──pods, PVCs, volumes, nodes, storage classes──▶ list_volume_bindings() ──▶ VolumeBinding of each pod
 
-This module only reads. Objects that the user may not read add nothing.
+This module only reads. Objects that the user may not read are ignored.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ class VolumeBinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_volume_bindings(client: Client, pods: Iterable[Key]) -> dict[Key, VolumeBinding]:
-    """Return the binding of each of the first pods that has one."""
+    """Return the binding of each pod that has one. Only the first MOST pods are examined."""
     claims = [(pod, claim) for pod in list(pods)[:MOST] for claim in await _list_claims(client, pod)]
     nodes = await _list_nodes(client) if claims else None
     result: dict[Key, VolumeBinding] = {}
@@ -62,8 +62,8 @@ async def _list_claims(client: Client, pod: Key) -> list[Document]:
 
 
 async def describe_claims(client: Client, pod: Key) -> tuple[str, str]:
-    """Return the PVCs of a pod that have no volume, each with its problem, and the first known remedy; empty: there are
-    none.
+    """Return the PVCs of a pod that have no volume, each with its problem, and the first known remedy; empty if there
+    are no such PVCs.
     """
     names = await _read_claim_names(client, pod)
     problems = await find_claim_problems(client, pod.namespace, names)
@@ -79,7 +79,7 @@ async def _read_claim_names(client: Client, pod: Key) -> list[str]:
 async def _find_binding(
     client: Client, claim: Document, nodes: Sequence[Document] | None
 ) -> VolumeBinding | None:
-    """Return the binding of a PVC. `nodes`: all nodes of the cluster; None: they are not known."""
+    """Return the binding of a PVC. `nodes`: all nodes of the cluster; None if the nodes are unknown."""
     name = claim["metadata"]["name"]
     volume_name = get_path(claim, "spec", "volumeName")
     if not volume_name:
@@ -119,7 +119,7 @@ async def _find_binding_of_class(
     if storage_class.get("provisioner") != _NO_PROVISIONER:
         return None if nodes is None else _find_binding_of_topologies(name, storage_class, nodes)
     return VolumeBinding(
-        words=f"PVC {name} has no volume: a person creates the volumes of storage class {wanted}, and no free one fits",
+        words=f"PVC {name} has no volume: a person must create volumes of storage class {wanted}, and none fits",
         remedy=f"create a PersistentVolume of storage class {wanted} for a node that can run the pod",
     )
 
@@ -155,7 +155,7 @@ def _matches(term: Mapping[str, Any], node: Document) -> bool:
 
 
 def describe_node_state(node: Document) -> str:
-    """Reason why a node takes no pod, in words that follow its name."""
+    """Reason why a node accepts no pod, in words that follow its name."""
     if get_path(node, "spec", "unschedulable"):
         return "is cordoned"
     has_taints = get_path(node, "spec", "taints")
@@ -163,7 +163,7 @@ def describe_node_state(node: Document) -> str:
 
 
 def make_room_on(nodes: str, *, first: str) -> str:
-    """Instruction to make room on nodes where the pod may run, but that take no more pods now.
+    """Instruction to make room on nodes where the pod may run, but that accept no more pods now.
 
     `nodes`: their names in words; `first`: the name of one.
     """
@@ -171,7 +171,7 @@ def make_room_on(nodes: str, *, first: str) -> str:
 
 
 async def _list_nodes(client: Client) -> list[Document] | None:
-    """List the nodes; None: the user may not read them, so nothing is known about any of them."""
+    """List the nodes; None if the user may not read them, so nothing is known about any of them."""
     try:
         return [decode(raw) for raw in (await client.list(NODES)).items]
     except ApiError:

@@ -12,7 +12,8 @@ from pykruise.kube.resources import Resource
 from pykruise.pods.workload.revisions import RevisionView
 
 _UNSEEN = (
-    " (no pod of this revision is left to show that it works; with spec.minReadySeconds, a rollout keeps the last pods"
+    " (no pod of this revision runs now, so nothing shows that the revision works; with"
+    " spec.minReadySeconds, a rollout keeps the last pods"
     " that serve)"
 )
 
@@ -27,7 +28,7 @@ def find_way_back(
     current: str,
     is_paused: bool = False,
 ) -> str:
-    """Return the remedy that rolls an object back, with its command; empty: there is no revision to restore.
+    """Return the remedy that rolls an object back, with its command; empty if there is no revision to restore.
 
     `serving`: names of the revisions that have available pods. `current`: name of the newest revision. When the
     newest revision serves, no rollback is suggested. When no revision serves, the newest of the older revisions is
@@ -46,7 +47,7 @@ def find_way_back(
 def find_revision_before(
     revisions: Sequence[RevisionView], *, serving: Collection[str], current: str
 ) -> RevisionView | None:
-    """Return the revision that `find_way_back()` suggests; None: there is none."""
+    """Return the revision that `find_way_back()` suggests; None if there is no such revision."""
     stored = sorted(revisions, key=lambda revision: revision.number)
     newest = next((revision for revision in reversed(stored) if revision.name in serving), None)
     if newest is None:

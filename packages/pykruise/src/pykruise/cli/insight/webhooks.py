@@ -31,8 +31,8 @@ _FRESH_S: Final = 600.0
 
 
 async def has_pod_reviews(client: Client) -> bool | None:
-    """Return whether API servers send new pods to webhooks; None: the configuration may not be read, or there is none
-    because `pykruise up` serves the cluster.
+    """Return whether API servers send new pods to webhooks; None if the user may not read the configuration, or if no
+    configuration exists because `pykruise up` serves the cluster.
 
     `pykruise up` reviews pods without any configuration.
     """
@@ -51,7 +51,9 @@ async def _is_sandbox(client: Client) -> bool:
 
 
 def make_unreviewed_wait() -> Wait:
-    """Return the wait that reports a missing webhook, so API servers send no reviews of new pods."""
+    """Return the wait that reports a missing webhook. Without the webhook, API servers send no admission reviews of new
+    pods.
+    """
     return Wait(
         code=Code.NO_WEBHOOK,
         words=f"API servers do not send reviews of new pods: there is no webhook {POD_WEBHOOK}",
@@ -73,7 +75,7 @@ class FreshWarning(msgspec.Struct, frozen=True):
     reason: str
     message: str
     code: str
-    """Code of the failed write; empty: the event has none."""
+    """Code of the failed write; empty if the event has none."""
 
 
 def list_fresh_warnings(

@@ -4,5 +4,5 @@ argv ──▶ entry.py ──tree.py, flags.py──▶ a function of the verb:
                                              │ pure: (object, arguments) ──▶ change or lines
          session.py: client, discovery, resource arguments, printing ◀──┘
 
-A verb's module is imported when the verb is called: most of the time of a short command is its start.
+A verb's module is imported when the verb is called, because a short command needs most of its time to start.
 """

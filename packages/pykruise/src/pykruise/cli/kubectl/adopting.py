@@ -107,7 +107,7 @@ def convert_counterpart(source: Document, *, api_version: str, name: str) -> Cou
     made = {field: deep_copy(value) for field, value in spec.items() if field in _SHARED[kind]}
     strategy, lost = _convert_strategy(kind, spec.get("updateStrategy") or {}, to_ours=to_ours)
     if _HOLDING & {path.rpartition(".")[2] for path in lost}:
-        strategy = dict(HELD)  # without the fields that held the pods back, the controller would replace them
+        strategy = dict(HELD)  # without these fields, the controller would replace the pods
     if kind == "StatefulSet":
         strategy = _move_min_ready(spec, made, strategy, to_ours=to_ours)
     known = _SHARED[kind] | {"updateStrategy", "minReadySeconds"}
@@ -140,7 +140,7 @@ def convert_counterpart(source: Document, *, api_version: str, name: str) -> Cou
 def _convert_strategy(
     kind: str, old: Mapping[str, Any], *, to_ours: bool
 ) -> tuple[Document, tuple[str, ...]]:
-    """Return the update strategy for the other kind, and the paths of fields that it does not have."""
+    """Return the update strategy for the other kind, and the paths of fields that the other kind does not have."""
     if old.get("type") == "OnDelete":
         return dict(HELD), ()
     rolling = old.get("rollingUpdate") or {}
@@ -151,7 +151,7 @@ def _convert_strategy(
             field: value for field, value in kept.items() if field != "maxSurge" or value not in (0, "0%")
         }
     if not to_ours and kept.get("maxUnavailable") == 1:
-        del kept["maxUnavailable"]  # Kubernetes' default; the field needs a feature gate there
+        del kept["maxUnavailable"]  # 1 is Kubernetes' default, and the field needs a feature gate
     lost = tuple(
         f"spec.updateStrategy.rollingUpdate.{field}"
         for field, value in rolling.items()
@@ -226,7 +226,8 @@ async def _plan_move(session: Session, source: Resource, target: Resource) -> _M
     target_name = call.text("dst-name") or name
     if source.kind == "StatefulSet" and target_name != name:
         raise KubectlError(
-            f"--dst-name {target_name}: pods of a StatefulSet have its name, so the target's name must be {name} too"
+            f"--dst-name {target_name}: pods have the name of their StatefulSet, so the target must"
+            f" have the name {name}"
         )
     document = orjson.loads(await client.get(source, namespace, name))
     if document["metadata"].get("deletionTimestamp"):
@@ -255,7 +256,7 @@ async def _find_scalers(session: Session, info: Info) -> list[str]:
     try:
         listed = await client.list(HPAS, info.namespace)
     except KubeError:
-        return []  # not served or forbidden: the list is only a hint
+        return []  # the kind is not served or the read is denied: the list is only a hint
     documents = [orjson.loads(bytes(raw)) for raw in listed.items]
     return [
         document["metadata"]["name"]
@@ -277,14 +278,14 @@ def _plan_lines(move: _Move) -> Iterator[str]:
     yield f"  1. a dry run on the server creates {move.new}"
     yield f"  2. {move.old} is deleted; its pods{beside} stay"
     yield f"  3. {move.new} is created with updateStrategy OnDelete, so that no pod is replaced"
-    yield f"  4. it adopts {shown or 'nothing: there are no pods'}"
+    yield f"  4. the new object adopts {shown or 'nothing, because there are no pods'}"
     yield f"  5. when all pods have the new revision, {move.new} gets its updateStrategy: {_strategy_text(move.made)}"
     for path in move.made.lost:
         yield f"not carried over: {path}, which {move.target} does not have"
     for name in move.scalers:
         yield f"afterwards: let HorizontalPodAutoscaler/{name} scale {move.target.api_version} {move.target.kind}"
     yield f"before: stop the tool that applies {move.old} (GitOps, Helm), or the tool creates it again"
-    yield f"the way back: {move.way_back}"
+    yield f"to undo this: {move.way_back}"
 
 
 def _strategy_text(made: Counterpart) -> str:
@@ -322,7 +323,7 @@ async def _carry_out(session: Session, move: _Move) -> None:
             end = f"{move.old} is restored"
         else:
             end = f"kubectl create -f {kept} restores {move.old} if it does not exist"
-        why = str(error) or "it was interrupted"
+        why = str(error) or "the command was interrupted"
         raise KubectlError(f"migration failed: {why}; {end}") from error
     kept.unlink()
     session.say(f"{move.new} created")
@@ -334,7 +335,7 @@ async def _carry_out(session: Session, move: _Move) -> None:
         why = str(error) or "some pods are not adopted yet, or do not have the new revision yet"
         raise KubectlError(
             f"migration failed: {why}; {move.new} has updateStrategy OnDelete, so no pod is replaced;"
-            f" the way back: {move.way_back}"
+            f" to undo this: {move.way_back}"
         ) from error
     await _restore_strategy(session, move)
     pods_are = format_count(len(move.pods), "pod")
@@ -349,7 +350,7 @@ async def _wait_until_deleted(session: Session, info: Info) -> None:
             except NotFoundError:
                 return
             if result.document["metadata"]["uid"] != info.document["metadata"]["uid"]:
-                raise KubectlError(f"{info.short} was created again by another tool, which must stop first")
+                raise KubectlError(f"{info.short} was created again by another tool; stop that tool first")
             await asyncio.sleep(POLL_S)
 
 
@@ -363,7 +364,7 @@ async def _is_untouched(session: Session, info: Info) -> bool:
 
 async def _wait_until_adopted(session: Session, move: _Move, uid: str) -> None:
     """Wait until the target controls every pod, and its status counts at least as many updated pods as the source's
-    did.
+    status did.
     """
     client, namespace = await session.make_client(), move.source.namespace
     uids = {str(pod["metadata"]["uid"]) for pod in move.pods}
@@ -425,7 +426,7 @@ def _to_creatable(info: Info) -> Document:
 
 
 async def _put_back(session: Session, move: _Move) -> bool:
-    """Create the source again if it was deleted; it adopts its pods. Return whether the source exists."""
+    """Create the source again if it was deleted; the source adopts its pods. Return whether the source exists."""
     client, info = await session.make_client(), move.source
     try:
         if await _is_untouched(session, info):  # the deletion failed

@@ -1,5 +1,5 @@
-"""Writes a verb's change as a merge patch of the difference. When another client changed the object first, the patch
-fails with a conflict, and the change is computed again from the stored object.
+"""Sends the change of a command as a merge patch. When another client changed the object first, the patch fails with a
+conflict, and the change is computed again from the stored object.
 
 Info, mutate(document) ──▶ change() ──▶ the object as stored, or None: nothing changed
 
@@ -28,7 +28,7 @@ async def change(
     manager: str,
     is_local: bool = False,
 ) -> Info | None:
-    """Apply `mutate` to a copy of the object and send the difference; None: nothing changed. Raises KubeError, and
+    """Apply `mutate` to a copy of the object and send the difference; None if nothing changed. Raises KubeError, and
     the errors of `mutate`.
     """
     dry_run = dry_run_of(session.call, session.warn)
@@ -49,7 +49,9 @@ async def change(
 
 
 def merge_patch(before: Document, after: Document) -> Document:
-    """Merge patch between two documents, valid only while the stored object has the first one's resourceVersion."""
+    """Merge patch from one document to another. It is valid only while the stored object has the first document's
+    resourceVersion.
+    """
     from pykruise.kube.patches.merge import diff_merge
 
     changes: Document = diff_merge(before, after)

@@ -20,7 +20,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Description in one line."""
     usage: str = ""
     run: str = ""
-    """`module:function` in this package; empty: the command only has subcommands."""
+    """`module:function` in this package; empty if the command only has subcommands."""
     flags: tuple[KubectlFlag, ...] = ()
     aliases: tuple[str, ...] = ()
     children: tuple["Command", ...] = ()
@@ -59,7 +59,7 @@ GLOBAL: Final = (
     text("client-key", "File with the key of a client certificate."),
     text("cluster", "Cluster of the kubeconfig to use."),
     text("context", "Context of the kubeconfig to use."),
-    switch("disable-compression", "Answers are never compressed."),
+    switch("disable-compression", "Not used: responses are never compressed."),
     switch("insecure-skip-tls-verify", "Do not verify the server's certificate."),
     text("kubeconfig", "The kubeconfig file."),
     switch("match-server-version", "Not used: every server version works."),
@@ -68,14 +68,16 @@ GLOBAL: Final = (
     text("profile", "Not used.", default="none"),
     text("profile-output", "Not used.", default="profile.pprof"),
     text("proxy-url", "Proxy to the API server."),
-    KubectlFlag(name="request-timeout", help="Time limit of a request; 0: 30s.", type="seconds", default="0"),
+    KubectlFlag(
+        name="request-timeout", help="Time limit of a request; 0 means 30s.", type="seconds", default="0"
+    ),
     text("server", "Address of the API server.", "s"),
     text("tls-server-name", "Name in the server's certificate."),
     text("token", "Bearer token."),
     text("user", "User of the kubeconfig to use."),
     text("username", "Username for basic authentication."),
     number("v", "Verbosity of request logs; 6: a line per request.", short="v"),
-    switch("warnings-as-errors", "End with exit code 1 when the server warns."),
+    switch("warnings-as-errors", "End with exit code 1 if the server returns a warning."),
 )
 """Flags of every command."""
 
@@ -91,17 +93,17 @@ FILES: Final = (
     text("kustomize", "A kustomization folder.", "k"),
     switch("recursive", "Read subfolders too.", "R"),
 )
-SELECTOR: Final = text("selector", "Label query of the objects.", "l")
+SELECTOR: Final = text("selector", "Label selector of the objects.", "l")
 ALL: Final = switch("all", "All objects of the type in the namespace.")
-EVERYWHERE: Final = switch("all-namespaces", "In all namespaces.", "A")
+EVERYWHERE: Final = switch("all-namespaces", "Use the objects of all namespaces.", "A")
 OUTPUT: Final = (
-    text("output", "json, yaml, kyaml, name, jsonpath=…, go-template=….", "o"),
+    text("output", "Format of the output: json, yaml, kyaml, name, jsonpath=…, go-template=….", "o"),
     text("template", "Template for -o go-template and jsonpath."),
     switch("show-managed-fields", "Show metadata.managedFields too."),
     switch("allow-missing-template-keys", "Ignore missing keys in templates.", default="true"),
 )
-DRY_RUN: Final = text("dry-run", "none, client or server.", default="none", alone="unchanged")
-MANAGER: Final = text("field-manager", "Manager in managedFields.")
+DRY_RUN: Final = text("dry-run", "Dry run: none, client or server.", default="none", alone="unchanged")
+MANAGER: Final = text("field-manager", "Name of the field manager in managedFields.")
 RECORD: Final = KubectlFlag(
     name="record",
     type="bool",
@@ -110,7 +112,9 @@ RECORD: Final = KubectlFlag(
     deprecated="--record will be removed in the future",
 )
 LOCAL: Final = switch("local", "Change the objects of files and print them, without a cluster.")
-TIMEOUT: Final = KubectlFlag(name="timeout", type="seconds", default="0", help="Time limit; 0: none.")
+TIMEOUT: Final = KubectlFlag(
+    name="timeout", type="seconds", default="0", help="Time limit; 0 means no limit."
+)
 
 CHANGES: Final = (*FILES, *OUTPUT, SELECTOR, MANAGER)
 SETS: Final = (*FILES, *OUTPUT, SELECTOR, ALL, LOCAL, DRY_RUN, MANAGER, RECORD)

@@ -185,8 +185,8 @@ async def _create_job(session: Session, resource: Resource, field: str, other: s
 def recreate_request(
     pod: Document, *, api_version: str, name: str, containers: Sequence[str], flags: Mapping[str, Any]
 ) -> Document:
-    """A request for containers of a pod; without names: all containers. Only names are sent; admission fills in the
-    other fields.
+    """A ContainerRecreateRequest for containers of a pod; without names, for all containers. Only names are sent;
+    admission fills in the other fields.
 
     Raises KubectlError for a container that the pod does not have.
     """
@@ -262,7 +262,7 @@ def labels_of(text: str, flag: str) -> dict[str, str]:
     for part in filter(None, text.split(",")):
         name, sign, value = part.partition("=")
         if not sign:
-            raise KubectlError(f"--{flag}={text}: want KEY=VALUE")
+            raise KubectlError(f"--{flag}={text}: expected KEY=VALUE")
         labels[name] = value
     return labels
 
@@ -271,7 +271,7 @@ def pull_spec(call: Any) -> Document:
     """Common spec of ImagePullJob and ImageListPullJob."""
     selectors = [name for name in ("nodes", "node-selector", "pod-selector") if call.values.get(name)]
     if len(selectors) > 1:
-        raise KubectlError(f"--{selectors[0]} and --{selectors[1]} exclude each other")
+        raise KubectlError(f"--{selectors[0]} and --{selectors[1]} cannot be used together")
     spec: Document = {}
     if nodes := call.listed("nodes"):
         spec["selector"] = {"names": list(nodes)}

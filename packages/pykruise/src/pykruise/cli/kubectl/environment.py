@@ -1,4 +1,5 @@
-"""Command `set env`: sets, removes and lists variables of containers, and takes them from a Secret or ConfigMap.
+"""Command `set env`: sets, removes and lists variables of containers, and creates them from the keys of a Secret or
+ConfigMap.
 
 arguments ──▶ read_changes() ──▶ Changes      (containers, Changes) ──▶ change_env() (pure) ──▶ setting.apply()
 """
@@ -63,7 +64,7 @@ def change_env(old: Sequence[Document], changes: EnvironmentChanges) -> list[Doc
 
 
 def format_env_name(key: str) -> str:
-    """Variable name for a key: in upper case, with `_` for everything but letters, digits and `_`."""
+    """Variable name for a key: in upper case, with `_` instead of all characters except letters, digits and `_`."""
     return re.sub(r"[^A-Za-z0-9_]", "_", key).upper()
 
 
@@ -192,7 +193,7 @@ async def _list_env(session: Session, infos: Sequence[Info], changes: Environmen
 async def _variable_line(
     session: Session, info: Info, container: Document, entry: Document
 ) -> tuple[str, str]:
-    """The line for a variable, and the error of its reference; empty: no error."""
+    """The line for a variable, and the error of its reference; the error is empty if there is none."""
     source = entry.get("valueFrom")
     if not source:
         return f"{entry['name']}={entry.get('value', '')}", ""

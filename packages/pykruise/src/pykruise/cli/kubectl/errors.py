@@ -57,9 +57,9 @@ def _message_of(error: Exception) -> str:
 
 
 def _server_error_text(error: Exception) -> str:
-    """Error of the API server, formatted as kubectl does; empty: the error has another source."""
+    """Error of the API server, formatted as kubectl does; empty if the error has another source."""
     if isinstance(error, UnreachableError):
-        return f"error: {format_one_line(error)}; is the kubeconfig the right one, and the cluster running?"
+        return f"error: {format_one_line(error)}; check that the kubeconfig is the right one, and that the cluster runs"
     if not isinstance(error, ApiError):
         return ""
     if isinstance(error, InvalidError) and (lines := _invalid_text(error)):

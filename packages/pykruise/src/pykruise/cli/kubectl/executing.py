@@ -23,7 +23,9 @@ DEFAULT: Final = "kubectl.kubernetes.io/default-container"
 
 
 def container_of(pod: Document, *, container: str, sidecar: str) -> tuple[str, str]:
-    """Select the container. Return its name and a note for the user, empty without one. Raises KubectlError."""
+    """Select the container. Return the container's name, and a note for the user or an empty text. Raises
+    KubectlError.
+    """
     name = pod["metadata"]["name"]
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Succeeded", "Failed"):
@@ -87,7 +89,7 @@ async def exec_command(session: Session) -> list[Error]:
 
 
 async def _find_pod(session: Session, target: str, timeout_s: float) -> Document:
-    """The named pod, or a running pod of the named workload, ready pods first. Waits until one runs; raises
+    """The named pod, or a running pod of the named workload, ready pods first. Waits until a pod runs; raises
     KubectlError after `timeout_s`.
     """
     mapper = await session.read_mapper()

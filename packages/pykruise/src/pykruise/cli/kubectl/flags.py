@@ -23,7 +23,7 @@ class KubectlFlagError(ValueError):
 
 
 class KubectlFlag(msgspec.Struct, frozen=True, kw_only=True):
-    """A flag. A `list` may be given several times; `words` may also be joined with commas."""
+    """A flag. A flag of type `list` may be repeated; values of type `words` may also be joined with commas."""
 
     name: str
     help: str
@@ -32,7 +32,9 @@ class KubectlFlag(msgspec.Struct, frozen=True, kw_only=True):
     default: str = ""
     """Default value as text; empty for a list."""
     alone: str = ""
-    """Value of the flag without a value on the command line; empty: a value is required (never for a boolean)."""
+    """Value if the command line names the flag without a value. Empty: the flag requires a value, unless it is a
+    boolean.
+    """
     is_hidden: bool = False
     deprecated: str = ""
     """Notice about the replacement of a deprecated flag."""
@@ -48,7 +50,7 @@ class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
     deprecations: tuple[str, ...] = ()
     """Deprecation notices of the given flags."""
     after_dashes: tuple[str, ...] | None = None
-    """Arguments after `--`; None: no `--`."""
+    """Arguments after `--`; None if there is no `--`."""
 
     def text(self, name: str) -> str:
         """Value of a text flag; empty when the command has no such flag."""
@@ -94,7 +96,7 @@ def _refuse_number(text: str) -> int:
 
 
 def _parse_seconds(text: str) -> float:
-    if text.isdecimal():  # kubectl's --request-timeout also takes whole seconds
+    if text.isdecimal():  # kubectl's --request-timeout also accepts whole seconds
         return float(text)
     try:
         return parse_duration(text)

@@ -135,7 +135,7 @@ def _build_targets(given: Mapping[str, Any]) -> Document:
     if selector := given.get("namespaceLabelSelector"):
         targets["namespaceLabelSelector"] = _build_selector(selector)
     if not targets:
-        raise KubectlError("targets must name namespaces")
+        raise KubectlError("targets must select namespaces")
     return targets
 
 
@@ -161,7 +161,7 @@ def _build_expression(given: Mapping[str, Any]) -> Document:
     if operator in ("In", "NotIn"):
         _check_values(values, f"{where}[{key}]")
     elif values:
-        raise KubectlError(f"{where}[{key}]: {operator} takes no values")
+        raise KubectlError(f"{where}[{key}]: {operator} cannot have values")
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
 

@@ -81,7 +81,7 @@ async def get_command(session: Session) -> list[Error]:
 
 
 async def _watch_all(session: Session) -> list[Error]:
-    """Print the tables again when more than the ages changed."""
+    """Print the tables again when something except the ages has changed."""
     shown: list[str] = []
     while True:
         lines: list[str] = []
@@ -173,7 +173,7 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[tuple[int, str], ...]
     """Index of the cell, and the column's header."""
     widths: tuple[int, ...] = ()
-    """Widths of the printed columns; empty: nothing was printed."""
+    """Widths of the printed columns; empty if nothing was printed."""
     version: str = ""
     """resourceVersion of the list."""
 
@@ -181,7 +181,7 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
 async def _watch_rows(
     session: Session, served: ServedResource, namespace: str, name: str, shown: _Shown
 ) -> None:
-    """Print a row for each change until the user interrupts or the time limit ends."""
+    """Print a row for each change until the user interrupts the command or the time limit is reached."""
     watched = Watched(
         resource=served.resource, namespace=namespace, name=name, labels=session.call.text("selector")
     )

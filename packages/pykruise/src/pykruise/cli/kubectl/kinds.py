@@ -18,7 +18,7 @@ KRUISE: Final = "apps.kruise.io"
 
 
 def group_of(document: Mapping[str, Any]) -> str:
-    """API group of a document; empty: the core group."""
+    """API group of a document; empty for the core group."""
     return str(document.get("apiVersion", "")).rpartition("/")[0]
 
 

@@ -49,7 +49,7 @@ DESCRIBE: Final = Command(
         SELECTOR,
         EVERYWHERE,
         TIMEOUT,
-        switch("watch", "Watch a Rollout until the user stops.", "w"),
+        switch("watch", "Watch a Rollout until Ctrl-C.", "w"),
         switch("no-color", "No colours."),
         switch("all", "Show the pods of all batches of a Rollout."),
     ),
@@ -82,11 +82,11 @@ EXEC: Final = Command(
         text("container", "The container.", "c"),
         text(
             "sidecar",
-            "Name of a sidecar; a hot-upgrade sidecar stands for the container that works now.",
+            "Name of a sidecar; for a hot-upgrade sidecar, its working container is used.",
             "S",
         ),
         switch("stdin", "Pass standard input to the container.", "i"),
-        switch("tty", "With a terminal.", "t"),
+        switch("tty", "Attach a terminal.", "t"),
         switch("quiet", "Print only the output of the command.", "q"),
         KubectlFlag(
             name="pod-running-timeout",

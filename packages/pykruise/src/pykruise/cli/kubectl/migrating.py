@@ -1,12 +1,12 @@
 """Command `migrate CloneSet --from Deployment`: creates a CloneSet from a Deployment, and moves replicas from one to
 the other.
 
-arguments ──▶ migrate() ──▶ here; StatefulSets and DaemonSets: adopting.py, where pods stay
+arguments ──▶ migrate() ──▶ this module; for StatefulSets and DaemonSets adopting.py, which keeps the pods
 Deployment ──▶ convert_to_cloneset() ──▶ CloneSet      (counts of both, wanted count) ──▶ find_next_move()
     ──▶ Move, until done
 
-Pure except for migrate(). The plan is printed before the first step; with `--plan` it is only printed. When a
-migration fails, the error contains the command for the way back.
+Pure except for migrate(). The plan is printed before the first step; with `--plan` it is only printed. When a migration
+fails, the error contains the command that undoes it.
 """
 
 import asyncio
@@ -89,7 +89,9 @@ class Move(msgspec.Struct, frozen=True):
 
 
 def find_next_move(counts: MigrationCounts) -> Move | None:
-    """The next step; None: no step is possible now. The migration is done when both numbers equal `wanted`."""
+    """The next step; None if no step is possible now. The migration is done when `scaled_in` and `scaled_out` equal
+    `wanted`.
+    """
     out = min(counts.surge - (counts.scaled_out - counts.scaled_in), counts.wanted - counts.scaled_out)
     if counts.scaled_out < counts.wanted and out > 0:
         return Move(scale_out=out)
@@ -241,7 +243,7 @@ async def _move_replicas(session: Session, resource: Resource, deployment: Docum
     except (TimeoutError, KubeError) as error:
         why = "timed out" if isinstance(error, TimeoutError) else str(error)
         raise KubectlError(
-            f"migration failed: {why}; the way back: kubectl kruise scale deployment/{source}"
+            f"migration failed: {why}; to undo this: kubectl kruise scale deployment/{source}"
             f" --replicas={first_source} -n {namespace} && kubectl kruise scale"
             f" clonesets.apps.kruise.io/{target} --replicas={first_target} -n {namespace}"
         ) from error

@@ -68,7 +68,7 @@ def _with_deletion(pod: Mapping[str, Any], state: str) -> str:
 
 
 def format_ready_count(pod: Mapping[str, Any]) -> str:
-    """Ready containers of all containers: `1/2`."""
+    """Number of ready containers and of all containers: `1/2`."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     total = len((pod.get("spec") or {}).get("containers") or ())
     return f"{sum(bool(status.get('ready')) for status in statuses)}/{total}"
@@ -81,7 +81,7 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def revision_of(pod: Mapping[str, Any]) -> str:
-    """Hash of the pod's revision; empty: none."""
+    """Hash of the pod's revision; empty if the pod has no revision."""
     labels = pod["metadata"].get("labels") or {}
     name: str = labels.get("controller-revision-hash") or labels.get("pod-template-hash") or ""
     return name.rpartition("-")[2]

@@ -34,7 +34,7 @@ Show = Callable[[Any], str]
 
 
 class Printer:
-    """Formats objects in the format of the flags, sequentially."""
+    """Formats objects one after another, in the format that the flags request."""
 
     def __init__(self, show: Callable[[Info, str], str], *, separator: str = "", suffix: str = "") -> None:
         self._show = show
@@ -75,8 +75,8 @@ def make_formatter(
     allowed: Sequence[str] = FORMATS,
     allow_missing: bool = True,
 ) -> Show:
-    """Function that formats a document. `keeps`: whether it keeps managedFields. Raises KubectlError for an unknown
-    format.
+    """Function that formats a document. `keeps`: whether the output contains managedFields. Raises KubectlError for an
+    unknown format.
     """
 
     def prepared(show: Show) -> Show:

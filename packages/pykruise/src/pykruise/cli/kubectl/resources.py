@@ -30,7 +30,7 @@ _EXTENSIONS: Final = (".json", ".yaml", ".yml")
 
 
 class Info(msgspec.Struct, frozen=True, kw_only=True):
-    """An object as stored, or as in a file where a command works without a cluster."""
+    """An object as stored in the cluster, or as read from a file if the command works without a cluster."""
 
     resource: Resource
     namespace: str
@@ -122,7 +122,7 @@ async def find(
 ) -> SelectedObjects:
     """Find the objects that the arguments and `-f`, `-k`, `-l`, `--all` and `-A` select.
 
-    Raises KubectlError for invalid combinations, and with the text `needed` when nothing was named. `is_local`: takes
+    Raises KubectlError for invalid combinations, and with the text `needed` when nothing was named. `is_local`: returns
     the objects of files without reading the cluster.
     """
     call = session.call

@@ -146,7 +146,7 @@ def _without_hash(revision: Revision) -> Document:
 def list_differences(old: Any, new: Any) -> list[str]:
     """Differences between two values, a line for each field: `path: old → new`.
 
-    An absent field and an empty one are the same for users and for Kubernetes: `resources: {}`.
+    An empty field, such as `resources: {}`, is treated like an absent field.
     """
     return _differences(drop_empty(old), drop_empty(new), "")
 

@@ -40,9 +40,7 @@ RESTARTED_AT: Final = "RESTARTED_AT"
 async def run_for_each(
     session: Session, selection: SelectedObjects, do: Callable[[Info], Awaitable[None]]
 ) -> list[Error]:
-    """Call `do` for each object; an error does not stop the others. Return the errors; errors of the selection come
-    first.
-    """
+    """Call `do` for each object, also after an error. Return all errors, first those of the selection."""
     errors = list(selection.errors)
     for info in selection.infos:
         try:
@@ -56,7 +54,7 @@ async def run_for_each(
 
 
 def put(document: Document, path: tuple[str, ...], value: Any) -> None:
-    """Set a field, and create the objects that contain it. A value of None removes the field."""
+    """Set a field. Objects on its path are created if they are missing. A value of None removes the field."""
     for name in path[:-1]:
         if not isinstance(document.get(name), dict):
             document[name] = {}
@@ -314,7 +312,7 @@ def _template_without_hash(spec: Mapping[str, Any]) -> Document:
 
 
 def undo_patch(document: Document, target: Revision, shown: Shown) -> list[dict[str, Any]]:
-    """JSON patch that restores a revision completely; empty: the object already has it."""
+    """JSON patch that restores a revision completely; empty if the object already has this revision."""
     if shown.verbs.history == "replicasets":
         template = _template_without_hash(target.content)
         if template == _template_without_hash(document["spec"]):
@@ -407,7 +405,8 @@ async def workload_of(session: Session, info: Info) -> Info:
 
 
 def find_fast_step(document: Document) -> tuple[str, int]:
-    """Field of a Rollout's status and the step that `--fast` returns to: the largest earlier step without traffic.
+    """Field of a Rollout's status, and number of the step to which `--fast` returns: the largest earlier step without
+    traffic.
 
     Raises KubectlError.
     """

@@ -166,8 +166,8 @@ async def _format_line(session: Session, info: Info, progress: RolloutStatus) ->
 
 
 async def _explain_wait(session: Session, info: Info) -> tuple[dict[str, Any], ...]:
-    """Print why the object waits, and return its waits; empty for other groups, or when the explanation cannot be
-    read.
+    """Print why the object waits, and return its waits; empty for kinds of other API groups, or when the objects cannot
+    be read.
     """
     if group_of(info.document) not in GROUPS or shown_of(info.document) is None:
         return ()

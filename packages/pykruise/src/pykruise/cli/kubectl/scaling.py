@@ -192,7 +192,7 @@ async def _mark_victims(session: Session, info: Info, names: Sequence[str], dry_
 def build_autoscaler(
     document: Document, *, name: str, least: int, most: int, metrics: Sequence[Document]
 ) -> Document:
-    """A HorizontalPodAutoscaler for a workload. `least` below 1: the minimum is the cluster's default."""
+    """A HorizontalPodAutoscaler for a workload. If `least` is below 1, the minimum is the cluster's default."""
     meta = document["metadata"]
     made: Document = {
         "kind": "HorizontalPodAutoscaler",

@@ -113,7 +113,9 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str] = {}
     clock: Clock = read_system_clock
     become: Callable[[str, list[str]], int] = os.execv
-    """Replaces this process by another program and does not return. Tests run the program and return its exit code."""
+    """Function that replaces this process by another program and does not return. Tests run the program and return its
+    exit code.
+    """
     is_terminal: bool = False
     """Whether `out` is a terminal: output has colours, and lists are redrawn."""
     program: str = "kubectl kruise"
@@ -142,7 +144,7 @@ class Session:
     async def __aexit__(self, *exc: object) -> None:
         await self._stack.aclose()
 
-    # ── saying ───────────────────────────────────────────────────────────────
+    # ── printing ─────────────────────────────────────────────────────────────
 
     def say(self, text: str) -> None:
         """Print a line on standard output."""
@@ -171,7 +173,7 @@ class Session:
 
     @property
     def ends(self) -> float | None:
-        """Time at which `--timeout` ends; None: no limit."""
+        """Time at which `--timeout` ends; None if there is no limit."""
         timeout_s = self.call.seconds("timeout")
         return self.now + timeout_s if timeout_s else None
 

@@ -17,7 +17,7 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.version import __version__
 
 NO_FILES: Final = ":4"
-"""Last line of an answer, as in kubectl's own completion: do not complete file names."""
+"""Last line of the completions, as in kubectl: the shell must not complete file names."""
 
 
 async def print_version(session: Session) -> None:

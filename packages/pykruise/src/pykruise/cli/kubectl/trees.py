@@ -68,7 +68,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Tree(msgspec.Struct, frozen=True):
-    """The tree as shown: pairs of a header, and lines."""
+    """The printed tree: a header of names and values, and lines."""
 
     head: tuple[tuple[str, str], ...]
     lines: tuple[Line, ...]
@@ -131,9 +131,9 @@ class RevisionGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Pods of one revision."""
 
     hash: str
-    """Hash from the pods' label; empty: none."""
+    """Hash from the pods' label; empty if they have no such label."""
     number: int = 0
-    """Number of the revision; 0: no revision is stored."""
+    """Number of the revision; 0 if no revision is stored."""
     is_newest: bool = False
     pods: Sequence[Document]
 
@@ -155,7 +155,7 @@ def groups_of(
 
 
 def _find_revision(pod: Document, numbers: Mapping[str, int]) -> str:
-    """Hash of the pod's revision. A pod of a UnitedDeployment's subset has two: the UnitedDeployment's and its
+    """Hash of the pod's revision. A pod of a UnitedDeployment's subset has two hashes: the UnitedDeployment's and its
     workload's. The result is the hash that is in `numbers`.
     """
     labels = pod["metadata"].get("labels") or {}
@@ -206,7 +206,7 @@ def _pod_line(branch: str, pod: Document, now: float) -> Line:
 
 
 def describe_pod_wait(pod: Document) -> str:
-    """Reason of the kubelet or the scheduler why a pod waits, in one short line; empty: none."""
+    """Reason of the kubelet or the scheduler why a pod waits, in one short line; empty if there is no reason."""
     status = pod.get("status") or {}
     for item in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         if message := ((item.get("state") or {}).get("waiting") or {}).get("message"):
@@ -348,7 +348,7 @@ async def _find_by_name(session: Session, name: str) -> Info:
         )
     if len(infos) > 1:
         names = ", ".join(f"{info.resource}/{info.name}" for info in infos)
-        raise KubectlError(f'several workloads have the name "{name}", name one of them: {names}')
+        raise KubectlError(f'several workloads have the name "{name}"; give one of them: {names}')
     return infos[0]
 
 

@@ -1,4 +1,4 @@
-"""Watches until the user stops: rows of a table as they change, and a signal that an object changed.
+"""Watches objects until the user stops the command: yields changed rows of a table, or signals that an object changed.
 
 a table's resourceVersion ──watch──▶ watch_rows() ──▶ rows, one for each change           `get TYPE -w`
 Watched, … ──▶ watch_changes() ──▶ an Event that is set when one of them changes                `get rollout NAME -w`
@@ -19,7 +19,7 @@ from pykruise.kube.resources import Resource
 
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 _AGAIN_S: Final = 1.0
-"""Seconds until the next try after a watch broke."""
+"""Seconds from the failure of a watch to the next try."""
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 AdmissionRequest ──▶ build_mutating_review() ──▶ the object with its defaults
                  ──▶ validate_cronjob()      ──▶ allowed, or rejected (422) with every field error
 
-Both versions have the same fields, so one review serves both.
+v1alpha1 and v1beta1 have the same fields, so both versions use the same reviews.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ _REVIEWS: Final = SpecReviews[AdvancedCronJobSpec](
 
 
 def build_mutating_review(settings: DefaultingSettings, clock: Clock) -> Reviewer:
-    """Return the mutating review under these settings. `clock` gives the time at which a schedule changed."""
+    """Return the mutating review for these settings. It reads the time of a schedule change from `clock`."""
 
     def complete(request: AdmissionRequest, doc: Document) -> Document:
         result = add_defaults(doc, old=request.old_object, settings=settings)
@@ -43,8 +43,8 @@ def build_mutating_review(settings: DefaultingSettings, clock: Clock) -> Reviewe
 
 
 def build_validating_review(access: AccessLookup | None) -> Reviewer:
-    """Return the validating review. `access` looks up whether the user may create ImageListPullJobs. No built-in role
-    of Kubernetes grants that permission, and through a template the user would get it.
+    """Return the validating review. `access` looks up whether the user has permission to create ImageListPullJobs: no
+    built-in role of Kubernetes grants it, and without this check a template would create them for any user.
     """
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:

@@ -1,10 +1,10 @@
 """Time of the last schedule change of an AdvancedCronJob. Due times before the change are ignored.
 
 UPDATE + the time ──▶ record_change() ──▶ the object with the annotation SCHEDULED_SINCE (its mutating webhook)
-last observed spec ──▶ SeenSchedule.find_seen_since() ──▶ the same time for a change that no webhook has seen
+last observed spec ──▶ SeenSchedule.find_seen_since() ──▶ the same time, if no webhook recorded the change
 
-Pure. Without this time, a change of the schedule, the zone or the deadline, or a resume, would immediately create a job
-for a due time before the change. The annotation survives a restart of the manager; the observed spec is only in memory.
+Pure. A change of the schedule, the time zone or the deadline, or the end of a pause, must not create a job for a due
+time before the change. The annotation survives a restart of the manager; the observed spec is only in memory.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from pykruise.kube.documents import Document, annotations_of
 SCHEDULED_SINCE: Final = "pykruise.io/scheduled-since"
 
 _FIELDS: Final = ("schedule", "timeZone", "paused", "startingDeadlineSeconds")
-"""Fields that decide which times are due."""
+"""Fields that determine which times are due."""
 
 _Shape = tuple[Any, ...]
 
@@ -26,7 +26,7 @@ def _shape_of(spec: Mapping[str, Any]) -> _Shape:
 
 
 def record_change(doc: Document, old: Mapping[str, Any] | None, *, now: Instant) -> Document:
-    """Return the object with the time of its last change. A writer that omits the annotation does not remove it."""
+    """Return the object with the time of its last change. The annotation is restored if the update omits it."""
     if old is None:
         return doc
     if _shape_of(doc.get("spec") or {}) != _shape_of(old.get("spec") or {}):
@@ -43,7 +43,7 @@ def _set_annotation(doc: Document, since: str) -> Document:
 
 
 def read_scheduled_since(annotations: Mapping[str, str]) -> Instant | None:
-    """Time in the annotation; None: the annotation is missing or unreadable."""
+    """Return the time in the annotation; None if the annotation is missing or unreadable."""
     text = annotations.get(SCHEDULED_SINCE)
     try:
         return parse_time(text) if text else None
@@ -60,8 +60,8 @@ class SeenSchedule:
         self._since: Instant | None = None
 
     def find_seen_since(self, shape: _Shape, *, noted: Instant | None, now: Instant) -> Instant | None:
-        """Return the time at which this schedule was first observed. None: no other schedule was observed before, or
-        the annotation (`noted`) changed at the same time and is more exact.
+        """Return the time at which the last change of the schedule was observed. None if no change was observed, or if
+        the annotation (`noted`) changed together with the schedule: the annotation is more exact.
         """
         if self._shape is not None and self._shape != shape:
             self._since = now if noted == self._noted else None

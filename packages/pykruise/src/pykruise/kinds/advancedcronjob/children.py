@@ -30,7 +30,7 @@ TEMPLATES: Final[Mapping[str, Resource]] = {
     "imageListPullJobTemplate": IMAGE_LIST_PULL_JOB,
     "broadcastJobTemplate": BROADCAST_JOB,
 }
-"""Field of `spec.template` → resource of its children. The first field that is set is used."""
+"""Field of `spec.template` → resource of the children that are created from it. The first field that is set is used."""
 
 
 class Ending(StrEnum):
@@ -42,7 +42,7 @@ class Ending(StrEnum):
 
 
 class ChildView(msgspec.Struct, frozen=True, kw_only=True):
-    """One child as the cache keeps it."""
+    """One child as stored in the cache."""
 
     namespace: str
     name: str
@@ -51,12 +51,12 @@ class ChildView(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     controller_uid: str = ""
     scheduled_at: Instant | None = None
-    """Due time of the child; None: its annotation is missing or unreadable."""
+    """Due time of the child; None if its annotation is missing or unreadable."""
     started_at: str = ""
     ending: Ending = Ending.ACTIVE
     has_failed_pods: bool = False
-    """Whether the child ended with success although some of its pods failed: a BroadcastJob with failure policy
-    Continue.
+    """Whether the child ended with success although some of its pods failed. This is possible for a BroadcastJob with
+    the failure policy Continue.
     """
     is_deleting: bool = False
     is_suspended: bool = False
@@ -126,7 +126,7 @@ def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
         scheduled_at=_scheduled_at(meta.annotations),
         started_at=status.start_time or "",
         ending=ending,
-        # The failed pods of a Kubernetes Job have been replaced when it succeeds.
+        # When a Kubernetes Job succeeds, it has replaced its failed pods.
         has_failed_pods=kind == BROADCAST_JOB.kind and ending is Ending.SUCCESSFUL and status.failed > 0,
         is_deleting=meta.deletion_timestamp is not None,
         is_suspended=child.spec is not None and child.spec.suspend is True,
@@ -134,7 +134,7 @@ def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
 
 
 def tick_of(document: Mapping[str, Any]) -> Instant | None:
-    """Return the tick that the child was created for; None: its annotation is missing or unreadable."""
+    """Return the tick for which the child was created; None if its annotation is missing or unreadable."""
     return _scheduled_at((document.get("metadata") or {}).get("annotations"))
 
 
@@ -165,7 +165,7 @@ def _list_controllers(child: ChildView) -> tuple[str, ...]:
 
 
 BY_STEM: Final = "stem"
-"""Index: namespace and name of the AdvancedCronJob that would give the child its name."""
+"""Index: namespace and name of the AdvancedCronJob whose children have names like this one."""
 
 
 def _list_stems(child: ChildView) -> tuple[Key, ...]:
@@ -173,7 +173,9 @@ def _list_stems(child: ChildView) -> tuple[Key, ...]:
 
 
 def _build_views(resource: Resource) -> Views[ChildView]:
-    """Return views of children. Their cache is separate from the cache of a kind that pykruise controls."""
+    """Return views of children. If pykruise also reconciles objects of this resource, they have a second, separate
+    cache.
+    """
     return Views[ChildView](
         resource=resource,
         projector=lambda: lambda raw: project_child(raw, resource.kind),
@@ -185,7 +187,7 @@ def _build_views(resource: Resource) -> Views[ChildView]:
 CHILD_VIEWS: Final[Mapping[str, Views[ChildView]]] = {
     resource.kind: _build_views(resource) for resource in TEMPLATES.values()
 }
-"""Views of children by kind, with any owner."""
+"""Kind of children → the views of all objects of this kind, also of objects that no AdvancedCronJob created."""
 
 
 def format_child_name(owner: str, tick: Instant) -> str:
@@ -194,7 +196,9 @@ def format_child_name(owner: str, tick: Instant) -> str:
 
 
 def is_name_too_long(resource: Resource, owner: str, tick: Instant) -> bool:
-    """Whether the name is too long to create a child: pods carry the name of their Job or BroadcastJob as a label."""
+    """Whether the child's name would be too long. The pods of a Job or BroadcastJob have a label with the job's name,
+    so this name must not be longer than a label value.
+    """
     longest = LONGEST_NAME if resource == IMAGE_LIST_PULL_JOB else LONGEST_LABEL
     return len(format_child_name(owner, tick)) > longest
 
@@ -207,7 +211,7 @@ def build_child_document(
     namespace: str,
     tick: Instant,
 ) -> Document:
-    """Return the object to create for the tick. It takes only labels and annotations from the template's metadata."""
+    """Return the object to create for the tick. Only labels and annotations of the template's metadata are copied."""
     given: Mapping[str, Any] = template.get("metadata") or {}
     metadata: Document = {
         "name": format_child_name(owner["name"], tick),
@@ -226,7 +230,7 @@ def build_child_document(
 
 
 def end_document(document: Document, began: Instant, ended: Instant, is_good: bool) -> Document:
-    """Return the child with the status that its own controller writes when it has ended."""
+    """Return the child with the status that the child's own controller writes at its end."""
     status: Document = {"startTime": format_time(began), "completionTime": format_time(ended)}
     if document["kind"] == IMAGE_LIST_PULL_JOB.kind:
         status |= {"desired": 1, "succeeded": int(is_good)}

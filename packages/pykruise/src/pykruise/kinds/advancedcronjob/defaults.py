@@ -2,8 +2,8 @@
 
 document ──▶ add_defaults() ──▶ the document to store
 
-Pure: the input document does not change. Same rule as OpenKruise's mutating webhook, except for the restart policy of
-pods, without which no child could be created.
+Pure: the input document does not change. Same rules as OpenKruise's mutating webhook, except that pods get another
+default restart policy: with OpenKruise's default, no child could be created.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ def add_defaults(
     old: Mapping[str, Any] | None = None,
     settings: DefaultingSettings = DefaultingSettings(),  # noqa: B008 - frozen
 ) -> Document:
-    """Return the document with defaults. `old` is the stored document on an update: an unchanged template gets no new
+    """Return the document with defaults. `old` is the stored document on an update. An unchanged template gets no new
     defaults.
     """
     spec = drop_nulls(doc.get("spec"))
@@ -51,8 +51,8 @@ def _complete_template(template: Document, *, complete: bool) -> Document:
 
 
 def _pull_spec(spec: Document) -> Document:
-    """Set defaults unless the completion policy has a type: then the child's own webhook sets them. OpenKruise does
-    the same.
+    """Set defaults if the completion policy has no type; otherwise the webhook of ImageListPullJobs sets them when a
+    child is created. OpenKruise does the same.
     """
     completion, pull = (spec.get(policy) or {} for policy in ("completionPolicy", "pullPolicy"))
     if completion.get("type"):

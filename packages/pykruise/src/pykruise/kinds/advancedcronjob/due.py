@@ -1,4 +1,4 @@
-"""Due times of an AdvancedCronJob.
+"""Due times of an AdvancedCronJob. Each time of the schedule is a tick; a tick is served when its job is created.
 
 schedule, last tick, now ──▶ find_due_times() ──▶ DueTimes: the latest missed tick, if any, and the next tick
 
@@ -13,7 +13,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.values.cron import Every, Schedule, find_ticks
 
 MANY: Final = 100
-"""If more ticks than this were missed, an event reports it."""
+"""If more ticks than this number were missed, an event reports this."""
 
 
 class DueTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,16 +22,16 @@ class DueTimes(msgspec.Struct, frozen=True, kw_only=True):
     missed: Instant | None = None
     """The latest tick that has not been served and can still be served."""
     late: Instant | None = None
-    """The latest tick that has not been served and is past the starting deadline."""
+    """The latest tick that has not been served and cannot be served, because its starting deadline has passed."""
     next: Instant | None = None
-    """The next tick; None: the schedule has no time within five years."""
+    """The next tick; None if the schedule has no time within five years."""
     skips_many: bool = False
     """Whether more than MANY ticks were missed."""
 
 
 def find_due_times(schedule: Schedule, *, last: Instant, now: Instant, deadline_s: int | None) -> DueTimes:
-    """Return the due times. `last` is the last served tick, or the creation time of the object. When clocks were set
-    back, `last` is in the future and no tick is served twice.
+    """Return the due times after `last`: the last served tick, or else the creation time of the object. If clocks were
+    set back, `last` is in the future; no tick before it is served again.
     """
     ticks = find_ticks(schedule, last, now, most=MANY + 1)
     due = DueTimes(
@@ -45,7 +45,9 @@ def find_due_times(schedule: Schedule, *, last: Instant, now: Instant, deadline_
 
 
 def _find_next(schedule: Schedule, last: Instant, now: Instant) -> Instant | None:
-    """Return the next tick. An interval starts at the last tick, a cron expression at the current time."""
+    """Return the next tick: of an interval, the first after the last tick; of a cron expression, the first
+    after now.
+    """
     if isinstance(schedule, Every):
         return schedule.next(last)
     return schedule.next(now)

@@ -19,20 +19,20 @@ from pykruise.pods.reasons import Code
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """Summarize the active children and the last due time."""
+    """Summarize the active children and the last scheduled time."""
     active = status.get("active") or []
     kind, last = status.get("type") or "job", status.get("lastScheduleTime")
     names = f": {', '.join(item.get('name', '') for item in active[:3])}" if active else ""
-    return f"{format_count(len(active), f'active {kind}')}{names}; {f'last due {last}' if last else 'has not run yet'}"
+    return f"{format_count(len(active), f'active {kind}')}{names}; {f'last run {last}' if last else 'has not run yet'}"
 
 
 def list_ticks(snapshot: AdvancedCronJobSnapshot, until: Instant) -> Iterator[Instant]:
-    """Yield the times of the schedule from now on; nothing if the schedule is unreadable."""
+    """Yield the times of the schedule from now on; no times if the schedule is unreadable."""
     schedule = _read_schedule(snapshot)
     if schedule is None:
         return
     moment: Instant | None = snapshot.now
-    if isinstance(schedule, Every):  # an interval continues from its last tick
+    if isinstance(schedule, Every):  # the next time of an interval is computed from its last tick
         begin = find_beginning(snapshot)
         moment = find_ticks(schedule, begin, snapshot.now, most=1).latest or begin
     while moment is not None and (moment := schedule.next(moment)) is not None and moment <= until:
@@ -40,7 +40,7 @@ def list_ticks(snapshot: AdvancedCronJobSnapshot, until: Instant) -> Iterator[In
 
 
 def zone_of(snapshot: AdvancedCronJobSnapshot) -> str:
-    """Name of the schedule's time zone; empty: UTC."""
+    """Return the name of the schedule's time zone; empty means UTC."""
     schedule = _read_schedule(snapshot)
     return getattr(schedule.zone, "key", "") if isinstance(schedule, Fields) else ""
 

@@ -42,7 +42,7 @@ _COLUMNS = (
 
 
 def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
-    """Return the two versions. The specs of children have the schemas of their own kinds."""
+    """Return both versions of the kind. Each template's spec has the schema of the child's kind."""
     embeds = {
         "spec.template.broadcastJobTemplate.spec": schema_of("BroadcastJob"),
         "spec.template.imageListPullJobTemplate.spec": schema_of("ImageListPullJob"),
@@ -62,8 +62,8 @@ def _list_wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
 
 
 def _enqueue_owner_of_job(change: Change[PodView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
-    """Enqueue the AdvancedCronJob of the Job that controls the pod, when the pod appears, disappears or gets another
-    obstacle.
+    """Enqueue the AdvancedCronJob whose Job controls the pod. This happens when the pod is created or deleted, or when
+    the reason why it does not run changes.
     """
     old, new, owner = change.old, change.new, change.latest.controller
     if owner is None or (owner.group, owner.kind) != (JOB.group, JOB.kind):
@@ -99,7 +99,7 @@ KIND = Kind(
     conversion=Conversion(ADVANCED_CRON_JOBS, "v1alpha1"),
     derived=(
         DerivedName(
-            what="the name of a child (also a label of its pods)",
+            what="the name of a Job or BroadcastJob that it creates (also a label of the pods)",
             longest=LONGEST_LABEL,
             of=lambda doc, _: (
                 ()
@@ -116,7 +116,7 @@ KIND = Kind(
             make_right(
                 SUBJECT_ACCESS_REVIEWS,
                 "create",
-                why="AdvancedCronJob: to check whether its user may create image pull jobs",
+                why="AdvancedCronJob: to check whether its user has permission to create ImageListPullJobs",
             ),
         ),
     ),
@@ -131,7 +131,7 @@ KIND = Kind(
             snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.cron,
             plan=plan_cronjob,
-            # A late status write must not undo a newer last schedule time.
+            # A status write that arrives late must not replace a newer last schedule time.
             is_status_shared=True,
         ),
         _STORED,
@@ -142,7 +142,11 @@ KIND = Kind(
         make_right(PODS, *READ, why="AdvancedCronJob: to report why the pods of its Jobs wait"),
         *(
             make_right(
-                resource, *READ, "create", "delete", why="AdvancedCronJob: to create and delete its children"
+                resource,
+                *READ,
+                "create",
+                "delete",
+                why="AdvancedCronJob: to create and delete the jobs of its templates",
             )
             for resource in TEMPLATES.values()
         ),

@@ -1,9 +1,9 @@
-"""The plan for an AdvancedCronJob: it joins all decisions.
+"""All decisions about an AdvancedCronJob, as one plan.
 
 Snapshot ──▶ history ▸ due times ▸ concurrency policy ▸ creation of a child ──▶ Plan
 
-Pure. The tick gives a child its name, and the last tick never decreases. So no tick is served twice, even when a
-manager is killed in between, children are deleted, or clocks are set back.
+Pure. A tick is a time of the schedule. The name of a child contains its tick, and the last served tick never decreases.
+So no tick is served twice, even if a manager is killed, children are deleted, or clocks are set back.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,21 +46,21 @@ from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import build_status_patch
 
 _ONCE_S: Final = 366 * 24 * 3600.0
-"""Seconds within which the event of a tick is recorded only once."""
+"""An event about a tick is recorded only once within this number of seconds."""
 
 PODS_IN_S: Final = 30.0
-"""A Job creates a pod within this number of seconds after its due time, unless something rejects the pod."""
+"""A Job creates a pod within this number of seconds after its due time, unless the API server rejects the pod."""
 
 _AGAIN_S: Final = 600.0
 
 MOST_LISTED: Final = 100
-"""Maximum number of active jobs in the status, the oldest first. With concurrencyPolicy Allow nothing else limits their
-number.
+"""Maximum number of active jobs that the status lists, the oldest first. With concurrencyPolicy Allow, the number of
+active jobs is not limited.
 """
 
 _NAME_TOO_LONG: Final = Reason(
     Code.NAME_TOO_LONG,
-    "no child can be created: the names of children contain the time, and would be too long",
+    "no run can start: the name of the created object contains the scheduled time, and would be too long",
     "create the AdvancedCronJob again with a name of at most 52 characters",
 )
 _UNNAMEABLE: Final = Note(
@@ -77,13 +77,13 @@ def plan_cronjob(snapshot: AdvancedCronJobSnapshot) -> Plan:
     if cron.is_deleting:
         return Plan()
     if not is_readable(snapshot) or cron.made is None:
-        unset = "spec.template: none of the templates is set"
+        unset = "spec.template: exactly one of jobTemplate, broadcastJobTemplate, imageListPullJobTemplate must be set"
         return make_refused_plan(snapshot.refused or [cron.problem or unset])
     spec = snapshot.cron.spec
     history = _select_history(snapshot)
     kept = _Plan(snapshot, cron.made, history)
     if spec.paused:
-        return kept.plan_wait(Reason(Code.PAUSED, "it is paused", "set spec.paused to false"))
+        return kept.plan_wait(Reason(Code.PAUSED, "the schedule is paused", "set spec.paused to false"))
     try:
         schedule = schedule_of(snapshot)
     except ScheduleError as error:
@@ -101,21 +101,21 @@ def plan_cronjob(snapshot: AdvancedCronJobSnapshot) -> Plan:
 
 
 def schedule_of(snapshot: ReadableAdvancedCronJob) -> Schedule:
-    """Return the schedule in its own time zone, or else in the manager's. Raises ScheduleError."""
+    """Return the schedule, in the time zone of the spec or else of the manager. Raises ScheduleError."""
     spec = snapshot.cron.spec
     zone = spec.time_zone if spec.time_zone is not None else snapshot.settings.time_zone
     return parse_schedule(spec.schedule, zone=zone)
 
 
 def find_last_tick(snapshot: AdvancedCronJobSnapshot) -> Instant | None:
-    """The latest served tick, from the status and from the children; None: no tick was served."""
+    """Return the latest served tick, from the status and from the children; None if no tick was served."""
     ticks = (snapshot.cron.last_schedule_time, snapshot.latest_made)
     return max((tick for tick in ticks if tick is not None), default=None)
 
 
 def find_beginning(snapshot: AdvancedCronJobSnapshot) -> Instant:
-    """Return the time after which ticks are served: the last served tick (or else the creation time), or the last
-    change of the schedule if that is later.
+    """Return the time after which ticks are served: the last served tick (or else the creation time), or the time of
+    the last change of the schedule, whichever is later.
     """
     last = find_last_tick(snapshot)
     served = snapshot.cron.created_at if last is None else last
@@ -127,13 +127,16 @@ def _serve(snapshot: ReadableAdvancedCronJob, kept: "_Plan", value: DueTimes) ->
     cron = snapshot.cron
     if value.late is not None:
         seconds = cron.spec.starting_deadline_seconds
-        message = f"missed {format_time(value.late)}: later than startingDeadlineSeconds ({seconds} s)"
+        message = (
+            f"the run of {format_time(value.late)} was missed: it could not start within startingDeadlineSeconds "
+            f"({seconds} s)"
+        )
         return kept.plan_wait(None, note=_note_once("MissSchedule", message, value.late, warning=True))
     if value.missed is None:
         return kept.plan_wait(None)
     active = _select_active(snapshot.children)
     if cron.spec.concurrency_policy == "Forbid" and active:
-        message = f"{active[0].name} is active, and concurrencyPolicy is Forbid"
+        message = f"the previous run {active[0].name} is still active, and concurrencyPolicy is Forbid"
         note = _note_once("JobAlreadyActive", message, value.missed)
         return kept.plan_wait(Reason(Code.CHILD_ACTIVE, message), note=note)
     name = format_child_name(cron.name, value.missed)
@@ -142,7 +145,7 @@ def _serve(snapshot: ReadableAdvancedCronJob, kept: "_Plan", value: DueTimes) ->
         return kept.plan_skip(value.missed, _note_once("FailedCreate", message, value.missed, warning=True))
     notes = []
     if value.skips_many:
-        message = f"more than {MANY} runs were missed; the latest one starts now"
+        message = f"more than {MANY} runs were missed; only the latest one starts now"
         notes.append(_note_once("TooManyMissedTimes", message, value.missed, warning=True))
     replaced = active if cron.spec.concurrency_policy == "Replace" else []
     return kept.plan_creation(value.missed, replaced, notes)
@@ -164,7 +167,7 @@ class _Plan:
         self.next: Instant | None = None
 
     def plan_wait(self, why: Reason | None, *, note: Note | None = None) -> Plan:
-        """Plan that creates nothing."""
+        """Return a plan that creates nothing."""
         status = self._build_status(find_last_tick(self._snapshot))
         return Plan(
             stages=self._delete_history(),
@@ -182,9 +185,12 @@ class _Plan:
         )
 
     def plan_skip(self, tick: Instant, note: Note) -> Plan:
-        """Plan that records the tick as served, although it creates nothing."""
+        """Return a plan that creates nothing, but records the tick as served."""
         return Plan(
-            stages=(*self._delete_history(), *self._record_tick(tick, "its name is taken")),
+            stages=(
+                *self._delete_history(),
+                *self._record_tick(tick, "another object has the name of this run"),
+            ),
             requeue_after_s=self._until_next(),
             notes=(note,),
         )
@@ -195,7 +201,7 @@ class _Plan:
         replaced: Sequence[ChildView],
         notes: Iterable[Note],
     ) -> Plan:
-        """Plan that creates a child for the tick, after it deletes the children that the new one replaces."""
+        """Return a plan that deletes the replaced children, and then creates a child for the tick."""
         resource = self._resource
         cron = self._snapshot.cron
         template: dict[str, Any] = cron.template[self._field]
@@ -222,14 +228,14 @@ class _Plan:
                 *self._delete_history(),
                 *([Stage(purpose=Purpose.REPLACE_JOBS, chains=deletions)] if deletions else []),
                 Stage(purpose=Purpose.CREATE_JOBS, chains=(Chain(subject=name, steps=(create,)),)),
-                *self._record_tick(tick, "records the run"),
+                *self._record_tick(tick, "the run was created"),
             ),
             requeue_after_s=self._until_next(),
             notes=tuple(notes),
         )
 
     def _record_tick(self, tick: Instant, because: str) -> list[Stage]:
-        """Return the stage that writes the tick into the status. It runs once the tick has been served."""
+        """Return the stage that writes the tick into the status, after the tick was served."""
         cron = self._snapshot.cron
         patch = build_status_patch(
             ADVANCED_CRON_JOBS,
@@ -248,7 +254,7 @@ class _Plan:
         if not self._history:
             return ()
         chains = tuple(
-            _delete_child(child, self._resource, "beyond the history limit") for child in self._history
+            _delete_child(child, self._resource, "it is beyond the history limit") for child in self._history
         )
         return (Stage(purpose=Purpose.TIDY_UP, chains=chains, is_optional=True),)
 
@@ -269,16 +275,16 @@ class _Plan:
         return None if self.next is None else self.next - self._snapshot.now
 
     def _wait_for_next(self) -> Reason | None:
-        """Reason to wait for the next tick, if there is no other reason to wait."""
+        """Return the reason to wait when only the next tick is awaited."""
         if self.next is not None:
             return Reason(Code.NEXT_TICK, f"the next run is due at {format_time(self.next)}")
         return Reason(
-            Code.NO_TICK, f"schedule {self._snapshot.cron.spec.schedule} has no time within five years"
+            Code.NO_TICK, f"schedule {self._snapshot.cron.spec.schedule} matches no time within five years"
         )
 
 
 def _find_last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
-    """Yield the child that ended last if it failed."""
+    """Yield the newest ended child if it failed."""
     ended = [child for child in snapshot.children if child.ending is not Ending.ACTIVE]
     last = max(ended, key=lambda child: (child.started_at, child.name), default=None)
     if last is not None and last.has_failed:
@@ -289,8 +295,8 @@ def _find_last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str,
 
 
 def _find_runs_without_end(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
-    """Yield the active run when concurrencyPolicy Replace deletes runs before they end: no run left a result, although
-    an earlier one was due.
+    """Yield the active run if concurrencyPolicy Replace seems to delete every run before it ends: an earlier run was
+    due, but no run has ended.
     """
     spec, active = snapshot.cron.spec, _select_active(snapshot.children)
     keeps_results = spec.successful_jobs_history_limit != 0
@@ -315,7 +321,7 @@ def _find_runs_without_end(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[
 
 
 def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
-    """Jobs whose pods meet an obstacle that needs a person."""
+    """Yield Jobs that cannot continue until a person acts, each with the reason."""
     correction = correction_of(snapshot.cron)
     for child in _select_active(snapshot.children):
         if child.is_suspended:
@@ -337,7 +343,9 @@ def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, R
 
 
 def _late_at(snapshot: AdvancedCronJobSnapshot, child: ChildView) -> Instant | None:
-    """Time from which something must be rejecting the pods of a Job; None: the Job has pods, or needs none now."""
+    """Return the time at which a Job without pods is late: from then on, its pods must have been rejected. None if the
+    Job has pods, or needs no pods now.
+    """
     is_begun = child.kind == JOB.kind and bool(child.started_at) and not child.is_suspended
     if not is_begun or snapshot.job_pods.get(child.uid):
         return None
@@ -345,7 +353,7 @@ def _late_at(snapshot: AdvancedCronJobSnapshot, child: ChildView) -> Instant | N
 
 
 def _until_late(snapshot: AdvancedCronJobSnapshot) -> Iterator[float]:
-    """Yield the seconds until active Jobs without pods are late, or their pods count as stuck."""
+    """Yield the seconds until active Jobs without pods are late, and until waiting pods of Jobs are reported."""
     for child in _select_active(snapshot.children):
         stuck_at = find_next_blocker_time(snapshot.job_pods.get(child.uid, ()), now=snapshot.now)
         if stuck_at is not None:
@@ -365,12 +373,14 @@ def _has_no_pods(child: ChildView) -> Reason:
 
 
 def correction_of(cron: AdvancedCronJobView) -> Correction:
-    """The correction of a child: a person creates its AdvancedCronJob again, because the template cannot be changed."""
+    """Return how a person corrects a child: by creating the AdvancedCronJob again, because its template is
+    immutable.
+    """
     return Correction(again=f"AdvancedCronJob {cron.name}")
 
 
 def _select_history(snapshot: ReadableAdvancedCronJob) -> list[ChildView]:
-    """Finished children beyond the history limits, the oldest first."""
+    """Return the finished children beyond the history limits, the oldest first."""
     spec = snapshot.cron.spec
     children: list[ChildView] = []
     for ending, limit in (
@@ -404,7 +414,9 @@ def _reason_invalid(problem: str) -> Reason:
 
 
 def _note_unreadable(error: ScheduleError) -> Note:
-    """Report an unreadable schedule. An unknown time zone is an error too, so that no child runs at a wrong hour."""
+    """Return the event for an unreadable schedule. An unknown time zone is also an error: with another time zone,
+    children would be created at wrong times.
+    """
     reason = "UnknownTimeZone" if isinstance(error, UnknownZoneError) else "UnparseableSchedule"
     return Note(reason=reason, message=str(error), warning=True, again_after_s=_AGAIN_S)
 

@@ -41,9 +41,9 @@ def _last_time(document: Mapping[str, Any]) -> float | None:
 
 
 def _next_time(document: Mapping[str, Any]) -> float | None:
-    """Return the next tick after the last one, after the creation, or after the last change of the schedule. A time
-    in the past is due or was missed. None: the AdvancedCronJob is paused, or its schedule has no next time or is
-    unreadable.
+    """Return the first time of the schedule after the last served time, the creation and the last change of the
+    schedule. If this time is in the past, its run is due or was missed. None if the AdvancedCronJob is paused, or if
+    its schedule is unreadable or has no next time.
     """
     from pykruise.kube.values.cron import ScheduleError, parse_schedule
 

@@ -1,6 +1,6 @@
 """Everything that a decision about one AdvancedCronJob needs, as one value.
 
-bytes of an AdvancedCronJob ──▶ CRON_JOB_VIEWS ──▶ AdvancedCronJobView (kept in the cache)
+bytes of an AdvancedCronJob ──▶ CRON_JOB_VIEWS ──▶ AdvancedCronJobView (stored in the cache)
 AdvancedCronJobView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
@@ -39,21 +39,21 @@ class AdvancedCronJobSettings(DefaultingSettings, frozen=True, kw_only=True):
     """Settings for decisions about AdvancedCronJobs."""
 
     time_zone: Annotated[str, FromManager("time_zone")] = "UTC"
-    """Time zone of schedules that name none. Default: the time zone of the manager."""
+    """Time zone of schedules without `spec.timeZone`. Default: the time zone of the manager."""
 
 
 class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
-    """One AdvancedCronJob as the cache keeps it."""
+    """One AdvancedCronJob as stored in the cache."""
 
     spec: AdvancedCronJobSpec | None
-    """The typed spec; None: it is unreadable, and `problem` describes the error."""
+    """The typed spec; None if it is unreadable: `problem` describes the error."""
     status: AdvancedCronJobStatus = AdvancedCronJobStatus()
     template: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """`spec.template` as it is stored."""
 
     @property
     def made(self) -> tuple[str, Resource] | None:
-        """The template field that is set, and the resource of its children; None: no template is set."""
+        """The template field that is set, and the resource of its children; None if no template is set."""
         return next(
             ((name, template) for name, template in TEMPLATES.items() if self.template.get(name) is not None),
             None,
@@ -61,7 +61,7 @@ class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def last_schedule_time(self) -> Instant | None:
-        """The last served tick according to the status; None: no tick was served, or the status is unreadable."""
+        """The last served tick according to the status; None if no tick was served, or if the time is unreadable."""
         try:
             return parse_time(self.status.last_schedule_time) if self.status.last_schedule_time else None
         except ValueError:
@@ -69,7 +69,7 @@ class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
 
 
 CLOCKS_DIFFER_S: Final = 300.0
-"""Seconds by which the clock of a webhook may be ahead of the manager's."""
+"""Maximum number of seconds by which the clock of a webhook may be ahead of the manager's clock."""
 
 PARTS: Final[Parts] = {
     "template.jobTemplate": "io.k8s.api.batch.v1.JobTemplateSpec",
@@ -98,7 +98,7 @@ _CHILDREN: Final[Mapping[str, type[Typed]]] = {
 
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[AdvancedCronJobSpec | None, str]:
-    """Return the typed spec, or None and `<path>: <problem>`. The specs of children are checked too."""
+    """Return the typed spec, or None and `<path>: <problem>`. The specs of the templates are checked too."""
     result, problem = _read_spec(spec)
     if result is None:
         return None, problem
@@ -123,32 +123,35 @@ CRON_JOB_VIEWS: Final = Views[AdvancedCronJobView](
 
 
 class AdvancedCronJobSnapshot(Judged, frozen=True, kw_only=True):
-    """The state of the world for one AdvancedCronJob at one instant."""
+    """All that is known about one AdvancedCronJob at one instant."""
 
     cron: AdvancedCronJobView
     children: Sequence[ChildView]
-    """Objects of the children's kind that the AdvancedCronJob controls, by name."""
+    """Objects of the children's kind that the AdvancedCronJob controls, sorted by name."""
     others: frozenset[str] = frozenset()
-    """Names of objects of that kind with the name prefix of its children, but with another controller or none."""
+    """Names of objects of the children's kind that are named like its children, but that it does not control."""
     latest_made: Instant | None = None
-    """The latest tick for which a child was observed; the child may be deleted by now. None: no child was observed."""
-    job_pods: Mapping[str, Sequence[PodView]] = {}
-    """Pods of the active batch/v1 Jobs, by the Job's uid. Children of other kinds report why they wait in their status.
+    """The latest tick for which a child was ever observed, even if the child is deleted; None if no child was
+    observed.
     """
+    job_pods: Mapping[str, Sequence[PodView]] = {}
+    """Uid of each active batch/v1 Job → its pods. Children of other kinds report in their own status why they wait."""
     changed_at: Instant | None = None
-    """Time of the last change of schedule, zone, pause or deadline; None: no change is known since the creation."""
+    """Time of the last change of schedule, time zone, pause or deadline; None if no change after the creation
+    is known.
+    """
     now: Instant
     settings: AdvancedCronJobSettings = AdvancedCronJobSettings()
 
 
 class ReadableAdvancedCronJobView(AdvancedCronJobView, frozen=True, kw_only=True):
-    """An AdvancedCronJobView with a readable spec. Only a type: `is_readable()` decides which snapshots have it."""
+    """An AdvancedCronJobView with a readable spec. Only a type: no object is created from this class."""
 
     spec: AdvancedCronJobSpec
 
 
 class ReadableAdvancedCronJob(AdvancedCronJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot for which `is_readable()` is True. Only a type, too."""
 
     cron: ReadableAdvancedCronJobView
 
@@ -159,15 +162,15 @@ def is_readable(snapshot: AdvancedCronJobSnapshot) -> TypeGuard[ReadableAdvanced
 
 
 class ServedTimes:
-    """Remembers the latest tick for which a child was observed: the child may be deleted before the status records
-    it.
+    """Remembers the latest tick for which a child was observed, because the child may be deleted before the status
+    contains the tick.
     """
 
     def __init__(self) -> None:
         self._latest: Instant | None = None
 
     def find_latest(self, children: Sequence[ChildView]) -> Instant | None:
-        """Return the latest tick, including those of the current children."""
+        """Return the latest tick of all children that were observed until now, including these."""
         ticks = (self._latest, *(child.scheduled_at for child in children))
         self._latest = max((tick for tick in ticks if tick is not None), default=None)
         return self._latest
@@ -176,7 +179,9 @@ class ServedTimes:
 async def read_snapshot(
     view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings]
 ) -> AdvancedCronJobSnapshot:
-    """Read the AdvancedCronJob and its children from the cache. Waits for the first list of the children."""
+    """Read the AdvancedCronJob and its children from the cache. Wait until the children were listed for the
+    first time.
+    """
     made = view.made
     children: list[ChildView] = []
     others: frozenset[str] = frozenset()
@@ -206,8 +211,8 @@ async def read_snapshot(
 
 
 def _find_change(view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings]) -> Instant | None:
-    """Time of the last change, from the annotation and from observation. The clock of a webhook may be a little
-    ahead: a time slightly in the future counts as now, and a time far in the future is ignored.
+    """Return the time of the last change, from the annotation or from observation, whichever is later. The webhook's
+    clock may be a little ahead: a time slightly in the future means now, and a time far in the future is ignored.
     """
     now, spec, noted = read.now(), view.spec, read_scheduled_since(view.annotations)
     noted = None if noted is not None and noted > now + CLOCKS_DIFFER_S else noted

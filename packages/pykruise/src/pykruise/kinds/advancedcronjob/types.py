@@ -2,8 +2,8 @@
 
 JSON of the API server ──▶ AdvancedCronJob ──▶ snapshot, plan; the same types ──▶ kind.py (its schema)
 
-Specs of the children are untyped JSON: they belong to other kinds, whose schemas kind.py gets. v1alpha1 has the
-same fields. OpenKruise's v1alpha1 lacks `imageListPullJobTemplate` and therefore loses it.
+Specs of the children are untyped JSON: other kinds define them, and kind.py gets the schemas of these kinds. v1alpha1
+has the same fields. OpenKruise's v1alpha1 has no `imageListPullJobTemplate`, and therefore loses this field.
 """
 
 from typing import Annotated, Any, Final
@@ -26,7 +26,7 @@ ADVANCED_CRON_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "advancedcronj
 
 
 JobTemplate = Annotated[dict[str, Any], merge_like("io.k8s.api.batch.v1.JobTemplateSpec")]
-"""A `batch/v1 JobTemplateSpec`, kept as it is; server-side apply merges its lists as those of a CronJob."""
+"""A `batch/v1 JobTemplateSpec`. It is stored unchanged; server-side apply merges its lists as it does for a CronJob."""
 
 
 class BroadcastJobTemplate(Typed, frozen=True, kw_only=True):
@@ -58,18 +58,18 @@ class AdvancedCronJobSpec(Typed, frozen=True, kw_only=True):
     """Desired state of the cron job."""
 
     concurrency_policy: Annotated[str, schema(enum=("Allow", "Forbid", "Replace"))] = ""
-    """Policy for a new job while earlier jobs still run. Allow (the default) creates it, Forbid skips it, Replace
-    deletes the earlier jobs first. With imageListPullJobTemplate the default is Replace.
+    """Policy for a new job if earlier jobs are still running. Allow (the default) creates the new job, Forbid skips the
+    new job, Replace first deletes the earlier jobs. With imageListPullJobTemplate the default is Replace.
     """
     failed_jobs_history_limit: Int32 | None = None
     """Number of failed jobs to keep. Defaults to 1."""
     paused: bool = False
-    """Whether the schedule is paused: no jobs are created."""
+    """Whether the schedule is paused. While it is paused, no jobs are created."""
     schedule: Annotated[str, schema(min_length=0)]
     """The schedule as a cron expression."""
     starting_deadline_seconds: Int64 | None = None
-    """Deadline in seconds for starting a job that missed its scheduled time. A later job is skipped. Defaults to no
-    deadline.
+    """Deadline in seconds, after its scheduled time, for starting a job. After the deadline the job is skipped.
+    Defaults to no deadline.
     """
     successful_jobs_history_limit: Int32 | None = None
     """Number of successful jobs to keep. Defaults to 3."""
@@ -84,7 +84,7 @@ class AdvancedCronJobStatus(Status, frozen=True, kw_only=True):
     active: list[Annotated[ObjectReference, schema(map_type="atomic")]] | None = None
     """Jobs that are running."""
     last_schedule_time: Time | None = None
-    """Last time at which a job was due and was created."""
+    """Scheduled time of the last job that was created."""
     type: str = ""
     """Kind of the jobs: Job, BroadcastJob or ImageListPullJob."""
 

@@ -2,7 +2,7 @@
 
 document [+ the stored document] ──▶ errors_of() ──▶ field errors        document ──▶ warnings_of() ──▶ warnings
 
-Pure. For an ImageListPullJob's template only the first error is returned. OpenKruise does the same.
+Pure. For the template of an ImageListPullJob, only the first error is returned, as in OpenKruise.
 """
 
 import re
@@ -39,23 +39,23 @@ _PULLS: Final = "imageListPullJobTemplate"
 _PULL_PATH: Final = f"spec.template.{_PULLS}.spec"
 _MOST_IMAGES: Final = 255
 _LONGEST_DEADLINE_S: Final = 86_400
-"""Longest activeDeadlineSeconds of an ImageListPullJob: one day."""
+"""Maximum activeDeadlineSeconds of an ImageListPullJob: one day."""
 _IMAGE: Final = re.compile(
     r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
     r"(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*(?::[\w][\w.-]{0,127})?(?:@[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,})?",
     re.ASCII,
 )
-_DISTANT: Final = "no time within five years"
+_DISTANT: Final = "matches no time within five years"
 _ANY_TIME: Final = parse_time("2023-01-01T00:00:00Z")
-"""Start of the search for a time. A schedule without a time in the five years after it never has one, because these
-years include a leap year.
+"""Instant at which the search for a time of the schedule starts. The following five years contain a leap year, so a
+schedule without a time in these years never has a time.
 """
 
 
 def errors_of(
     doc: Mapping[str, Any], spec: AdvancedCronJobSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
-    """Return all field errors of a document and its typed spec. `old` is the stored document on an update."""
+    """Return all field errors of a document whose typed spec is `spec`. `old` is the stored document on an update."""
     metadata = doc.get("metadata") or {}
     given: Mapping[str, Any] = doc["spec"]
     errors = [*find_job_name_errors(metadata), *find_metadata_errors(metadata)]
@@ -144,7 +144,9 @@ def _pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         yield make_invalid_error(f"{path}.activeDeadlineSeconds", deadline, why)
     if (ttl := completion.get("ttlSecondsAfterFinished")) is not None:
         yield make_invalid_error(
-            f"{path}.ttlSecondsAfterFinished", ttl, "cannot be set: history limits determine what is kept"
+            f"{path}.ttlSecondsAfterFinished",
+            ttl,
+            "cannot be set: the history limits of the AdvancedCronJob determine which jobs are kept",
         )
 
 
@@ -169,19 +171,21 @@ def _label_errors(selector: Mapping[str, Any] | None, path: str) -> Iterator[Cau
 def _image_errors(images: list[str] | None) -> Iterator[Cause]:
     path = f"{_PULL_PATH}.images"
     if not images:
-        yield make_invalid_error(path, [], "there must be an image")
+        yield make_invalid_error(path, [], "must contain at least one image")
         return
     if len(images) > _MOST_IMAGES:
-        yield make_invalid_error(path, len(images), f"there can be at most {_MOST_IMAGES} images")
+        yield make_invalid_error(path, len(images), f"must not contain more than {_MOST_IMAGES} images")
     elif len(set(images)) != len(images):
         yield make_invalid_error(path, images, "each image can only be named once")
     for image in images:
         if not _IMAGE.fullmatch(image):
-            yield make_invalid_error(path, image, "is not an image reference")
+            yield make_invalid_error(path, image, "is not a valid image reference")
 
 
 def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
-    """Yield an error if the template changed. Only an existing template of ImageListPullJobs may change."""
+    """Yield an error if the template changed. Only an ImageListPullJob's template that existed before can be
+    changed.
+    """
     fields = {*new, *old} - {*MUTABLE, "template"}
     template, stored = new.get("template") or {}, old.get("template") or {}
     parts = set(TEMPLATES) - ({_PULLS} if stored.get(_PULLS) is not None else set())
@@ -196,7 +200,9 @@ def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterato
 
 
 def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[str]:
-    """Yield warnings about specs that are admitted but may not work as intended. A stored spec may also have errors."""
+    """Yield warnings about specs that are admitted but perhaps do not work as intended. A spec with errors is possible,
+    if it is stored.
+    """
     template = ("spec", "template")
     if get_path(doc, *template, "jobTemplate", "spec", "template", "spec", "restartPolicy") == "Always":
         yield "spec.template.jobTemplate: with restartPolicy Always no Job can be created"
@@ -204,16 +210,21 @@ def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[s
     if policy.get("type") == "Never" and any(
         policy.get(field) is not None for field in ("ttlSecondsAfterFinished", "activeDeadlineSeconds")
     ):
-        yield "spec.template.broadcastJobTemplate: completionPolicy.type Never with a deadline or a ttl is rejected"
+        yield (
+            "spec.template.broadcastJobTemplate.spec.completionPolicy: with type Never, activeDeadlineSeconds and "
+            "ttlSecondsAfterFinished must not be set; no BroadcastJob can be created"
+        )
     if _never_comes(spec.schedule):
         yield f"spec.schedule: {_DISTANT}"
     seconds = spec.starting_deadline_seconds
     if seconds is not None and seconds < 10:
-        yield "spec.startingDeadlineSeconds: less than 10 s: a busy manager may miss runs"
+        yield "spec.startingDeadlineSeconds: a busy manager may miss runs if this deadline is less than 10 s"
 
 
 def _never_comes(schedule: str) -> bool:
-    """Whether the schedule has no time, in any time zone. An unreadable schedule is an error and gets no warning."""
+    """Whether the schedule has no time, in any time zone. False for an unreadable schedule, which is an error
+    instead.
+    """
     try:
         return parse_schedule(schedule).next(_ANY_TIME) is None
     except ScheduleError:

@@ -3,7 +3,7 @@
 AdmissionRequest ──▶ build_mutating_review() ──▶ the object with its defaults
                  ──▶ build_validating_review() ──▶ allowed, or rejected (422) with every field error
 
-Both versions get the same reviews, because their fields are the same.
+v1alpha1 and v1beta1 have the same fields, so both versions use the same reviews.
 """
 
 from typing import Final
@@ -30,14 +30,16 @@ _REVIEWS: Final = SpecReviews[BroadcastJobSpec](
 
 
 def build_mutating_review(settings: DefaultingSettings) -> Reviewer:
-    """The mutating review under these settings."""
+    """Return the mutating review for these settings."""
     return _REVIEWS.build_mutating_review(
         lambda request, doc: add_defaults(doc, old=request.old_object, settings=settings)
     )
 
 
 def build_validating_review(*, group_problem: str = "") -> Reviewer:
-    """The validating review. `group_problem`: why the manager cannot follow gang-min-count; empty: it can."""
+    """Return the validating review. `group_problem` is the reason why the manager does not support gang-min-count; it
+    is empty if the manager supports it.
+    """
 
     def errors(request: AdmissionRequest, doc: Document, spec: BroadcastJobSpec) -> list[Cause]:
         causes = errors_of(doc, spec, old=request.old_object)
@@ -47,4 +49,4 @@ def build_validating_review(*, group_problem: str = "") -> Reviewer:
 
 
 validate_broadcastjob: Final = build_validating_review()
-"""The validating review of a manager that can follow the option gang-min-count."""
+"""The validating review of a manager that supports the option gang-min-count."""

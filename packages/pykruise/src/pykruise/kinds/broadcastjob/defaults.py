@@ -2,8 +2,8 @@
 
 document ──▶ add_defaults() ──▶ the document to store
 
-Pure; the input document is not changed. Same rules as OpenKruise's mutating webhook, except for the restart policy:
-when it is absent, OpenKruise writes the core default `Always`, and then rejects this value.
+Pure; the input document is not changed. Same rules as OpenKruise's mutating webhook, except for the restart policy: if
+it is absent, OpenKruise's mutating webhook writes the core default `Always`, and its validating webhook rejects it.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ def add_defaults(
     old: Mapping[str, Any] | None = None,
     settings: DefaultingSettings = DefaultingSettings(),  # noqa: B008 - frozen
 ) -> Document:
-    """Return the document with defaults. `old` is the stored document on an update: an unchanged template gets no
+    """Return the document with defaults. `old` is the stored document on an update. An unchanged template gets no
     defaults.
     """
     spec = drop_nulls(doc.get("spec"))

@@ -11,7 +11,7 @@ from pykruise.plans.insight import JobInsight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """A line about the progress of the job."""
+    """Return one line about the progress of the job."""
     phase = status.get("phase") or "not started"
     desired, active, succeeded, failed = (
         status.get(name, 0) for name in ("desired", "active", "succeeded", "failed")
@@ -21,7 +21,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
 
 
 def compute_wait_s(spec: Mapping[str, Any]) -> float:
-    """Seconds of the job's deadline or of its time to live, whichever is longer."""
+    """Return the job's deadline or its time to live, whichever is longer, in seconds."""
     policy = spec.get("completionPolicy") or {}
     return float(max(policy.get(name) or 0 for name in ("activeDeadlineSeconds", "ttlSecondsAfterFinished")))
 

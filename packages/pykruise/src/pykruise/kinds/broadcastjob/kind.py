@@ -2,8 +2,8 @@
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 
-A node's heartbeat enqueues nothing. A node that is added, deleted or changed enqueues the jobs that now handle it
-differently.
+A node's heartbeat enqueues nothing. When a node is added, deleted or changed, only the jobs that now treat this node
+differently are enqueued.
 """
 
 from collections.abc import Iterator, Sequence
@@ -57,7 +57,9 @@ def _list_wakes(_: BroadcastJobSettings) -> Sequence[Wake]:
 
 
 def _enqueue_by_node(change: Change[NodeView], around: Around[BroadcastJobSettings]) -> Iterator[Key]:
-    """Jobs that now handle the node differently. A job that never ends still updates its counts after it has failed."""
+    """Enqueue the jobs that now treat the node differently, except jobs that have ended. A job with completion policy
+    Never is enqueued even after it failed, because it still updates the counts in its status.
+    """
     for job in around.list_all(BROADCAST_JOB_VIEWS):
         if not (job.is_finished and job.ends) and _is_concerned(job, change.old, change.new, around):
             yield job.key
@@ -85,7 +87,7 @@ def _places_equally(old: NodeView, new: NodeView) -> bool:
 
 
 def _explain_no_groups(settings: BroadcastJobSettings) -> str:
-    """Return the reason why pods cannot be groups under these settings; empty: they can."""
+    """Return the reason why pods cannot be started as a group with these settings; empty if they can."""
     return explain_no_gate(settings) or ("" if settings.assign_by_scheduler else NOT_SCHEDULED)
 
 
@@ -93,7 +95,7 @@ _STORED: Final = StoredSpec(
     errors=find_stored_errors,
     options=OPTIONS,
     kept={
-        "spec.completionPolicy.activeDeadlineSeconds": "a deadline that has passed: the job fails in its first sync",
+        "spec.completionPolicy.activeDeadlineSeconds": "a deadline that has passed: the job fails immediately",
         "spec.completionPolicy.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it has ended",
         "spec.failurePolicy.restartLimit": "no restart is allowed",
     },
@@ -123,7 +125,7 @@ KIND = Kind(
             object_of=lambda snapshot: snapshot.job,
             plan=plan_broadcastjob,
             standing=job_standing_of,
-            # A late write of counts must not undo the end of a job.
+            # A write of counts that arrives late must not undo the end of a job.
             is_status_shared=True,
         ),
         _STORED,

@@ -1,9 +1,9 @@
-"""The plan for a BroadcastJob: it joins all decisions.
+"""All decisions about a BroadcastJob, as one plan.
 
 BroadcastJobSnapshot ──▶ targets_of() ──▶ decide_fan_out() ──▶ Plan: the job's new state, pods to delete, pods to create
 
-Pure. When a job ends, is paused or resumes, the plan first stores this in the status, and then acts. A manager that
-restarts in between finds the new state and the counts in the stored status.
+Pure. When a job ends, is paused or resumes, the plan first stores the new state in the status, and then sends the other
+writes. A manager that restarts between them finds the new state and the counts in the status.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -66,16 +66,18 @@ from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import build_status_patch
 
 _ON_FAILURE: Final = {"": OnFailure.FAIL, "FailFast": OnFailure.FAIL, "Pause": OnFailure.PAUSE}
-"""Policy by type; any other type means Continue, as in OpenKruise."""
+"""Type of the failure policy → policy; any other type means Continue, as in OpenKruise."""
 
 NAMED: Final = 5
 """Maximum number of failed pods that a remedy names."""
 _DEADLINE: Final = "spec.completionPolicy.activeDeadlineSeconds"
-_NO_NODE: Final = Reason(Code.NOTHING_SELECTED, "there is no node; the job waits for one", "add a node")
+_NO_NODE: Final = Reason(
+    Code.NOTHING_SELECTED, "the cluster has no node; the job waits for a node", "add a node"
+)
 
 
 def plan_broadcastjob(snapshot: BroadcastJobSnapshot) -> Plan:
-    """Plan all writes that this job needs now, its status, and the time of the next reconcile."""
+    """Plan all writes that this job needs now, its status, and when it is reconciled again."""
     job = snapshot.job
     if job.is_deleting:
         return Plan()
@@ -101,7 +103,7 @@ def policy_of(spec: BroadcastJobSpec, *, desired: int) -> JobPolicy:
     done, failed = spec.completion_policy, spec.failure_policy
     parallelism = spec.parallelism
     if isinstance(parallelism, str):
-        # A text is a percentage of the nodes, with or without the percent sign.
+        # A string is a percentage of the nodes, with or without the percent sign.
         share = parallelism if is_percent(parallelism) else f"{parallelism}%"
         parallelism = resolve(share, of=desired, rounding=Rounding.UP)
     if parallelism is not None and parallelism < 0:
@@ -155,7 +157,7 @@ def _plan_after_end(
     elif job.status.failed:
         pods = format_count(job.status.failed, "pod")
         waiting = Reason(Code.JOB_FAILED, f"the job has ended, and {pods} failed")
-    if not job.ends:  # a job that never ends still counts its pods
+    if not job.ends:  # with completion policy Never, a failed job still counts its pods
         status = _document_if_changed(job, compute_status(snapshot, decision.counts, phase=FAILED))
     return Plan(
         stages=tuple(stages),
@@ -239,7 +241,7 @@ def _plan_before_end(
 
 
 def _keep_groups(snapshot: ReadableBroadcastJob, gang: BroadcastJobGang, *, creates: bool) -> Iterator[Stage]:
-    """Writes to the groups of the pods, before pods are created in them."""
+    """Yield the writes to the pod groups. They are sent before pods of these groups are created."""
     used = {pod.pod_group for pod in snapshot.pods} | ({gang.group} if creates else set())
     if used - {""}:
         yield from keep_groups(
@@ -273,7 +275,9 @@ def _plan_end(
 
 
 def _describe_stopped(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) -> str:
-    """Obstacle of the pods that the deadline stops; pods without an obstacle have run until then."""
+    """Describe what prevented the pods from finishing before the deadline. If nothing did, count the pods that still
+    ran.
+    """
     obstacles = [*_find_obstacles(snapshot, targets), *_find_failing_pods(targets)]
     first = find_repeated_wait(obstacles) or find_pod_wait(obstacles)
     if first is not None:
@@ -284,7 +288,7 @@ def _describe_stopped(snapshot: ReadableBroadcastJob, targets: BroadcastJobTarge
 
 _GOES_ON: Final = Note(reason="Continue", message="the job continues")
 _END_NOTES: Final = {
-    Finish.COMPLETE: Note(reason="JobComplete", message="the pod has run on every node"),
+    Finish.COMPLETE: Note(reason="JobComplete", message="the pods of the job have ended on all nodes"),
     Finish.FAILED_TARGET: Note(reason="failed pod is found", message="failed pod is found", warning=True),
     Finish.DEADLINE: Note(
         reason="DeadlineExceeded", message="the job was active longer than its deadline", warning=True
@@ -295,8 +299,8 @@ _END_NOTES: Final = {
 def _plan_pause(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
 ) -> Plan:
-    """Pause the job because a pod failed. The status is stored first: with only spec.paused set, it would look as if
-    a person had paused the job.
+    """Pause the job because a pod failed. The status is written before spec.paused. If only spec.paused were set, it
+    would look as if a person had paused the job.
     """
     job = snapshot.job
     failed = decision.counts.failed
@@ -336,16 +340,16 @@ def _plan_paused(
 
 
 def _reason_of_pause(job: BroadcastJobView, failed: Sequence[PodView]) -> Reason:
-    """Reason of a job that failed pods pause: it would pause again as long as one of them exists."""
+    """Return why the job is paused: pods failed. The job pauses again as long as one of these pods exists."""
     pods = format_count(len(failed), "failed pod")
-    words = (
-        f"{pods} paused the job (failurePolicy.type Pause); it pauses again as long as a failed pod exists"
-    )
+    words = f"{pods} paused the job (failurePolicy.type Pause); the job pauses again as long as a failed pod exists"
     return Reason(Code.POD_FAILED, words, _continue_without(job, failed))
 
 
 def _continue_without(job: BroadcastJobView, failed: Sequence[PodView]) -> str:
-    """Instruction to resume a job that failed pods pause. Above NAMED of them, one selector selects them all."""
+    """Return how to resume a job that failed pods paused. The command names the pods, or, if there are more than NAMED
+    of them, selects them by a label selector.
+    """
     if len(failed) > NAMED and all(pod.phase == "Failed" for pod in failed):
         chosen = f"-l {NAME_LABEL}={job.name} --field-selector=status.phase=Failed"
     else:
@@ -355,7 +359,7 @@ def _continue_without(job: BroadcastJobView, failed: Sequence[PodView]) -> str:
 
 
 def _list_pausing_pods(job: BroadcastJobView, failed: Sequence[PodView]) -> dict[str, Reason]:
-    """Name of each pod that pauses the job → how it failed, and how the job continues."""
+    """Name of each pod that pauses the job → why the pod failed, and how a person resumes the job."""
     then = _continue_without(job, failed)
     return {pod.name: _continue_then(explain_failure(pod), then) for pod in failed}
 
@@ -370,8 +374,8 @@ def _continue_then(failure: Reason, then: str) -> Reason:
 def _store_status(
     job: BroadcastJobView, status: BroadcastJobStatus, *, notes: Iterable[Note], because: str
 ) -> Iterator[Stage]:
-    """Store the status before any other write, and record the events afterwards. Yield nothing when the status is
-    already stored.
+    """Yield the stage that writes the status before any other write, and then records the events. Yield nothing if the
+    status does not change.
     """
     patch = build_status_patch(
         BROADCAST_JOBS,
@@ -394,12 +398,14 @@ def _stop_pods(targets: BroadcastJobTargets, names: Iterable[str], because: str)
 
 
 def _drop_left_to_gc(targets: BroadcastJobTargets, names: Iterable[str]) -> Iterator[str]:
-    """Drop pods on unknown nodes: Kubernetes deletes these pods, or this cache does not contain the node yet."""
+    """Leave out pods on unknown nodes: Kubernetes deletes these pods, unless only the cache does not contain the node
+    yet.
+    """
     return (name for name in names if name not in targets.is_left_to_gc)
 
 
 def _document_if_changed(job: BroadcastJobView, status: BroadcastJobStatus) -> Document | None:
-    """Return the status to write; None: it is already stored."""
+    """Return the status to write; None if the stored status is the same."""
     document = document_of(status)
     return None if document == job.stored_status else document
 
@@ -410,7 +416,7 @@ def _document_if_changed(job: BroadcastJobView, status: BroadcastJobStatus) -> D
 def _list_notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPolicy) -> Iterator[Note]:
     if decision.exceeds_parallelism:
         active = format_count(decision.counts.active, "pod is", "pods are")
-        message = f"{active} active, and parallelism is {policy.parallelism}"
+        message = f"{active} active, but parallelism allows only {policy.parallelism}"
         yield Note(
             reason="TooManyActivePods",
             message=message,
@@ -419,7 +425,7 @@ def _list_notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: 
             same_as="TooManyActivePods",
         )
     for node, pod in targets.duplicates:
-        message = f"node {node} has another pod of the job: {pod.name} is deleted"
+        message = f"node {node} has more than one pod of the job: pod {pod.name} is deleted"
         yield Note(
             reason="DuplicatePodCreatedOnSameNode", message=message, warning=True, again_after_s=LOOK_AGAIN_S
         )
@@ -428,7 +434,7 @@ def _list_notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: 
 def _find_obstacles(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets
 ) -> list[tuple[PodView, Reason]]:
-    """Obstacles of pods that must run."""
+    """Find what prevents active pods from running."""
     return blockers_of(_list_active_pods(targets), None, now=snapshot.now, correction=OF_A_JOB)
 
 
@@ -439,13 +445,15 @@ def _list_active_pods(targets: BroadcastJobTargets) -> Iterator[PodView]:
 def _find_requeue_s(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
 ) -> float | None:
-    """Seconds until the plan changes without an event: until the decision's requeue, or until a pod is late."""
+    """Return the seconds until the job must be reconciled even without an event: because the decision asks for this, or
+    because a pod will be late then.
+    """
     late_at = find_next_blocker_time(_list_active_pods(targets), now=snapshot.now)
     return find_soonest([decision.requeue_after_s, compute_seconds_until(late_at, now=snapshot.now)])
 
 
 def _find_failed_pods(targets: BroadcastJobTargets) -> list[PodView]:
-    """Pods that have failed, also those that continue beyond their restart limit."""
+    """Find pods that have failed, including pods that still run but restarted more often than the limit."""
     return [
         targets.pods[target.name]
         for target in targets.targets
@@ -454,7 +462,9 @@ def _find_failed_pods(targets: BroadcastJobTargets) -> list[PodView]:
 
 
 def _find_failing_pods(targets: BroadcastJobTargets) -> list[tuple[PodView, Reason]]:
-    """Pods that have failed but continue to restart, each with the reason. They are not changed."""
+    """Find pods that still run but restarted more often than the limit, each with the reason. They are left
+    unchanged.
+    """
     return [
         (targets.pods[target.name], _explain_failing(targets.pods[target.name]))
         for target in targets.targets
@@ -465,9 +475,12 @@ def _find_failing_pods(targets: BroadcastJobTargets) -> list[tuple[PodView, Reas
 def _explain_failing(pod: PodView) -> Reason:
     failure = explain_failure(pod)
     times = format_count(restarts_of(pod), "time")
-    message = f"{failure.message}; its containers restarted {times}, beyond restartLimit: it has failed"
+    message = (
+        f"{failure.message}; the pod has failed, because its containers restarted {times}, more often than restartLimit"
+        " allows"
+    )
     delete = (
-        f"delete the pod (kubectl delete pod -n {pod.namespace} {pod.name}), so that its node runs another"
+        f"delete the pod (kubectl delete pod -n {pod.namespace} {pod.name}), so that its node gets a new pod"
     )
     return Reason(Code.POD_FAILED, message, f"{failure.remedy}; then {delete}")
 
@@ -481,11 +494,11 @@ def _list_skipped_nodes(targets: BroadcastJobTargets, decision: FanOutDecision) 
 
 
 def _explain_no_node(targets: BroadcastJobTargets) -> Reason:
-    """Return the reason of a job without a node: the obstacle of the most nodes that it selects."""
+    """Return why the job has no node: the most frequent reason why its pods cannot run on a node."""
     obstacle = summarize_obstacles(targets.idle.values())
     if obstacle is None:
         return _NO_NODE
-    return Reason(Code.NOTHING_SELECTED, f"no node fits; {obstacle.because}", obstacle.remedy)
+    return Reason(Code.NOTHING_SELECTED, f"no node is eligible; {obstacle.because}", obstacle.remedy)
 
 
 def _list_held_nodes(decision: FanOutDecision) -> dict[str, Reason]:

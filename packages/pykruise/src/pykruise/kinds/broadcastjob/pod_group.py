@@ -1,10 +1,10 @@
 """The pods of a BroadcastJob as one group of Kubernetes' scheduler: the option gang-min-count.
 
 pods + nodes ──▶ find_gang() ──▶ BroadcastJobGang: minCount, and the group of new pods ──▶ plan.py
-annotation + spec ──▶ find_option_conflicts() ──▶ field errors of specs with which a group could not be started
+annotation + spec ──▶ find_option_conflicts() ──▶ field errors, if the pods could not be started as a group
 
-Pure. Each pod has a node affinity for one node, and the scheduler gives all pods of the group their nodes together. The
-group ends with its start: the scheduler does not count finished pods, so later pods would wait for them forever.
+Pure. Each pod has a node affinity for one node, and the scheduler places all pods of the group at the same time. Pods
+that are created later are in no group: they would wait forever, because the scheduler does not count finished pods.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ from pykruise.pods.workload.pod_groups import (
 from pykruise.runtime.reasons import Reason
 
 _SUFFIX: Final = "start"
-"""End of the group's name."""
+"""Suffix of the group's name."""
 
 NOT_SCHEDULED: Final = (
     "needs pods that the scheduler places: start the manager with --assign-bcj-pods-by-scheduler=true, or remove the "
@@ -41,14 +41,14 @@ NOT_SCHEDULED: Final = (
 
 
 class BroadcastJobGang(msgspec.Struct, frozen=True, kw_only=True):
-    """The gang of a job."""
+    """Values with which the pods of a job are started as one group."""
 
     min_count: int
-    """1 after the start of the group."""
+    """Number of pods that the scheduler must place at the same time; 1 after the group was started."""
     group: str
-    """Group of new pods; empty: they start alone."""
+    """Name of the group of new pods; empty if new pods are in no group."""
     hold: Reason | None = None
-    """Reason why no pod is created; None: pods may be created."""
+    """Reason why no pod can be created; None if pods can be created."""
 
 
 def has_started(snapshot: ReadableBroadcastJob) -> bool:
@@ -57,7 +57,9 @@ def has_started(snapshot: ReadableBroadcastJob) -> bool:
 
 
 def find_problem(snapshot: ReadableBroadcastJob) -> str:
-    """Return the reason why the pods cannot be a group; empty: they can, or they have started."""
+    """Return the reason why the pods cannot be started as a group; empty if they can, or if they were already
+    started.
+    """
     if GANG_MIN_COUNT.annotation not in snapshot.job.annotations or has_started(snapshot):
         return ""
     if not snapshot.settings.assign_by_scheduler:
@@ -68,7 +70,9 @@ def find_problem(snapshot: ReadableBroadcastJob) -> str:
 def find_gang(
     snapshot: ReadableBroadcastJob, *, nodes: int, parallelism: int | None
 ) -> BroadcastJobGang | None:
-    """Return the gang of the job; None: the option is not set, or cannot be followed. `nodes`: nodes that get a pod."""
+    """Return the gang of the job; None if the option is not set or not supported. `nodes`: number of nodes that get a
+    pod.
+    """
     value = GANG_MIN_COUNT.read(snapshot.job.annotations)
     if value is None or snapshot.groups.problem:
         return None
@@ -78,7 +82,7 @@ def find_gang(
     hold: Reason | None = None
     if parallelism is not None and parallelism < least:
         running = format_count(parallelism, "pod")
-        message = f"spec.parallelism allows {running} at the same time, and the group starts with {least}"
+        message = f"spec.parallelism allows {running} at the same time, but the group needs {least} to start"
         hold = Reason(Code.POD_GROUP, message, f"set spec.parallelism to at least {least}")
     group = choose_group(
         [pod for pod in snapshot.pods if pod.is_active],
@@ -93,18 +97,18 @@ def find_gang(
 
 
 def find_option_conflicts(metadata: Mapping[str, Any], spec: BroadcastJobSpec) -> Iterator[Cause]:
-    """Yield the errors of a spec whose pods could not be started as a group; none without the option."""
+    """Yield the reasons why the pods of this spec could not be started as a group; none without the option."""
     value = read_min_count(metadata)
     if value is None:
         return
     yield from find_template_errors(spec.template)
     if spec.parallelism is not None and _is_less(spec.parallelism, value):
-        problem = f"must be at least {GANG_MIN_COUNT.field} ({value}): fewer pods could not start"
+        problem = f"must be at least {GANG_MIN_COUNT.field} ({value}): a group with fewer pods cannot start"
         yield make_invalid_error("spec.parallelism", spec.parallelism, problem)
 
 
 def _is_less(parallelism: IntOrPercent, value: IntOrPercent) -> bool:
-    """Whether parallelism is certainly less, whatever the number of nodes. A text is a percentage."""
+    """Whether parallelism is less than the value for every number of nodes. A string is a percentage."""
     if parallelism == 0:
         return True
     if isinstance(parallelism, int) or isinstance(value, int):
@@ -113,5 +117,5 @@ def _is_less(parallelism: IntOrPercent, value: IntOrPercent) -> bool:
     try:
         parts = [resolve(amount, of=100, rounding=Rounding.UP) for amount in (share, value)]
     except ValueError:
-        return False  # it has an error of its own
+        return False  # another check reports this value
     return parts[0] < parts[1]

@@ -2,7 +2,7 @@
 
 nodes ──▶ plan_creations() ──▶ chains        pods + reasons ──▶ plan_deletion() ──▶ chain
 
-Pure. Each pod is created for one node: by a node affinity, or with the node's name in its spec.
+Pure. Each pod is created for one node: its spec contains a node affinity for this node, or the name of this node.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,12 +25,12 @@ from pykruise.runtime.plan import Chain, Note, Step
 def plan_creations(
     snapshot: ReadableBroadcastJob, nodes: Sequence[str], *, group: str = ""
 ) -> Iterator[Chain]:
-    """Create a new pod for each of these nodes, in this group."""
+    """Plan the creation of one pod for each of these nodes. The pods are members of `group`, unless it is empty."""
     for node, document in zip(nodes, _build_documents(snapshot, nodes, group=group), strict=True):
         name = document["metadata"]["name"]
         step = Step(
             action=Create(resource=PODS, key=Key(snapshot.job.namespace, name), body=document),
-            because=f"node {node} has not run its pod",
+            because=f"node {node} has not run a pod of the job yet",
             done=Note(reason="SuccessfulCreate", message=f"created pod {name} for node {node}"),
             failed=Note(reason="FailedCreate", message="failed to create a pod", warning=True),
         )
@@ -38,7 +38,7 @@ def plan_creations(
 
 
 def plan_deletion(pod: PodView, because: str) -> Chain:
-    """Delete a pod that has not finished. It is kept if it has finished since the snapshot."""
+    """Plan the deletion of a pod that has not finished. A pod that has finished since the snapshot is not deleted."""
     step = Step(
         action=delete_object(PODS, pod, unchanged=True),
         because=because,
@@ -56,7 +56,7 @@ def _build_documents(
     template = job.spec.template
     metadata = read_pod_metadata(template)
     shared: Document = {
-        "generateName": f"{job.name}-",  # for clients that read it; the name itself is already chosen
+        "generateName": f"{job.name}-",  # only for clients that read this field: metadata.name is set too
         "namespace": job.namespace,
         "labels": {**(metadata.get("labels") or {}), NAME_LABEL: job.name, UID_LABEL: job.uid},
         "ownerReferences": [job.build_reference(BROADCAST_JOBS)],

@@ -46,7 +46,7 @@ LONGEST_NAME: Final = 63
 """Maximum length of a pod's name, which is also its host name."""
 
 SUFFIX_LENGTH: Final = 10
-"""Length of the random-looking suffix. With the most nodes that a cluster can have, two nodes get the same suffix
+"""Length of the suffix, which is derived from a hash. Even in the largest clusters, two nodes get the same suffix only
 once in millions of jobs.
 """
 
@@ -55,38 +55,38 @@ class BroadcastJobSettings(DefaultingSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about BroadcastJobs."""
 
     assign_by_scheduler: Annotated[
-        bool, FromFlag("assign-bcj-pods-by-scheduler", "Pods of BroadcastJobs are placed by the scheduler.")
+        bool, FromFlag("assign-bcj-pods-by-scheduler", "The scheduler places the pods of BroadcastJobs.")
     ] = True
     """Whether the scheduler places the pods. Otherwise the controller sets `spec.nodeName` when it creates a pod."""
     pod_groups: Annotated[bool, OnGate("PodGroups")] = False
-    """Whether pods may be groups of Kubernetes' scheduler."""
+    """Whether pods can be started as a group by Kubernetes' scheduler."""
 
 
 class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
     """A BroadcastJob as stored in the cache."""
 
     spec: BroadcastJobSpec | None
-    """None: the spec cannot be read, and `problem` contains the reason."""
+    """The typed spec; None if it is unreadable: `problem` contains the reason."""
     status: BroadcastJobStatus = BroadcastJobStatus()
     requirements: NodeRequirements = NodeRequirements()
-    """Requirements of the template on nodes."""
+    """Requirements for nodes that the template defines: selector, affinity and tolerations."""
     request: Request = msgspec.field(default_factory=dict)
     """Resources that a pod of the job requests from a node."""
 
     @property
     def ends(self) -> bool:
-        """Whether its completion policy lets the job end."""
+        """Whether the job ends when its pods have finished: its completion policy is not Never."""
         policy = self.spec.completion_policy if self.spec else None
         return policy is None or policy.type != NEVER
 
     @property
     def has_failed(self) -> bool:
-        """Whether the job has ended as failed."""
+        """Whether the job has failed."""
         return self._has_condition("Failed") or (not self.ends and self.status.phase == "failed")
 
     @property
     def is_finished(self) -> bool:
-        """Whether the job has ended. A job that never completes can only fail."""
+        """Whether the job has ended. A job with completion policy Never can fail, but cannot complete."""
         return self.has_failed or (self.ends and self._has_condition("Complete"))
 
     def _has_condition(self, kind: str) -> bool:
@@ -117,29 +117,29 @@ BROADCAST_JOB_VIEWS: Final = Views[BroadcastJobView](
 
 
 class BroadcastJobSnapshot(Judged, frozen=True, kw_only=True):
-    """The state of the world for one BroadcastJob at one instant."""
+    """All that is known about one BroadcastJob at one instant."""
 
     job: BroadcastJobView
     pods: Sequence[PodView]
-    """All pods that it controls, also finished and terminating ones, sorted by name."""
+    """All pods that the job controls, also finished and terminating pods, sorted by name."""
     nodes: Sequence[NodeView]
     """All nodes of the cluster, sorted by name."""
     now: Instant
     names: Mapping[str, str] = {}
-    """Node without a pod of the job → name of its future pod."""
+    """Node without a pod of the job → name that a new pod for this node would get."""
     groups: FoundGroups = FoundGroups()
-    """Groups of the job's pods, with the option gang-min-count."""
+    """Groups of the job's pods, if the option gang-min-count is set."""
     settings: BroadcastJobSettings = BroadcastJobSettings()
 
 
 class ReadableBroadcastJobView(BroadcastJobView, frozen=True, kw_only=True):
-    """A job with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have it."""
+    """A BroadcastJobView with a readable spec. Only a type: no object is created from this class."""
 
     spec: BroadcastJobSpec
 
 
 class ReadableBroadcastJob(BroadcastJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot with a readable spec, so it can be planned."""
+    """A snapshot for which `is_readable()` is True. Only a type, too."""
 
     job: ReadableBroadcastJobView
 
@@ -171,9 +171,9 @@ def _choose_names(
     pods: Sequence[PodView],
     read: Read[BroadcastJobSettings],
 ) -> dict[str, str]:
-    """Choose the names of new pods. A node's pod always has the same name, so the API server rejects a second one,
-    for example from another leader or from a late creation. Another name is chosen only while a pod in the cache has
-    this name.
+    """Choose the names of new pods. The name is derived from the node, so the API server rejects a second pod for the
+    same node, for example from another leader or from a request that arrives late. Another name is chosen only if a pod
+    in the cache has this name.
     """
     has_pod = {pod.target_node for pod in pods}
     names: dict[str, str] = {}
@@ -191,6 +191,6 @@ def _choose_names(
 
 
 def format_pod_name(job: BroadcastJobView, node: str, attempt: int = 0) -> str:
-    """Name of a node's pod: the job's name and ten characters that are derived from the job and the node."""
+    """Return the name of a node's pod: the job's name and ten characters that are derived from the job and the node."""
     digest = hashlib.blake2b(f"{job.uid}/{node}/{attempt}".encode(), digest_size=SUFFIX_LENGTH).digest()
     return f"{job.name}-"[: LONGEST_NAME - SUFFIX_LENGTH] + encode_safely(digest)

@@ -1,4 +1,4 @@
-"""The status of a BroadcastJob: counts, phase, and its end.
+"""The status of a BroadcastJob: the counts, the phase, and the condition at the end of the job.
 
 BroadcastJobSnapshot + FanOutDecision ──▶ compute_status() ──▶ BroadcastJobStatus        + Finish ──▶ finish_status()
 
@@ -26,13 +26,13 @@ _MESSAGES: Final = {
     Finish.FAILED_TARGET: ("Failed", "Job failed: failed pod is found"),
     Finish.DEADLINE: ("Failed", "Job failed: it was active longer than its deadline"),
 }
-"""End of a job → type of its condition, and the message."""
+"""End of a job → type and message of the condition."""
 
 _ALWAYS: Final = ("active", "desired", "failed", "succeeded")
 
 
 def compute_status(snapshot: ReadableBroadcastJob, counts: FanOutCounts, *, phase: str) -> BroadcastJobStatus:
-    """Return the current status, before anything is written."""
+    """Return the status for the current pods, before this plan's writes."""
     return msgspec.structs.replace(
         snapshot.job.status,
         start_time=snapshot.job.status.start_time or format_time(snapshot.now),
@@ -47,8 +47,8 @@ def compute_status(snapshot: ReadableBroadcastJob, counts: FanOutCounts, *, phas
 def finish_status(
     snapshot: ReadableBroadcastJob, decision: FanOutDecision, finish: Finish, *, stopped: str = ""
 ) -> BroadcastJobStatus:
-    """Return the last status: no pod is active, and the pods that are stopped count as failed. `stopped`: what the
-    stopped pods waited for; their deletion removes every other trace of it.
+    """Return the status at the end of the job. No pod is active, and active pods count as failed, because they are
+    deleted. `stopped` describes these pods: after their deletion, only the status shows why they did not finish.
     """
     counts = decision.counts
     status = compute_status(snapshot, counts, phase=FAILED if finish.is_failure else COMPLETED)
@@ -74,6 +74,6 @@ def finish_status(
 
 
 def document_of(status: BroadcastJobStatus) -> Document:
-    """Return the document to store. It always contains the counts, even when they are 0."""
+    """Return the document to store. It always contains the counts, even if they are 0."""
     counts = {name: getattr(status, name) for name in _ALWAYS}
     return {**counts, **status.to_document()}

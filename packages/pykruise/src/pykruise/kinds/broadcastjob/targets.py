@@ -1,9 +1,9 @@
-"""Nodes and pods of a BroadcastJob, as targets of the rule that all jobs follow.
+"""Nodes and pods of a BroadcastJob, as targets for the rules that all jobs have in common (pods/jobs/fan_out.py).
 
 BroadcastJobSnapshot ──▶ targets_of() ──▶ BroadcastJobTargets: one per node that gets a pod, one per surplus pod
 
-Pure. A node with a finished pod stays a target, whatever happens to the node: its pod is never run twice. A running
-pod whose node no longer fits is surplus and is deleted.
+Pure. A node with a finished pod is always a target, even if the node no longer fits: its pod is never run twice. A
+running pod is surplus and is deleted if its node no longer fits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ class BroadcastJobTargets(msgspec.Struct, frozen=True, kw_only=True):
     """All targets, with maps from their names to pods and reasons."""
 
     targets: Sequence[FanOutTarget]
-    """Targets in their starting order: nodes by name. The target of a node has the node's name. The target of a
+    """Targets in the order in which their pods are created. The target of a node has the node's name. The target of a
     surplus pod is named `pod/<name>`.
     """
     pods: Mapping[str, PodView]
@@ -31,9 +31,11 @@ class BroadcastJobTargets(msgspec.Struct, frozen=True, kw_only=True):
     why: Mapping[str, str]
     """Target that must not have a pod → the reason."""
     duplicates: Sequence[tuple[str, PodView]] = ()
-    """Nodes with a surplus active pod, each with the pod."""
+    """Active pods that are surplus because their node has another pod of the job. Each entry is the node and
+    the pod.
+    """
     is_left_to_gc: frozenset[str] = frozenset()
-    """Targets of pods on nodes that do not exist: Kubernetes deletes these pods once it is certain of this."""
+    """Targets of pods on nodes that do not exist. The garbage collector of Kubernetes deletes these pods."""
 
 
 def targets_of(snapshot: ReadableBroadcastJob) -> BroadcastJobTargets:
@@ -57,8 +59,8 @@ def targets_of(snapshot: ReadableBroadcastJob) -> BroadcastJobTargets:
 
 
 def state_of(pod: PodView, *, restart_limit: int) -> TargetState:
-    """Return the state of a pod. A pod that restarts more often than the limit has failed, although it continues to
-    run.
+    """Return the state of a pod. FAILING: the pod still runs, but counts as failed, because it restarted more often
+    than the limit.
     """
     if pod.phase == "Succeeded":
         return TargetState.SUCCEEDED
@@ -72,7 +74,7 @@ def state_of(pod: PodView, *, restart_limit: int) -> TargetState:
 
 
 def restarts_of(pod: PodView) -> int:
-    """Number of restarts of all its containers together."""
+    """Return the sum of the restarts of all containers."""
     return sum(status.restart_count for status in (*pod.container_statuses, *pod.init_statuses))
 
 
@@ -90,7 +92,7 @@ class _Gathering:
         self.left: list[str] = []
 
     def add_node(self, node: NodeView, pods: Sequence[PodView]) -> None:
-        """Add a node with the job's pods on it."""
+        """Add a node and the job's pods on this node."""
         if not pods:
             if obstacle := self._job.find_obstacle(node):
                 self.idle[node.name] = obstacle
@@ -105,18 +107,18 @@ class _Gathering:
         else:
             self._add_target(node.name, pod, is_wanted=True)
         for other in others:
-            self._add_surplus(other, f"node {node.name} has the pod {pod.name}")
+            self._add_surplus(other, f"node {node.name} already has pod {pod.name}")
             if other.is_active:
                 self.duplicates.append((node.name, other))
 
     def add_nowhere(self, node: str, pods: Iterable[PodView]) -> None:
-        """Add pods whose node does not exist, or that name no node. A failed pod is ignored: Kubernetes lets pods of a
-        deleted node fail just before it deletes them.
+        """Add pods whose node does not exist, and pods without a node. A failed pod is ignored: just before Kubernetes
+        deletes the pods of a deleted node, it sets their phase to Failed.
         """
         for pod in pods:
             if pod.phase == "Failed":
                 continue
-            self._add_surplus(pod, f"its node {node} no longer exists" if node else "it belongs to no node")
+            self._add_surplus(pod, f"its node {node} no longer exists" if node else "it names no node")
             if pod.node_name:
                 self.left.append(_name_of(pod))
 
@@ -135,13 +137,13 @@ def _name_of(pod: PodView) -> str:
 
 
 def _precedence_of(pod: PodView) -> tuple[bool, bool, float, str]:
-    """Sort key among several pods of a node: the finished pod first, otherwise the oldest."""
+    """Sort key of several pods on a node: first a finished pod, then the pods by age, the oldest first."""
     return (pod.phase not in FINISHED, pod.is_deleting, pod.created_at or 0.0, pod.name)
 
 
 def _find_obstacle(pod: PodView, node: NodeView) -> NodeObstacle | None:
-    """Reason why the pod can no longer run on its node; None if it can. The pod's own spec decides, because the
-    template may have changed since.
+    """Return why the pod can no longer run on its node; None if it can. The spec of the pod decides, because the job's
+    template may have changed after the pod was created.
     """
     return pod.asks_of_nodes.find_obstacle(node) if pod.asks_of_nodes is not None else None
 

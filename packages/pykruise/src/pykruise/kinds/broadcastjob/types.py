@@ -25,11 +25,11 @@ class CompletionPolicy(Typed, frozen=True, kw_only=True):
     """Policy for the end of the job."""
 
     active_deadline_seconds: Int64 | None = None
-    """Maximum duration of the job in seconds. A job that has not ended by then fails. Must not be set with type
-    Never.
-    """
+    """Maximum duration of the job in seconds. A job that takes longer fails. Must not be set if the type is Never."""
     ttl_seconds_after_finished: Int32 | None = None
-    """Seconds after its end until the job is deleted; it is kept by default. Must not be set with type Never."""
+    """Seconds after the end of the job until the job is deleted. By default the job is kept. Must not be set if the
+    type is Never.
+    """
     type: str = ""
     """Always (the default): the job ends when all its pods have finished. Never: the job also runs on nodes that are
     added later.
@@ -40,7 +40,9 @@ class FailurePolicy(Typed, frozen=True, kw_only=True):
     """Policy for the job when a pod fails."""
 
     restart_limit: Int32 = 0
-    """Number of container restarts above which a pod counts as failed; for restart policy OnFailure."""
+    """Maximum number of container restarts of a pod with restart policy OnFailure. After more restarts the pod counts
+    as failed.
+    """
     type: str = ""
     """FailFast (the default): the job fails. Continue: the other pods continue. Pause: the job is paused."""
 
@@ -55,7 +57,7 @@ class BroadcastJobSpec(Typed, frozen=True, kw_only=True):
     up; no limit by default.
     """
     paused: bool = False
-    """Whether the job is paused: pods are neither created nor deleted, and the job does not end."""
+    """Whether the job is paused. While it is paused, pods are neither created nor deleted, and the job does not end."""
     template: PodTemplate
     """Template of the pods, as a core/v1 PodTemplateSpec with restart policy Never or OnFailure."""
 
@@ -68,7 +70,7 @@ class BroadcastJobStatus(Status, frozen=True, kw_only=True):
     completion_time: Time | None = None
     """Time at which the job completed or failed."""
     conditions: list[JobCondition] | None = None
-    """Aspects of the state: Complete, Failed."""
+    """Conditions of the job: Complete, Failed."""
     desired: Int32 = 0
     """Number of nodes that get a pod."""
     failed: Int32 = 0
@@ -82,7 +84,7 @@ class BroadcastJobStatus(Status, frozen=True, kw_only=True):
 
 
 class BroadcastJob(ApiObject, frozen=True, kw_only=True):
-    """Runs one pod to completion on every node that fits."""
+    """Runs one pod to completion on every node that the pod can run on."""
 
     api_version: str = BROADCAST_JOBS.api_version
     kind: str = BROADCAST_JOBS.kind

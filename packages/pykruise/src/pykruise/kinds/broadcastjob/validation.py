@@ -2,7 +2,7 @@
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ warnings
 
-Pure. A value that OpenKruise accepts is rejected only on creation, so a stored job can still be changed.
+Pure. A value that only OpenKruise accepts is rejected on creation, but not on updates, so a stored job can be changed.
 """
 
 import re
@@ -55,7 +55,7 @@ def errors_of(
 
 
 def find_policy_errors(spec: BroadcastJobSpec, path: str) -> Iterator[Cause]:
-    """Rule: a job that never ends must have neither a deadline nor a time to live."""
+    """Find errors of the completion policy: a job that never ends must have neither a deadline nor a time to live."""
     policy = spec.completion_policy
     if policy is None or policy.type != "Never":
         return
@@ -69,7 +69,7 @@ def find_policy_errors(spec: BroadcastJobSpec, path: str) -> Iterator[Cause]:
 
 
 def find_template_rule_errors(template: Mapping[str, Any] | None, path: str) -> Iterator[Cause]:
-    """Errors of a template at `path` for pods that run to completion."""
+    """Find errors of a template at `path`, whose pods run to completion."""
     if not template:
         yield make_required_error(path)
         return
@@ -81,7 +81,9 @@ def find_template_rule_errors(template: Mapping[str, Any] | None, path: str) -> 
     for name in OWNED_LABELS:
         if labels.get(name):
             yield make_invalid_error(
-                f"{path}.metadata.labels", dict(labels), f"the label {name} is set by the controller"
+                f"{path}.metadata.labels",
+                dict(labels),
+                f"must not contain the label {name}: the controller sets it",
             )
     yield from find_template_errors(template, path)
 
@@ -103,15 +105,17 @@ def _amount_errors(spec: BroadcastJobSpec) -> Iterator[Cause]:
 
 
 def warnings_of(spec: BroadcastJobSpec) -> Iterator[str]:
-    """Warnings about unknown types. Each is handled like a known type; OpenKruise does the same, without a warning."""
+    """Warn about unknown types of the policies. OpenKruise treats them as these known types too, but without a
+    warning.
+    """
     completion = spec.completion_policy.type if spec.completion_policy else ""
     if completion and completion not in COMPLETION_TYPES:
-        yield f"spec.completionPolicy.type: {completion!r} is not known and acts as Always"
+        yield f"spec.completionPolicy.type: the unknown type {completion!r} is treated as Always"
     failure = spec.failure_policy.type if spec.failure_policy else ""
     if failure and failure not in FAILURE_TYPES:
-        yield f"spec.failurePolicy.type: {failure!r} is not known and acts as Continue"
+        yield f"spec.failurePolicy.type: the unknown type {failure!r} is treated as Continue"
 
 
 def find_stored_errors(spec: BroadcastJobSpec) -> list[Cause]:
-    """Errors of a stored spec, besides those of its template."""
+    """Find errors of a stored spec, except errors of its template."""
     return [*find_policy_errors(spec, "spec"), *_amount_errors(spec)]

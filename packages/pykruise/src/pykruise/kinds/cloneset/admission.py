@@ -27,7 +27,7 @@ _REVIEWS: Final = SpecReviews[CloneSetSpec](
 
 
 def build_mutating_review(settings: WorkloadDefaulting) -> Reviewer:
-    """The mutating review under these settings."""
+    """Return the mutating review for these settings."""
     return _REVIEWS.build_mutating_review(
         lambda request, doc: add_defaults(doc, old=request.old_object, settings=settings)
     )
@@ -38,8 +38,9 @@ mutate_cloneset: Final = build_mutating_review(WorkloadDefaulting())
 
 
 def build_validating_review(revisions: RevisionLookup | None, *, group_problem: str = "") -> Reviewer:
-    """The validating review. `revisions` finds the selector by which the pods are managed. Without it, the stored
-    selector is immutable. `group_problem`: why the manager cannot follow gang-min-count; empty: it can.
+    """Return the validating review. `revisions` finds the selector of the revision from which the pods were created.
+    Without `revisions`, the stored selector is immutable. `group_problem` is the reason why the manager does not
+    support gang-min-count; it is empty if the manager supports it.
     """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: CloneSetSpec) -> list[Cause]:

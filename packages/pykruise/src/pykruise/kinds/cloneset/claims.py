@@ -4,9 +4,9 @@ CloneSetSnapshot + update revision ──▶ plan_claims() ──▶ ClaimPlan
     new_pods ──▶ scale.py creates pods            with_claims() ──▶ deletions.py deletes pods
     clean_up, handed_over, keeping ──▶ plan.py
 
-Pure; pods/workload/claims.py builds the names, documents and hashes of claims. When the CloneSet deletes a pod, it
-also deletes the pod's claims. When a person deletes a pod, its successor takes over the claims if `enablePVCReuse` is
-on; otherwise they are deleted with the pod.
+Pure; pods/workload/claims.py builds the names, documents and hashes of claims. When the CloneSet deletes a pod, the
+CloneSet also deletes the pod's claims. When a person deletes a pod, the claims are deleted too, unless `enablePVCReuse`
+is on: then the pod's successor takes over the claims.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -50,43 +50,43 @@ class NewPod(msgspec.Struct, frozen=True, kw_only=True):
 
     instance_id: InstanceId
     claim_names: Mapping[str, str]
-    """The volumes that are claims: name of the template → name of the claim."""
+    """Name of each volumeClaimTemplate → name of the pod's claim."""
     missing: tuple[Step, ...]
     """Steps that create the claims that do not exist yet, before the pod is created."""
 
 
 class CleanUp(msgspec.Struct, frozen=True, kw_only=True):
-    """The write to a claim that no active pod mounts, or whose pod is not deleted after all."""
+    """The write to a claim without an active pod, or to a claim whose pod should be deleted but was kept."""
 
     chain: Chain
     staying_pod: str = ""
-    """Name of the pod that is not deleted. A plan that writes to this pod does not write to the claim."""
+    """Name of the pod that was kept. A plan that writes to this pod does not write to the claim."""
 
 
 class ClaimPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Decisions about the claims of a CloneSet's pods."""
 
     new_pods: Sequence[NewPod] = ()
-    """Pods to create, sorted by id. There are fewer than requested while the last pod of a leftover claim is
-    terminating.
+    """Pods to create, sorted by id. There are fewer than requested if a new pod must wait until the terminating pod
+    with the same id has ended.
     """
     awaited: Sequence[InstanceId] = ()
-    """Ids that new pods need, but whose last pod is still terminating."""
+    """Ids for new pods that cannot be created yet, because the old pod with this id is terminating."""
     of_pods: Mapping[InstanceId, Sequence[ClaimView]] = {}
-    """All claims that belong to a pod, by the pod's id, sorted by name."""
+    """Id of each pod → its claims, sorted by name."""
     is_reused: bool = False
-    """Whether a new pod takes over the claims of a deleted one."""
+    """Whether a new pod takes over the claims of a pod that a person deleted."""
     clean_up: Sequence[CleanUp] = ()
-    """Writes sorted by the name of the claim."""
+    """Writes to claims, sorted by the name of the claim."""
     handed_over: Mapping[str, tuple[Step, ...]] = {}
-    """Name of each pod that is released → the writes that make this pod the owner of its claims."""
+    """Name of each released pod → the writes that make this pod the owner of its claims."""
     keeping: Mapping[str, Reason] = {}
-    """Name of each pod that is not changed although the claim templates changed → the reason."""
+    """Name of each pod that keeps its claims although volumeClaimTemplates changed → the reason."""
 
     def with_claims(self, deletion: DeletePod) -> DeletePod:
-        """Return the deletion of a pod and then of its claims, never of the claims first.
+        """Return the deletion with further writes: after the pod, its claims are deleted.
 
-        Where a successor could take over the claims, an annotation first records that they are deleted with the pod.
+        If a successor could take over the claims, an annotation of the claims first records that they will be deleted.
         """
         pod = deletion.pod
         claims = [
@@ -109,7 +109,9 @@ def plan_claims(
     matching: Sequence[PodView],
     mismatched: Iterable[PodView],
 ) -> ClaimPlan:
-    """Decide for `count` new pods, the `matching` active pods and the `mismatched` pods, which are released."""
+    """Decide about the claims of `count` new pods, of the active pods that match the selector (`matching`), and of the
+    `mismatched` pods, which are released.
+    """
     spec = snapshot.cloneset.spec
     of_pods: dict[InstanceId, list[ClaimView]] = {}
     for claim in sorted(snapshot.claims, key=lambda claim: claim.name):
@@ -145,12 +147,12 @@ def plan_claims(
 
 
 class IdChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Ids for new pods."""
+    """The ids that new pods get."""
 
     ids: tuple[InstanceId, ...] = ()
-    """Ids sorted; there may be fewer than requested."""
+    """Sorted ids; possibly fewer than requested."""
     awaited: tuple[InstanceId, ...] = ()
-    """Ids that new pods need, but whose last pod is still terminating."""
+    """Ids for new pods that cannot be created yet, because the old pod with this id is terminating."""
 
 
 def _choose_ids(snapshot: ReadableCloneSet, count: int) -> IdChoice:
@@ -179,19 +181,18 @@ def choose_ids(
     source: IdSource,
     taken: Collection[str] = (),
 ) -> IdChoice:
-    """Choose ids for `count` new pods: first ids whose claims have no pod, then fresh ones.
+    """Choose ids for `count` new pods: first ids whose claims have no pod, then new ids.
 
-    `claims` are the owner's claims if it reuses them, otherwise empty. `active` and `terminating` are the ids of the
-    owner's pods. An id whose pod is terminating still occupies its claim and its name: the new pod waits for it,
-    because otherwise the claim would be left unused. `finished` are ids whose pod name may stay occupied forever, so
-    a new pod takes a fresh id. `taken`: further ids that a fresh id must not equal (their claims are being cleaned
-    up).
+    `claims`: the CloneSet's claims that new pods can take over. `active`, `terminating`: ids of the CloneSet's pods. If
+    the pod of a claim is terminating, the new pod waits until it has ended: with another id, the new pod could not take
+    over the claim. `finished`: ids whose pod name is perhaps never free again; a new pod gets another id. `taken`:
+    further ids that new pods must not get, because the claims of these ids are being deleted.
     """
     by_id: dict[InstanceId, list[ClaimView]] = {}
     for claim in claims:
         if claim.instance_id:
             by_id.setdefault(claim.instance_id, []).append(claim)
-    # A claim that is being deleted cannot be used again, and its name is not free yet.
+    # A claim that is being deleted cannot be used again, and its name cannot be used yet.
     whole = {name for name, group in by_id.items() if not any(claim.is_deleting for claim in group)}
     unused = sorted(whole - set(active) - set(finished))
     reused = [name for name in unused if name not in set(terminating)][: max(count, 0)]
@@ -231,7 +232,7 @@ def _new_pod(snapshot: ReadableCloneSet, instance_id: InstanceId, present: Itera
     )
 
 
-# Claims whose pod is deleted, or is kept after all
+# Claims whose pod was deleted, or should be deleted but was kept
 
 
 def _active_uids(snapshot: ReadableCloneSet) -> dict[str, str]:
@@ -245,25 +246,25 @@ def _is_departing(claim: ClaimView, active_uids: Collection[str]) -> bool:
 
 
 def _finish_deletions(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
-    """Writes that finish an interrupted deletion of a pod and its claims, or undo the mark when the pod was not
-    deleted.
+    """Yield the writes that finish an interrupted deletion of a pod and its claims. If the pod was not deleted, remove
+    the mark from the claims.
     """
     active = _active_uids(snapshot)
     for claim in sorted(snapshot.claims, key=lambda claim: claim.name):
         if _is_departing(claim, active):
-            step = _delete_step(claim, because="its pod was deleted, and it must be deleted too")
+            step = _delete_step(claim, because="its pod was deleted, so the claim must be deleted too")
             yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)))
         elif claim.leaves_with and not claim.is_deleting:
-            step = _mark_step(claim, None, because="its pod is not deleted after all")
+            step = _mark_step(claim, None, because="its pod stays, so the claim stays too")
             pod = active[claim.leaves_with]
             yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)), staying_pod=pod)
 
 
 def _clean_up_unused(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
-    """Writes for claims that no new pod may take over: the claim is handed over to its terminating pod, or deleted if
-    it has no pod.
+    """Yield the writes to claims that no new pod takes over. A claim of a terminating pod becomes a dependent of this
+    pod; a claim without a pod is deleted.
 
-    A claim without an id was not created by this engine and is kept.
+    A claim without an id was not created by this module, and is kept.
     """
     active = {pod.instance_id for pod in snapshot.pods if pod.is_active}
     inactive = {pod.instance_id: pod for pod in snapshot.pods if not pod.is_active}
@@ -274,7 +275,7 @@ def _clean_up_unused(snapshot: ReadableCloneSet) -> Iterator[CleanUp]:
         if pod is not None:
             step = _hand_over_step(snapshot.cloneset, claim, pod)
         else:
-            step = _delete_step(claim, because="its pod is deleted, and claims are not reused")
+            step = _delete_step(claim, because="its pod was deleted, and no new pod may use the claim")
         yield CleanUp(chain=Chain(subject=claim.name, steps=(step,)))
 
 
@@ -291,16 +292,20 @@ def _create_step(document: Document, *, pod: str) -> Step:
 
 
 def _mark_step(claim: ClaimView, pod_uid: str | None, *, because: str) -> Step:
-    """Record the pod with which the claim is deleted; None: the claim is kept after all.
+    """Mark a claim that will be deleted with the pod of this uid; None removes the mark.
 
-    A pod and its claim cannot be deleted in one write. The next reconcile after a crash between the two writes reads
-    this mark, and does not give the claim of a pod that should be deleted to the pod's successor.
+    A pod and its claim cannot be deleted in one write. If the manager stops between the two writes, the mark tells the
+    next reconcile to delete the claim, instead of using it for the pod's successor.
     """
     patch = {"metadata": {"annotations": {keys.LEAVES_WITH_ANNOTATION: pod_uid}}}
     return Step(
         action=patch_object(PERSISTENT_VOLUME_CLAIMS, claim, patch),
         because=because,
-        failed=Note(reason="FailedUpdate", message=f"failed to mark claim {claim.name}", warning=True),
+        failed=Note(
+            reason="FailedUpdate",
+            message=f"failed to update annotation {keys.LEAVES_WITH_ANNOTATION} of claim {claim.name}",
+            warning=True,
+        ),
     )
 
 
@@ -313,7 +318,9 @@ def _delete_step(claim: ClaimView, *, because: str) -> Step:
 
 
 def _hand_over_step(cloneset: CloneSetView, claim: ClaimView, pod: PodView) -> Step:
-    """Make the pod the controlling owner: the claim now belongs to the pod, and no successor takes it over."""
+    """Make the pod the controlling owner of the claim, instead of the CloneSet. So no successor takes over the
+    claim.
+    """
     owner = build_owner_reference(api_version=PODS.api_version, kind=PODS.kind, name=pod.name, uid=pod.uid)
     owners = [{"$patch": "delete", "uid": cloneset.uid}, owner]
     return Step(

@@ -1,5 +1,5 @@
-"""Conversion of CloneSets between v1alpha1 and v1beta1. The rules are in cloneset_versions.py, because templates need
-them too.
+"""Conversion of CloneSets between v1alpha1 and v1beta1. The rules are in cloneset_versions.py, because other kinds
+embed templates of CloneSets.
 """
 
 from typing import Final

@@ -2,8 +2,8 @@
 
 document [+ the stored one] ──▶ add_defaults() ──▶ the document to store
 
-Pure; the input documents are not changed. Same rules as OpenKruise's mutating webhook. A template gets defaults only
-when it is new or changed: otherwise an upgrade of this manager would roll out every pod again.
+Pure; the input documents are not changed. Same rules as OpenKruise's mutating webhook. Only a new or changed template
+gets defaults. If every template got them, an upgrade of this manager could start a rollout of every CloneSet.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def _with_template_defaults(
 
 
 def _update_strategy(strategy: Document) -> Document:
-    """Add defaults to the update strategy; under OnDelete nothing is added."""
+    """Add defaults to the update strategy, unless its type is OnDelete."""
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] != UpdateType.ROLLING_UPDATE:
         return strategy

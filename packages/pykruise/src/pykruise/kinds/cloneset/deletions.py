@@ -1,9 +1,9 @@
-"""Deletions of a CloneSet's pods: how many of the chosen pods may be deleted now.
+"""Deletions of a CloneSet's pods: which of the chosen pods can be deleted now.
 
 chosen pods + budget ──▶ delete_within_budget() ──▶ decisions, or the reason why a pod waits
 
-Pure. Specified deletion, scale-in and recreation use this same rule: a serving pod costs one unit of the budget, and
-the preDelete hook comes before the deletion.
+Pure. Specified deletion, scale-in and recreation use the same rule: the deletion of a serving pod uses one unit of the
+budget, and a pod is deleted only after its preDelete hook has released it.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from pykruise.runtime.reasons import Reason
 
 
 class Deletions(msgspec.Struct):
-    """Deletions in order, limited by a budget of serving pods. A pod that does not serve costs no budget."""
+    """Decisions to delete pods. Only the deletion of a serving pod uses the budget."""
 
     ready_budget: int
     decisions: list[DeletePod | ChangePod]
@@ -30,7 +30,7 @@ class Deletions(msgspec.Struct):
 def delete_within_budget(
     ws: CloneSetWorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str
 ) -> Deletions:
-    """Delete pods in order within the budget."""
+    """Decide for each pod, in this order, whether it is deleted now or why it waits."""
     result = Deletions(ready_budget=ready_budget, decisions=[], skipped={})
     for pod in pods:
         if len(result.decisions) == MOST_AT_ONCE:
@@ -42,7 +42,11 @@ def delete_within_budget(
             result.skipped[pod.name] = NONE_MAY_GO if allows_none(ws.limits) else used_up
             continue
         result.ready_budget -= pod.is_serving
-        because = f"{why}, within maxUnavailable" if pod.is_serving else f"{why}, and not serving"
+        because = (
+            f"{why}; maxUnavailable allows the deletion"
+            if pod.is_serving
+            else f"{why}; the pod does not serve"
+        )
         decision = decide_deletion(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
         match decision:
             case Reason():

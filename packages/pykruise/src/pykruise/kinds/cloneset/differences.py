@@ -1,8 +1,8 @@
-"""Changes that bring a CloneSet's pods from their revisions to another one in place.
+"""Changes that update a CloneSet's pods in place from their revisions to another revision.
 
 snapshot + target revision ──▶ differences_to() ──▶ Differences ──▶ surge.py, update.py, pre_download.py
 
-Pure. plans/in_place.py compares the revisions. This module adds what only a CloneSet has: its labels and policy.
+Pure. plans/in_place.py compares the revisions. This module passes it the labels and the policy of the CloneSet.
 """
 
 from pykruise.kinds.cloneset.snapshot import ReadableCloneSet
@@ -12,7 +12,7 @@ from pykruise.pods.workload.revisions import RevisionView
 
 
 def differences_to(target: RevisionView, snapshot: ReadableCloneSet, recall: Recall) -> Differences:
-    """Return the changes of pods to this revision. `recall` remembers them for the next plan."""
+    """Return the changes that update pods to this revision. `recall` stores them for the next plan."""
     spec, settings = snapshot.cloneset.spec, snapshot.settings
     return Differences(
         {revision.hash: revision for revision in snapshot.revisions},
@@ -27,5 +27,5 @@ def differences_to(target: RevisionView, snapshot: ReadableCloneSet, recall: Rec
 
 
 def label_of(revision: RevisionView, snapshot: ReadableCloneSet) -> str:
-    """Return the value that names the revision in labels of pods."""
+    """Return the value of the revision label of pods: the revision's name, or only its hash."""
     return revision.hash if snapshot.settings.short_hash else revision.name

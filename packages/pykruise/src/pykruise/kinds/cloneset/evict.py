@@ -1,9 +1,9 @@
-"""Phase of evictions: deletes evicted pods whose successors are available, and successors that have become useless.
+"""Phase of evictions: deletes evicted pods whose successors are available, and successors of an outdated revision.
 
 CloneSetWorkingSet ──▶ plan_evictions() ──▶ PlanPhase
 
-Pure. An evicted pod needs no budget of the CloneSet: its successor already serves in its place. The deletion still asks
-the PodUnavailableBudget like every other deletion.
+Pure. The deletion of an evicted pod does not use maxUnavailable, because its successor already serves. As every
+deletion, it must be allowed by the pod's PodUnavailableBudget.
 """
 
 from collections.abc import Collection
@@ -21,8 +21,8 @@ _FORGOTTEN: Final = {"annotations": {keys.EVICTION_REQUESTED_ANNOTATION: None}}
 
 
 def plan_evictions(ws: CloneSetWorkingSet, *, except_for: Collection[str]) -> PlanPhase:
-    """Plan the deletions, and remove the records of evictions that are no longer wanted. `except_for`: pods to which
-    another phase already writes.
+    """Plan the deletions, and remove the annotations of eviction requests that have expired. `except_for`: names of
+    pods to which another phase writes.
     """
     evictions = ws.evictions
     if evictions is NO_EVICTIONS:
@@ -31,7 +31,7 @@ def plan_evictions(ws: CloneSetWorkingSet, *, except_for: Collection[str]) -> Pl
         ws,
         evictions.stale,
         ready_budget=0,
-        why="the evicted pod's successor has another revision than is wanted now",
+        why="the evicted pod's successor does not have the revision that is wanted now",
     )
     released = delete_within_budget(
         ws,

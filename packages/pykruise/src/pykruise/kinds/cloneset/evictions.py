@@ -3,10 +3,9 @@
 pods + marks ──▶ find_evictions() ──▶ CloneSetEvictions ──▶ working_set.py, scale.py (creates successors), waiting.py,
                                                             evict.py (deletes evicted pods)
 
-Pure. Without the option eviction-surge there are no evicted pods. All other decisions count a pod and its successor as
-one pod: the successor does not count while it is not available, and the evicted pod does not count as soon as the
-successor is. So neither an update nor scaling uses up the additional pod, and the evicted pod's deletion makes no pod
-unavailable.
+Pure. Without the option eviction-surge there are no evicted pods. All other decisions count an evicted pod and its
+successor as one pod: until the successor is available, only the evicted pod counts, and afterwards only the successor.
+So neither an update nor scaling uses the additional pod, and the evicted pod's deletion makes no pod unavailable.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,7 +31,7 @@ class CloneSetEvictions(msgspec.Struct, frozen=True, kw_only=True):
     """Pods whose eviction was requested, in the order of their names."""
 
     most: int = 0
-    """Maximum number of successors at the same time; 0: the option is not set."""
+    """Maximum number of successors at the same time; 0 if the option is not set."""
     waiting: Sequence[PodView] = ()
     """Evicted pods without an available successor. They count as pods of the CloneSet."""
     released: Sequence[PodView] = ()
@@ -40,13 +39,13 @@ class CloneSetEvictions(msgspec.Struct, frozen=True, kw_only=True):
     pending: Sequence[PodView] = ()
     """Successors that are not available. They do not count as pods of the CloneSet."""
     stale: Sequence[PodView] = ()
-    """Pods of `pending` that have another revision than a successor that is created now."""
+    """Pods of `pending` with an outdated revision: a successor that is created now would get another revision."""
     successors: Mapping[str, PodView] = {}
     """Uid of an evicted pod → its successor."""
     expired: Sequence[PodView] = ()
-    """Pods whose eviction is no longer wanted."""
+    """Pods whose eviction request has expired."""
     look_at: Instant | None = None
-    """Time at which the next eviction is no longer wanted."""
+    """Time at which the next eviction request expires."""
 
     @property
     def aside(self) -> frozenset[str]:
@@ -54,15 +53,15 @@ class CloneSetEvictions(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(pod.name for pod in (*self.released, *self.pending))
 
     def choose_for_successors(self, *, surplus: int, terminating: int) -> Sequence[PodView]:
-        """Choose the evicted pods that get a successor now. `surplus`: pods that a scale-in deletes, first of all
-        evicted ones; `terminating`: terminating pods that still take up a place.
+        """Choose the evicted pods that get a successor now. `surplus`: number of pods that a scale-in deletes, evicted
+        pods first. `terminating`: number of terminating pods for which no successor can be created yet.
         """
         lacking = [pod for pod in self.waiting if pod.uid not in self.successors]
         room = self.most - len(self.pending) - len(self.released) - terminating
         return lacking[: max(min(room, len(lacking) - surplus), 0)]
 
     def explain_waits(self) -> dict[str, Reason]:
-        """Return the reason why each evicted pod is not deleted yet, by name."""
+        """Return the name of each evicted pod that is not deleted yet, with the reason."""
         return {pod.name: self.explain_wait(pod) for pod in self.waiting}
 
     def explain_wait(self, pod: PodView) -> Reason:
@@ -81,8 +80,8 @@ NO_EVICTIONS: Final = CloneSetEvictions()
 
 
 def choose_revision(pod: PodView, *, update: RevisionView, current: RevisionView) -> RevisionView:
-    """Revision of an evicted pod's successor: the pod's own, so that an eviction neither continues nor undoes an
-    update. The successor of a pod of a third revision has the current one.
+    """Return the revision of an evicted pod's successor. If the pod has the update revision, so has the successor;
+    otherwise the successor gets the current revision. So an eviction neither continues nor undoes an update.
     """
     return update if pod.revision == update.hash else current
 
@@ -102,8 +101,8 @@ def find_evictions(
     now = snapshot.now
     mark_of = {pod.name: mark for pod, mark in zip(pods, marks, strict=True)}
     followers = [pod for pod in pods if keys.SUCCESSOR_OF_ANNOTATION in pod.annotations]
-    # Two leaders may both create a successor for a moment. Only one is used, preferably an available one; the
-    # other is a surplus pod.
+    # For a short time there may be two leaders, and each may create a successor. Only one successor is used, preferably
+    # an available one; the other successor is a surplus pod.
     followers.sort(key=lambda pod: (mark_of[pod.name].is_available, pod.name))
     follower_of = {pod.annotations[keys.SUCCESSOR_OF_ANNOTATION]: pod for pod in followers}
     requested = dict(_list_requests(pods, mark_of, follower_of))
@@ -112,7 +111,7 @@ def find_evictions(
     pairs = [(pod, follower_of[pod.uid]) for pod in wanted if pod.uid in follower_of]
     released = {pod.name for pod, follower in pairs if mark_of[follower.name].is_available}
     held = [(pod, follower) for pod, follower in pairs if pod.name not in released]
-    # A successor that is evicted itself is not available, so its own eviction needs no successor.
+    # If a successor that is not available is evicted, it needs no successor.
     uncounted = {*released, *(follower.name for _, follower in held)}
     return CloneSetEvictions(
         most=resolve(surge, of=snapshot.cloneset.spec.replicas, rounding=Rounding.UP),
@@ -133,8 +132,8 @@ def find_evictions(
 def _list_requests(
     pods: Sequence[PodView], mark_of: Mapping[str, Mark], followed: Collection[str]
 ) -> Iterator[tuple[str, Instant]]:
-    """Name of each pod with a record → the time of the request. A pod that is deleted for another reason needs no
-    successor. `followed`: uids of the pods that have a successor.
+    """Yield the name of each pod with an eviction request, and the time of the request. Pods that are deleted for
+    another reason are left out, because they need no successor. `followed`: uids of the pods that have a successor.
     """
     for pod in pods:
         requested_at, mark = read_requested_at(pod.annotations), mark_of[pod.name]

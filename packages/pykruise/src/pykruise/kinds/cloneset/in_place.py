@@ -1,9 +1,9 @@
-"""The in-place updates of a CloneSet's pods that begin now.
+"""Selection of the in-place updates of a CloneSet's pods that begin now.
 
 pods to update + their changes ──▶ begin() ──▶ decisions, or the reason why each pod waits
 
-Pure. The engine (pods/in_place, plans/in_place.py) knows what changes and when an update is complete. This module
-adds what only a CloneSet has: its hooks and labels, and how many updates one plan begins.
+Pure. The engine (pods/in_place, plans/in_place.py) computes what changes and when an update is complete. This module
+adds the hooks and labels of the CloneSet, and limits the number of updates that one plan begins.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.reasons import Reason
 
 _HELD: Final = frozenset({LifecycleState.PREPARING_UPDATE.value, LifecycleState.UPDATED.value})
-"""States in which a pod may wait for something other than its turn."""
+"""Lifecycle states in which a pod waits for a hook or for its update, and not for the update of other pods."""
 
 SPECIFIED: Final = Reason(Code.SPECIFIED, "specified for deletion; its successor will be of the new revision")
 
@@ -30,9 +30,9 @@ SPECIFIED: Final = Reason(Code.SPECIFIED, "specified for deletion; its successor
 def begin(
     ws: CloneSetWorkingSet, pods: Sequence[tuple[PodView, UpdateSpec]], target: RevisionView
 ) -> tuple[list[ChangePod | UpdatePod], dict[str, Reason], bool]:
-    """Decide the next step of every pod, in the given order. The changes bring the pods to `target`.
+    """Decide the next step of every pod, in the given order. The changes update the pods to `target`.
 
-    Return the decisions, the reasons for the other pods, and whether one plan could not begin all updates.
+    Return the decisions, the reasons why other pods wait, and whether a later plan must begin further updates.
     """
     decisions: list[ChangePod | UpdatePod] = []
     skipped: dict[str, Reason] = {}

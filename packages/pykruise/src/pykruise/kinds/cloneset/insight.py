@@ -13,7 +13,7 @@ from pykruise.runtime.plan import Plan
 
 
 def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> RolloutCounts:
-    """Counts that show the progress of the rollout."""
+    """Return the counts that show the progress of the rollout."""
     return RolloutCounts(
         wanted=document["spec"].get("replicas", 1),
         updated=status.get("updatedReplicas", 0),

@@ -90,7 +90,7 @@ def _list_wakes(settings: CloneSetSettings) -> Sequence[Wake]:
         wake_itself(CLONE_SET_VIEWS),
         wake_owner(POD_VIEWS, CLONE_SETS, when=_is_relevant if settings.filters_events else None),
         Wake(on=POD_VIEWS, keys=follow_overlaps),
-        # An orphan is never adopted, but reported.
+        # A CloneSet reports orphans that its selector matches, but never adopts them.
         wake_adopters(
             POD_VIEWS, CLONE_SET_VIEWS, may_own=lambda cloneset, pod: selects(cloneset.selector, pod)
         ),
@@ -104,17 +104,17 @@ def _list_wakes(settings: CloneSetSettings) -> Sequence[Wake]:
 def _is_relevant(change: Change[PodView], key: Key, around: Around[CloneSetSettings]) -> bool:
     cloneset = around.get(CLONE_SET_VIEWS, key)
     if cloneset is None or cloneset.spec is None:
-        return True  # unknown: the CloneSet cannot be read
+        return True  # the relevance is unknown, because the CloneSet is unreadable
     return is_relevant(change.old, change.new, cloneset.spec.lifecycle)
 
 
 def _enqueue_by_claim(change: Change[ClaimView], around: Around[CloneSetSettings]) -> Iterable[Key]:
-    """Enqueue CloneSets when a PVC gets another owner, or appears unexpectedly. The API server may create a PVC long
-    after the client's timeout, when its pod no longer exists.
+    """Enqueue the CloneSet of a PVC that gets another owner, or that is created unexpectedly: the API server may create
+    a PVC long after the request timed out at the client, when the pod of the PVC no longer exists.
 
-    A PVC that this manager is creating enqueues nothing, because its pod does. A deleted PVC enqueues nothing either.
-    Otherwise PVCs that are created and cleaned up for a pod that cannot be created would start the next attempt
-    immediately, after every failure.
+    A PVC that this manager is creating enqueues nothing, because the pod's creation will enqueue the CloneSet. A
+    deleted PVC enqueues nothing either. Otherwise, if a pod cannot be created, creating and deleting its PVCs would
+    start the next attempt immediately, without the wait after a failure.
     """
     old, new = change.old, change.new
     if new is None or (old is None and around.is_making(PERSISTENT_VOLUME_CLAIMS, change.key)):
@@ -161,7 +161,7 @@ KIND = Kind(
                 "inPlaceUpdateStrategy",
                 "imagePreDownloadParallelism",
             ),
-            stops="no image is pulled ahead",
+            stops="no image is pulled before the update",
         ),
     ),
     derived=(
@@ -211,7 +211,7 @@ KIND = Kind(
     lends=(*POD_OWNER_LENDS, make_right(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
     rights=(
         *list_workload_rights(CLONE_SETS),
-        # The name of a deleted pod is removed from its owner's podsToDelete.
+        # After a pod is deleted, its name is removed from podsToDelete of its CloneSet.
         make_right(CLONE_SETS, "patch", why="CloneSet: to clear podsToDelete"),
         make_right(POD_UNAVAILABLE_BUDGETS, *READ, why="CloneSet: to check budgets before an update"),
         make_right(

@@ -1,6 +1,6 @@
 """Distance between a CloneSet's actual and desired state, in pods.
 
-spec ──▶ limits_of() ──▶ CloneSetLimits   (each int-or-percent field resolved once, by admission's parser)
+spec ──▶ limits_of() ──▶ CloneSetLimits   (each int-or-percent field as a number; admission uses the same parser)
 marks of pods ──▶ tally_of() ──▶ CloneSetTally    (number of pods with each mark)
 CloneSetTally + CloneSetLimits ──▶ numbers_of() ──▶ Numbers ──▶ scale.py, update.py
 
@@ -23,7 +23,7 @@ SCALE_LIMIT = "spec.scaleStrategy.maxUnavailable"
 UPDATE_LIMIT = "spec.updateStrategy.rollingUpdate.maxUnavailable"
 
 UNLIMITED = 2_147_483_647
-"""Value of scaleStrategy.maxUnavailable when the field is absent."""
+"""Value of scaleStrategy.maxUnavailable if the field is absent."""
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
@@ -37,22 +37,22 @@ class FieldProblem(msgspec.Struct, frozen=True):
 
 
 class CloneSetLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of the spec, as whole numbers of pods."""
+    """Limits of the spec, as numbers of pods."""
 
     replicas: int
     partition: int = 0
-    """Pods that stay at older revisions; at most `replicas`."""
+    """Number of pods that keep older revisions; at most `replicas`."""
     max_unavailable: int = 0
     max_surge: int = 0
-    """Pods beyond replicas while updating; 0 while paused."""
+    """Maximum number of pods beyond replicas during an update; 0 while the CloneSet is paused."""
     scale_max_unavailable: int = UNLIMITED
 
 
 def limits_of(spec: CloneSetSpec) -> tuple[CloneSetLimits, list[FieldProblem]]:
-    """Return the limits, and every field that cannot be resolved. With such a field the limits must not be used.
+    """Return the limits, and every field with an unusable value. If there is such a field, the limits must not be used.
 
-    Percentages may have a fraction. maxUnavailable is rounded down with a surge, and up without one, because
-    otherwise no pod could ever be updated.
+    A percentage of maxUnavailable is rounded down if maxSurge is above 0. Without a surge it is rounded up, because
+    with 0 no pod could ever be updated.
     """
     problems: list[FieldProblem] = []
     if spec.replicas > LARGEST_SET:
@@ -100,7 +100,7 @@ def limits_of(spec: CloneSetSpec) -> tuple[CloneSetLimits, list[FieldProblem]]:
 
 
 def _partition(value: IntOrPercent, resolved: int, *, replicas: int) -> int:
-    """Return the effective partition: at most `replicas`, and a percentage below 100% lets at least one pod be
+    """Return the effective partition. It is at most `replicas`. If it is a percentage below 100%, at least one pod is
     updated.
     """
     if isinstance(value, str) and value != "100%" and replicas > 1 and resolved == replicas:
@@ -109,17 +109,17 @@ def _partition(value: IntOrPercent, resolved: int, *, replicas: int) -> int:
 
 
 def allows_none(limits: CloneSetLimits) -> bool:
-    """Whether no serving pod may ever be taken out of service: maxUnavailable is 0 and no surge pod can replace it."""
+    """Whether no serving pod can ever be taken out of service: maxUnavailable is 0 and no surge pod can replace it."""
     return limits.replicas > 0 and limits.max_unavailable == limits.max_surge == 0
 
 
-NONE_MAY_GO: Final = limit_is_zero(UPDATE_LIMIT, "it serves, and no serving pod may be taken out of service")
-"""Reason why a serving pod is left unchanged under such limits."""
+NONE_MAY_GO: Final = limit_is_zero(UPDATE_LIMIT, "it serves, and no serving pod can be taken out of service")
+"""Reason why a serving pod is left unchanged if `allows_none()` is true for the limits."""
 
 
 class Mark(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The properties of a pod that are counted. Equal marks are one object of `MARKS`, so counting does not hash
-    fields.
+    """The properties of a pod by which pods are counted. For each combination of values, `MARKS` contains the only
+    mark, so counting compares objects and not fields.
     """
 
     is_new: bool
@@ -132,11 +132,11 @@ class Mark(msgspec.Struct, frozen=True, eq=False, gc=False):
     is_ready: bool = True
 
     def as_new(self) -> "Mark":
-        """Return the mark of the same pod counted as a pod of the update revision."""
+        """Return this mark, but with the update revision."""
         return MARKS[True, self.is_pre_deleting, self.is_to_delete, self.is_available, self.is_ready]
 
     def as_specified(self) -> "Mark":
-        """Return the mark of the same pod when it is also specified for deletion."""
+        """Return this mark, but also specified for deletion."""
         return MARKS[self.is_new, self.is_pre_deleting, True, self.is_available, self.is_ready]
 
 
@@ -145,15 +145,15 @@ MARKS: Final = {fields: Mark(*fields) for fields in product((False, True), repea
 
 
 class CloneSetTally(msgspec.Struct, kw_only=True):
-    """Number of active pods with each mark. *New*: of the update revision; *old*: of any other revision."""
+    """Numbers of active pods, by their marks. *New* pods have the update revision, *old* pods any other revision."""
 
     total_new: int = 0
     total_old: int = 0
     pre_deleting_new: int = 0
-    """Pods in PreparingDelete. The counts below do not include them."""
+    """New pods in PreparingDelete. The following counts do not include pods in PreparingDelete."""
     pre_deleting_old: int = 0
     to_delete_new: int = 0
-    """Pods specified for deletion. The counts of unavailable pods below do not include them."""
+    """New pods specified for deletion. `unavailable_new` and `unavailable_old` do not include them."""
     to_delete_old: int = 0
     to_delete_unavailable: int = 0
     """Pods specified for deletion that do not serve."""
@@ -162,27 +162,27 @@ class CloneSetTally(msgspec.Struct, kw_only=True):
 
     @property
     def total(self) -> int:
-        """All active pods."""
+        """Number of active pods."""
         return self.total_new + self.total_old
 
     @property
     def pre_deleting(self) -> int:
-        """All pods in PreparingDelete."""
+        """Number of pods in PreparingDelete."""
         return self.pre_deleting_new + self.pre_deleting_old
 
     @property
     def to_delete(self) -> int:
-        """All pods that are specified for deletion and not yet in PreparingDelete."""
+        """Number of pods that are specified for deletion and not yet in PreparingDelete."""
         return self.to_delete_new + self.to_delete_old
 
     @property
     def unavailable(self) -> int:
-        """All pods that do not serve, except those specified for deletion."""
+        """Number of pods that do not serve, without pods specified for deletion."""
         return self.pre_deleting + self.unavailable_new + self.unavailable_old
 
 
 def tally_of(counts: Mapping[Mark, int]) -> CloneSetTally:
-    """Count the active pods with each mark."""
+    """Sum up the numbers of pods with each mark."""
     tally = CloneSetTally()
     for mark, count in counts.items():
         age = "new" if mark.is_new else "old"
@@ -203,30 +203,30 @@ def _add_count(tally: CloneSetTally, field: str, count: int) -> None:
 
 
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of pods to create, delete and update. Unit: pods."""
+    """Numbers of pods to create, delete and update."""
 
     create: int = 0
     """Missing pods."""
     create_old: int = 0
     """Missing pods of the current revision."""
     create_now: int = 0
-    """Pods that may be created now. scaleStrategy.maxUnavailable limits them, and so do terminating pods if these
-    count.
+    """Pods that can be created now, within scaleStrategy.maxUnavailable. With the option pod-replacement-policy,
+    terminating pods reduce this number.
     """
     create_held: int = 0
-    """Further pods that may be created as soon as terminating pods have ended."""
+    """Further pods that can be created as soon as terminating pods have ended."""
     remove: int = 0
     """Surplus pods, except those that are already being deleted."""
     remove_old: int = 0
     """Surplus pods of older revisions."""
     ready_budget: int = 0
-    """Serving pods that may be deleted without exceeding maxUnavailable."""
+    """Serving pods that can be deleted without exceeding maxUnavailable."""
     update: int = 0
     """Pods to update to the update revision; negative: pods to return to the current revision."""
     update_budget: int = 0
-    """Pods that may be unavailable while updating; may be negative."""
+    """Pods that can be unavailable during the update; possibly negative."""
     surge: int = 0
-    """Pods beyond replicas that are needed now."""
+    """Number of pods beyond replicas that are needed now."""
     surge_old: int = 0
 
 
@@ -244,12 +244,12 @@ def numbers_of(
 ) -> Numbers:
     """Compute the numbers of a CloneSet (specification: "Numbers").
 
-    `may_roll_back`: current and update revision differ and updated pods may return. `surge_for_updates` is False
-    where a surplus pod would never be needed: under OnDelete, and where an update restarts no container (not
-    `restarts`). An update without restarts still updates as many pods at the same time as the surplus would allow.
-    `terminating`: terminating pods whose successors wait until they have ended; None: no pod waits for terminating
-    pods. `left_out`: pods on nodes out of service that do not use up maxUnavailable.
-    `is_gang`: the surplus stays as large as the old group until the new group has all its pods.
+    `may_roll_back`: updated pods can return to the current revision. `surge_for_updates`: whether maxSurge applies to
+    updates; not under OnDelete, and not if the update restarts no container (`restarts` is False). Without restarts, as
+    many pods are updated at the same time as if maxSurge applied. `terminating`: number of terminating pods whose
+    successors wait until they have ended; None if no successor waits. `left_out`: number of pods on nodes out of
+    service that do not use up maxUnavailable. `is_gang`: pods of the old group are deleted only after the new group has
+    all its pods.
     """
     old_diff = tally.total_old - tally.pre_deleting_old - limits.partition
     new_diff = tally.total_new - tally.pre_deleting_new - (limits.replicas - limits.partition)
@@ -267,14 +267,14 @@ def numbers_of(
 
     create = max(want - total, 0)
     allowed = min(create, max(limits.scale_max_unavailable - tally.unavailable, 0))
-    # Pods in PreparingDelete still run, so they take up a place like terminating ones, also when they are not counted.
+    # Pods in PreparingDelete still run. So no successor is created for them either, even if other numbers leave them
+    # out.
     room = allowed if terminating is None else max(want - tally.total - terminating, 0)
     create_now = min(allowed, room)
     remove = max(total - tally.to_delete - want, 0)
     leaving = tally.to_delete > 0 or remove > 0
-    # Specified pods that do not serve are missing too. OpenKruise does not count them here, and then also deletes
-    # serving ones: with two pods specified, one of which is down, maxUnavailable 1 lets both be down at the same
-    # time.
+    # Pods that are specified for deletion and do not serve are unavailable too. OpenKruise does not count them here: if
+    # two pods are specified and one of them is unavailable, it deletes both despite maxUnavailable 1.
     down = tally.unavailable + tally.to_delete_unavailable - left_out
     update = old_diff if abs(old_diff) <= abs(new_diff) else -new_diff
     return Numbers(
@@ -303,9 +303,10 @@ def _compute_surge(
     for_updates: bool,
     is_gang: bool,
 ) -> tuple[int, int]:
-    """Count the pods beyond replicas, and how many of those are of the current revision.
+    """Return the number of pods beyond replicas, and how many of them have the current revision.
 
-    The larger need decides: pods that replace specified pods before these are deleted, or pods for the update.
+    Pods beyond replicas are needed for two purposes: as successors of specified pods before these are deleted, and for
+    the update. The larger number is used.
     """
     needed = tally.unavailable + tally.to_delete - limits.max_unavailable
     scale = min(max(needed, 0), tally.to_delete)

@@ -1,11 +1,11 @@
-"""The plan for one CloneSet: it joins the decisions of all phases.
+"""The plan for one CloneSet: the decisions of all phases.
 
 CloneSetSnapshot ──▶ plan_cloneset() ──▶ Plan ──▶ runtime/execute.py
              stages: clean up claims ▶ release pods that no longer match ▶ store the revision
                      ▶ bring pods into service ▶ scale, or else update ▶ tidy up; and the status
 
-Pure: the same snapshot always gives the same plan. No plan waits for the caches to catch up, because the snapshot
-contains this controller's own writes.
+Pure: the same snapshot always gives the same plan. A plan does not have to wait until the caches contain this
+controller's own writes, because the snapshot contains them.
 """
 
 import math
@@ -72,19 +72,21 @@ from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-_NEVER_ADOPTED: Final = Reason(Code.ORPHAN, "matches spec.selector, but has no owner; it is never adopted")
+_NEVER_ADOPTED: Final = Reason(
+    Code.ORPHAN, "matches spec.selector, but has no owner; a CloneSet never adopts pods"
+)
 
 UPDATE_STAGES: Final = frozenset({Purpose.REFRESH_PODS, Purpose.SPEND_BUDGETS, Purpose.UPDATE_PODS})
-"""Stages whose failure counts as a failed update. The failure of any other stage counts as a failed scaling."""
+"""Stages whose failure sets the condition FailedUpdate. The failure of any other stage sets FailedScale."""
 
 
 def plan_cloneset(snapshot: CloneSetSnapshot) -> Plan:
-    """Plan all writes that this CloneSet needs now, its status, and the time of the next reconcile."""
+    """Plan all writes that this CloneSet needs now, its status, and when it is reconciled again."""
     return look_again(plan_workload(_FRAME, snapshot), snapshot.groups)
 
 
 def compute_status_after(snapshot: CloneSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
-    """Return the status after this write of `plan` failed; None when there is nothing to report."""
+    """Return the status that reports this failed write of `plan`; None if the failure is not reported in the status."""
     status = status_to_amend(snapshot.cloneset, plan, failed, CloneSetStatus)
     if status is None:
         return None
@@ -96,7 +98,7 @@ def compute_status_after(snapshot: CloneSetSnapshot, plan: Plan, failed: Failure
     return msgspec.structs.replace(status, conditions=list(conditions)).to_document()
 
 
-# Joining the phases
+# All phases as one plan
 
 
 def _join_phases(
@@ -155,8 +157,9 @@ def _join_phases(
             *of_revisions,
             *plan_pre_download(ws),
             *_keep_groups(ws, scale),
-            # The update of one pod completes before the next one starts.
-            # Evicted pods come last: a PodUnavailableBudget that rejects their deletion must not hold an update back.
+            # The refresh phase is first, so that started updates are completed before further updates start. The
+            # eviction phase is last, so that a PodUnavailableBudget that rejects the deletion of evicted pods does
+            # not prevent an update.
             *write_phases(refresh, scale, update, evictions),
             *stage_of(
                 Purpose.TIDY_UP, [*_drop_groups(ws, scale), *_tidy(ws, status_is_stored=changed is None)]
@@ -178,7 +181,7 @@ def _join_phases(
 def _outcomes_of_phases(
     scale: PlanPhase, update: PlanPhase, refresh: PlanPhase, evictions: PlanPhase
 ) -> dict[str, Reason | None]:
-    """Results of the phases when scaling has nothing to write. A phase with writes left has not succeeded yet."""
+    """Return the results of the phases, if scaling has nothing to write. A phase with writes has no result yet."""
     if scale.stages:
         return {}
     scaled: dict[str, Reason | None] = {} if evictions.stages else {FAILED_SCALE: None}
@@ -191,7 +194,7 @@ def _outcomes_of_phases(
 
 
 def _split_by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodView], list[PodView]]:
-    """Split active pods into those that match and those that do not."""
+    """Return the active pods that match the selector, and the active pods that do not match."""
     active = [pod for pod in pods if pod.is_active]
     equal = {
         requirement.key: value
@@ -202,7 +205,7 @@ def _split_by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[lis
         for value in requirement.values
     }
     matching = active
-    for key, value in equal.items():  # the usual selector needs no call per pod
+    for key, value in equal.items():  # fast: most selectors need no function call per pod
         matching = [pod for pod in matching if pod.labels.get(key) == value]
     if len(equal) < len(selector.requirements):
         matching = [pod for pod in matching if selector.matches(pod.labels)]
@@ -218,7 +221,7 @@ def _select_orphans(snapshot: CloneSetSnapshot, selector: Selector) -> list[PodV
 
 
 def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
-    """A single note about pods that look like the CloneSet's own, for example left behind by a deleted CloneSet."""
+    """Return one event about all orphans that the selector matches, such as pods of a deleted CloneSet."""
     if not orphans:
         return ()
     what = ", ".join(pod.name for pod in orphans[:10]) + (", …" if len(orphans) > 10 else "")
@@ -235,7 +238,7 @@ def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
 
 
 def _keep_groups(ws: CloneSetWorkingSet, scale: PlanPhase) -> tuple[Stage, ...]:
-    """Write to the groups of the pods, before pods are created in them."""
+    """Return the writes to the pod groups. They are sent before pods of these groups are created."""
     if ws.gang is None:
         return ()
     return keep_groups(
@@ -258,8 +261,8 @@ def _drop_groups(ws: CloneSetWorkingSet, scale: PlanPhase) -> Iterator[Chain]:
 
 
 def _tidy(ws: CloneSetWorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
-    """Truncate the history and podsToDelete. podsToDelete is written only when the status is already stored: writing
-    the status changes the resourceVersion that this patch requires.
+    """Delete old revisions, and remove names of deleted pods from podsToDelete. podsToDelete is written only if this
+    plan writes no status: a status write would change the resourceVersion that the patch requires.
     """
     live = {ws.update.hash, ws.current.hash, *{pod.revision for pod in ws.all_pods}}
     uid = ws.snapshot.cloneset.uid
@@ -315,7 +318,7 @@ def _find_unreadable(snapshot: CloneSetSnapshot) -> list[Problem]:
 
 
 def _find_problems(snapshot: ReadableCloneSet) -> list[Problem]:
-    """Stored values that admission would have rejected, each with the condition that reports it."""
+    """Find stored values that admission would reject, each with the type of the condition that reports it."""
     spec = snapshot.cloneset.spec
     problems: list[Problem] = []
     try:
@@ -363,7 +366,7 @@ def _status_when_guarded(snapshot: CloneSetSnapshot, message: str) -> CloneSetSt
 
 
 def _status_as_observed(snapshot: CloneSetSnapshot) -> CloneSetStatus:
-    """The stored status with counters computed from the current pods."""
+    """Return the stored status, but with counters computed from the current pods."""
     cloneset = snapshot.cloneset
     marks = marks_of(
         [pod for pod in snapshot.pods if pod.is_active],

@@ -1,9 +1,9 @@
 """The pods of a CloneSet as one group of Kubernetes' scheduler: the option gang-min-count.
 
 pods + limits ──▶ find_gang() ──▶ PodGang: groups of new pods, minCount ──▶ scale.py, update.py
-spec ──▶ find_option_conflicts() ──▶ field errors of strategies with which a group could not be started or updated
+spec ──▶ find_option_conflicts() ──▶ field errors, if the strategy would not let a group be started or updated
 
-Pure. The group is updated as one: all pods in place, or all by recreation. Without the option there is no gang.
+Pure. All pods of the group are updated in the same way: all in place, or all by recreation.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ def find_gang(
     differences: Differences,
     surges: bool,
 ) -> PodGang | None:
-    """Return the gang of the CloneSet; None: the option is not set."""
+    """Return the gang of the CloneSet; None if the option is not set."""
     cloneset, spec = snapshot.cloneset, snapshot.cloneset.spec
     value = GANG_MIN_COUNT.read(cloneset.annotations)
     if value is None:
@@ -71,7 +71,7 @@ def find_gang(
 
 
 def is_new_group_incomplete(limits: CloneSetLimits, marks: Sequence[Mark], *, surges: bool) -> bool:
-    """Whether pods of an older revision stay because the pods of the new group are not all available."""
+    """Whether pods of an older revision are kept, because not all pods of the new group are available."""
     available = sum(mark.is_new and mark.is_available for mark in marks)
     has_old = any(not mark.is_new for mark in marks)
     return has_old and surges and limits.max_surge > 0 and available < limits.replicas
@@ -89,7 +89,7 @@ def _recreates_together(spec: CloneSetSpec, limits: CloneSetLimits) -> bool:
 
 
 def find_option_conflicts(metadata: Mapping[str, Any], template: Any, spec: CloneSetSpec) -> Iterator[Cause]:
-    """Yield the errors of a spec whose pods could not be started or updated as a group; none without the option."""
+    """Yield the reasons why the pods could not be started or updated as a group; none without the option."""
     value = read_min_count(metadata)
     if value is None:
         return

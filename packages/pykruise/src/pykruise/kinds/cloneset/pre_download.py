@@ -1,10 +1,10 @@
 """Selection of the images of a CloneSet's new revision that nodes pull in advance.
 
-CloneSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py decides which)
+CloneSetWorkingSet ──▶ plan_pre_download() ──▶ stages (built by plans/pre_download.py)
 
-Pure. No image is pulled when the rollout would end before the pull helps: with three pods or fewer, when all pods are
-updated at the same time, or when pods are recreated. Recreated pods get their images in advance only if the option
-successor-placement brings them back to their nodes.
+Pure. No image is pulled in advance if this would not make the rollout faster: with three pods or fewer, if all pods are
+updated at the same time, or if pods are recreated. For recreated pods, images are pulled in advance only if the option
+successor-placement asks for the same nodes.
 """
 
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
@@ -17,7 +17,7 @@ from pykruise.runtime.plan import Stage
 
 
 def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
-    """Plan the writes that pull images in advance; none while the gate is off or the API server does not serve
+    """Plan the writes that pull images in advance; none if the feature gate is off or the API server does not serve
     ImagePullJobs.
     """
     if ws.snapshot.pull_jobs is None:
@@ -47,7 +47,7 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
 
 
 def _explain_no_pull(ws: CloneSetWorkingSet, too_soon: str) -> str:
-    """Return why the nodes of old pods do not need the images; empty: they do."""
+    """Return why the nodes of old pods do not need the images; empty if they need them."""
     placement = SUCCESSOR_PLACEMENT.read(ws.snapshot.cloneset.annotations)
     if placement is not None and placement.is_same_node:
         return too_soon

@@ -1,9 +1,9 @@
 """Recreation of a CloneSet's pods for an update.
 
-pods to update + the reasons why not in place ──▶ recreate() ──▶ PlanPhase
+pods to update + why they cannot be updated in place ──▶ recreate() ──▶ decisions, or the reason why a pod waits
 
-Pure. Recreation specifies the pod for deletion, so the scale phase replaces it under all its rules. When the scale
-phase would delete the pod immediately, this phase deletes it directly, which saves one write per pod.
+Pure. To recreate a pod, this module marks it as specified for deletion, and the scale phase replaces it by its rules.
+If the scale phase would delete the pod immediately, this module deletes it instead, which saves one write per pod.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,11 +30,11 @@ from pykruise.runtime.reasons import Reason
 def recreate(
     ws: CloneSetWorkingSet, pods: Sequence[PodView], target: RevisionView, reasons: Mapping[str, str]
 ) -> tuple[list[Decision], dict[str, Reason]]:
-    """Delete the pods that the scale phase would delete next, and mark the others. For pods that are already marked,
+    """Delete the pods that the scale phase would delete next, and mark the other pods. If pods are already marked, only
     the scale phase reports why they wait.
 
-    `reasons`: name of a pod → reason why it is not updated in place; only under a policy that prefers updates in
-    place. Return the decisions, and the reasons for pods that a later plan recreates.
+    `reasons`: name of a pod → why it is not updated in place; only if the policy prefers in-place updates. Return the
+    decisions, and the reasons why further pods are recreated by a later plan.
     """
     if not pods:
         return [], {}
@@ -56,7 +56,7 @@ def recreate(
             decisions += (
                 msgspec.structs.replace(decision, also=notes[decision.subject])
                 for decision in deletions.decisions
-                if isinstance(decision, DeletePod)  # no hook holds these pods
+                if isinstance(decision, DeletePod)  # always true: `free` pods have no hook
             )
     at_once = {decision.subject for decision in decisions}
     for why, group in all_groups.items():
@@ -70,8 +70,8 @@ def recreate(
 
 
 def _recreation_notes(pod: PodView, target: RevisionView) -> tuple[Note, Note]:
-    """Return the events for a pod that is replaced for an update, or could not be replaced. Their reasons and texts are
-    those that alerts on OpenKruise's events search for. They are the same when the pod is deleted without being marked.
+    """Return the events for a pod that is recreated for an update: for success and for failure. Reasons and messages
+    are those of OpenKruise, because alerts search for them. They are the same if the pod is deleted without a mark.
     """
     revision = f"for update(revision {target.name})"
     return (

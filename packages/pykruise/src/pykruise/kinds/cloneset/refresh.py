@@ -1,10 +1,10 @@
-"""Bring pods into service: readiness conditions, lifecycle states, and in-place updates that have started.
+"""Writes that bring pods into service: readiness conditions, lifecycle states, and steps of started in-place updates.
 
 CloneSetWorkingSet ──▶ plan_refresh() ──▶ PlanPhase
 
-Pure. Every plan runs this phase, also while paused and under OnDelete, because pods may wait for a condition or a
-state. One patch sets a new pod's readiness conditions and state, once it has a node. The same holds for a pod whose
-in-place update is complete. The patch also adds labels that older versions did not set.
+Pure. Every plan runs this phase, even while the CloneSet is paused and under OnDelete, because a pod may wait for a
+condition or a state. One patch sets the readiness conditions and the state of a pod: when a new pod gets a node, and
+when an in-place update is complete. The patch also adds labels that older versions did not set.
 """
 
 from collections.abc import Collection, Sequence
@@ -31,11 +31,11 @@ def plan_refresh(
 ) -> PlanPhase:
     """Plan the writes for each pod whose conditions or state are out of date.
 
-    `chosen`: names of the pods to update now or later; None: this plan chooses no pods. `except_for`: pods to which
-    another phase already writes.
+    `chosen`: names of the pods to update now or later; None if this plan does not choose pods to update. `except_for`:
+    names of pods to which another phase writes.
     """
     hash_label = keys.TEMPLATE_HASH_LABEL
-    # One comprehension without calls: in most plans most pods need nothing.
+    # One comprehension without calls is fast: in most plans, most pods need no write.
     open_ones = [
         pod
         for pod in ws.all_pods
@@ -57,7 +57,7 @@ def plan_refresh(
 
 
 def _find_pods_without_node(ws: CloneSetWorkingSet, pods: Sequence[PodView]) -> dict[str, Reason]:
-    """New pods that need no write until they have a node. There are thousands after a large scale-out."""
+    """Find new pods that need no write until they have a node. After a large scale-out there are thousands of them."""
     hook = ws.spec.hooks.pre_normal
     if hook is not None and hook.has_handlers:
         return {}
@@ -77,10 +77,10 @@ def _find_pods_without_node(ws: CloneSetWorkingSet, pods: Sequence[PodView]) -> 
 def _decide(
     ws: CloneSetWorkingSet, pod: PodView, progress: InPlaceProgress, chosen: Collection[str] | None
 ) -> ChangePod | Reason | None:
-    """Decide one write with everything that the pod needs, or the reason why it waits."""
-    # A pod in PreparingUpdate that is not updated any more (the update is paused, or the partition was raised) returns
-    # to service like a pod that was rolled back. Otherwise it would stay out of service until the update continues. A
-    # pod of the update revision may be chosen too, to return to the current revision.
+    """Return one write with everything that the pod needs now, the reason why it waits, or None."""
+    # A pod in PreparingUpdate whose update is no longer wanted (the update is paused, or the partition was raised)
+    # returns to service. Otherwise it would be out of service until the update continues. `chosen` can also contain
+    # pods of the update revision: they return to the current revision.
     is_done_with = pod.revision == ws.update.hash if chosen is None else pod.name not in chosen
     state = find_next_state(
         pod,

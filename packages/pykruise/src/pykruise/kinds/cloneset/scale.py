@@ -2,8 +2,8 @@
 
 CloneSetWorkingSet + Numbers ──▶ plan_scale() ──▶ PlanPhase
 
-Pure. One plan does the first of these that applies: keep pods whose deletion is no longer needed; create missing
-pods; delete pods (first those that wait in PreparingDelete, then specified ones, then surplus ones).
+Pure. A plan contains only the first of these actions that is needed: keep pods whose deletion is no longer needed;
+create missing pods; delete pods (first pods in PreparingDelete, then specified pods, then surplus pods).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +21,7 @@ from pykruise.kinds.cloneset.successor_placement import choose_predecessors, pla
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.phases import MOST_AT_ONCE, ChangePod, CreatePod, DecidedStage, PlanPhase, skip
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import add_ready_gates
@@ -39,7 +40,7 @@ from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
 _LEAVES_CLAIMS: Final = Reason(
-    Code.DEPARTING, "terminates; a pod of the same name then takes over its claims"
+    Code.DEPARTING, "terminates; after that, a new pod of the same name uses its claims"
 )
 
 _OCCUPIES: Final = Reason(
@@ -50,7 +51,7 @@ _OCCUPIES: Final = Reason(
 
 
 def plan_scale(ws: CloneSetWorkingSet) -> PlanPhase:
-    """Plan the scale phase. When it has stages, the number of pods changes and updates wait."""
+    """Plan the scale phase. If the result has stages, the number of pods changes, and no update begins in this plan."""
     if kept := _keep(ws):
         return kept
     numbers = ws.scale_numbers
@@ -59,7 +60,7 @@ def plan_scale(ws: CloneSetWorkingSet) -> PlanPhase:
     if created.stages:
         skipped = {**_skip_occupying(ws, numbers), **created.skipped}
         return msgspec.structs.replace(created, notes=notes, skipped=skipped)
-    # This also runs when creations are limited: a pod that is being deleted may be the cause.
+    # This also runs if a limit prevents creations: a pod that must be deleted may use up the limit.
     going = _delete(ws, numbers)
     staying = _skip_kept_group(ws, numbers)
     skipped = {**_skip_occupying(ws, numbers), **created.skipped, **staying, **going.skipped}
@@ -67,12 +68,12 @@ def plan_scale(ws: CloneSetWorkingSet) -> PlanPhase:
 
 
 def _skip_occupying(ws: CloneSetWorkingSet, numbers: Numbers) -> dict[str, Reason]:
-    """Terminating pods that creations wait for."""
+    """Return the terminating pods that must end before further pods are created, each with the reason."""
     return skip(ws.occupying or (), _OCCUPIES) if numbers.create_held else {}
 
 
 def _skip_kept_group(ws: CloneSetWorkingSet, numbers: Numbers) -> dict[str, Reason]:
-    """Pods of an older group that stay until the new group is complete."""
+    """Return the pods of an older group that are kept until the new group is complete, each with the reason."""
     is_kept = ws.is_group_incomplete and numbers.remove > 0
     return skip(ws.old, REPLACED_LATER) if is_kept else {}
 
@@ -96,11 +97,11 @@ def _limit_note(ws: CloneSetWorkingSet, numbers: Numbers) -> tuple[Note, ...]:
 
 
 def _keep(ws: CloneSetWorkingSet) -> PlanPhase | None:
-    """Return pods in PreparingDelete to PreparingNormal when they are needed again."""
+    """Plan to return pods from PreparingDelete to PreparingNormal, if they are needed again."""
     if not ws.pre_deleting:
         return None
     if ws.spec.hooks.marks_not_ready:
-        return None  # no later step would remove the not-ready mark
+        return None  # the hook made these pods not ready, and no later step would undo this
     wanted = ws.limits.replicas - len(ws.pods) + len(ws.leaving)
     to_delete = {pod.name for pod in ws.to_delete}
     back = [pod for pod in _sort_by_name(ws.pre_deleting) if pod.name not in to_delete][: max(wanted, 0)]
@@ -130,11 +131,12 @@ def _create_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
         (ws.current, missing[:create_old]),
         (ws.update, missing[create_old:]),
     ):
-        because = f"{numbers.create} missing; built from revision {revision.name}"
+        missing_pods = format_count(numbers.create, "pod is", "pods are")
+        because = f"{missing_pods} missing; the new pod has revision {revision.name}"
         for new_pod, document in zip(chosen, build_pod_documents(ws, revision, chosen), strict=True):
             predecessor = next(predecessors, None)
             decisions.append(_decide_creation(ws, new_pod, document, because, predecessor=predecessor))
-    # There may be fewer successors than evicted pods: claims of terminating pods keep their ids.
+    # There may be fewer successors than evicted pods: new pods wait for ids of terminating pods with claims.
     for pod, new_pod in zip(ws.evicted, successors, strict=False):
         decisions.append(_create_successor(ws, pod, new_pod))
     stage = DecidedStage(purpose=Purpose.CREATE_PODS, decisions=decisions, ramp=True)
@@ -143,12 +145,12 @@ def _create_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
 
 
 def _create_successor(ws: CloneSetWorkingSet, pod: PodView, new_pod: NewPod) -> CreatePod:
-    """Create the pod that must be available before this one is evicted."""
+    """Return the creation of the pod's successor. The pod is evicted only after the successor is available."""
     revision = choose_revision(pod, update=ws.update, current=ws.current)
     (document,) = build_pod_documents(ws, revision, [new_pod])
     metadata = document["metadata"]
     annotations = {**metadata["annotations"], keys.SUCCESSOR_OF_ANNOTATION: pod.uid}
-    because = f"successor of {pod.name}, which must be evicted; built from revision {revision.name}"
+    because = f"pod {pod.name} must be evicted; its successor has revision {revision.name}"
     document = {**document, "metadata": {**metadata, "annotations": annotations}}
     return _decide_creation(ws, new_pod, document, because, predecessor=pod)
 
@@ -182,7 +184,7 @@ def build_pod_documents(
         **state["labels"],
     }
     shared: Document = {
-        "generateName": f"{owner.name}-",  # for clients that read it; the name itself is already chosen
+        "generateName": f"{owner.name}-",  # only for clients that read this field: metadata.name is set too
         "namespace": owner.namespace,
         "annotations": {**(metadata.get("annotations") or {}), **state["annotations"]},
         "ownerReferences": [owner.owner_reference],
@@ -209,8 +211,8 @@ def build_pod_documents(
 
 
 def _delete(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
-    """Delete pods in PreparingDelete, then specified pods, then surplus pods. The first group that can act ends the
-    phase.
+    """Plan deletions in the first of these groups in which a pod can be deleted now: pods in PreparingDelete, specified
+    pods, surplus pods.
     """
     skipped: dict[str, Reason] = {}
     for pods, budget, why in _list_groups(ws, numbers):
@@ -223,21 +225,21 @@ def _delete(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
 
 
 def _list_groups(ws: CloneSetWorkingSet, numbers: Numbers) -> Iterator[tuple[Sequence[PodView], int, str]]:
-    """Yield groups of pods to delete, each with its budget and the reason."""
+    """Yield groups of pods to delete, each with the number of serving pods that can be deleted now, and the reason."""
     waiting = _sort_by_name(ws.pre_deleting)
-    # These pods are already out of service, so no budget applies.
+    # These pods are already out of service, so their deletion is not limited.
     yield waiting, len(waiting), "was waiting in PreparingDelete"
-    # Pods in PreparingDelete do not serve, so they cost no budget again.
+    # `to_delete` also contains pods in PreparingDelete. They do not serve, so their deletion does not use the budget.
     specified = _sort_by_name(ws.to_delete)
     if specified:
         yield specified, numbers.ready_budget, "specified for deletion"
-    elif not waiting:  # otherwise a later plan deletes surplus pods, when `waiting` is empty
+    elif not waiting:  # surplus pods are deleted by a later plan, in which `waiting` is empty
         yield _victims(ws, numbers), numbers.ready_budget, "surplus"
 
 
 def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
     """Select surplus pods: pods of older revisions that exceed the partition, and then pods of the update revision."""
-    if numbers.remove <= 0:  # true in most plans, which then inspect no pod
+    if numbers.remove <= 0:  # in most plans this is true, and no pod is inspected
         return []
     old_count = min(numbers.remove, numbers.remove_old)
     new_count = numbers.remove - old_count
@@ -268,7 +270,9 @@ def _select_first_victims(ws: CloneSetWorkingSet, pods: list[PodView], count: in
 
 
 def _put_evicted_first(ws: CloneSetWorkingSet, pods: Sequence[PodView]) -> list[PodView]:
-    """Sort pods that do not serve to the front, then evicted ones without a successor, then other evicted ones."""
+    """Sort the pods: pods that do not serve, evicted pods without a successor, other evicted pods, and all
+    other pods.
+    """
     waiting, successors = {pod.name for pod in ws.evictions.waiting}, ws.evictions.successors
     unavailable = {pod.name for pod in ws.unavailable}
 

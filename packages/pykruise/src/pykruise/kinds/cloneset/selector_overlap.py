@@ -1,10 +1,10 @@
-"""Pods of other owners that a CloneSet's selector also matches. They are reported, but not changed.
+"""Pods of other owners that a CloneSet's selector matches. They are reported, but not changed.
 
 pods of the namespace ──▶ OverlapMemory.look() ─┬─▶ CloneSetSnapshot.overlapping ──▶ overlap_of() ──▶ condition, event
 change of a pod (wakes.py) ─────▶ .follow() ────┘
 
-Pure. The CloneSet itself is not affected, because it counts pods by owner. But clients that count by the selector
-also count the other pods, above all an autoscaler that reads the scale subresource.
+Pure. The CloneSet itself is not affected, because it counts pods by owner. But a client that counts pods by the
+selector counts these pods too, for example an autoscaler that reads the scale subresource.
 """
 
 import math
@@ -30,17 +30,17 @@ REMEDY: Final = CODES[Code.OTHER_OWNERS].helps
 
 
 class OverlapMemory:
-    """Overlapping pods that are known. A full look reads all pods that the selector matches, so it runs once per
-    generation. Between two looks, every change of a pod is followed.
+    """Overlapping pods that are known. A full search reads all pods that the selector matches, so it runs only once per
+    generation of the CloneSet. After a search, changes of single pods are applied.
     """
 
     def __init__(self) -> None:
         self._generation = -1
         self._found: dict[str, dict[str, PodView]] = {}
-        """Overlaps by the owner's UID and name."""
+        """UID of the other owner → name of the pod → the pod."""
 
     def look(self, view: WorkloadView, selector: Selector | None, read: Mirrors) -> Sequence[PodView]:
-        """Return the overlapping pods. They are searched again only when the CloneSet itself has changed."""
+        """Return the overlapping pods. They are searched again only if the generation of the CloneSet has changed."""
         if selector is None or selector.is_empty:
             return []
         if self._generation != view.generation:
@@ -49,7 +49,9 @@ class OverlapMemory:
         return [pod for pods in self._found.values() for pod in pods.values()]
 
     def follow(self, change: Change[PodView], view: WorkloadView, selector: Selector | None) -> bool:
-        """Whether the change added or removed an owner of overlapping pods. Before the first look nothing is known."""
+        """Apply the change of a pod. Return whether it added or removed an owner of overlapping pods. False before the
+        first search.
+        """
         if self._generation != view.generation:
             return False
         owners = set(self._found)
@@ -94,8 +96,8 @@ def _is_cloneset_named(owner: ControllerView, name: str) -> bool:
 
 
 def overlap_of(pods: Sequence[PodView]) -> Reason | None:
-    """Describe the owners of overlapping pods; None: there are no such pods. The text has no counts, because they
-    change all the time.
+    """Describe the owners of overlapping pods; None if no pods overlap. The message contains no numbers of pods,
+    because these change too often.
     """
     owners = sorted({f"{pod.controller.kind} {pod.controller.name}" for pod in pods if pod.controller})
     if not owners:
@@ -105,7 +107,7 @@ def overlap_of(pods: Sequence[PodView]) -> Reason | None:
 
 
 def make_overlap_note(overlap: Reason | None) -> tuple[Note, ...]:
-    """A warning when the overlap appears for the first time."""
+    """Return a warning event for an overlap. It is recorded only once."""
     if overlap is None:
         return ()
     message = overlap.condition_message

@@ -51,39 +51,44 @@ from pykruise.runtime.views import BY_NAMESPACE, Views
 
 
 class CloneSetSettings(GateSettings, frozen=True, kw_only=True):
-    """Feature gates and flags that change decisions about CloneSets and their reviews; same defaults as OpenKruise."""
+    """Feature gates and flags that change decisions about CloneSets and their admission; same defaults as
+    OpenKruise.
+    """
 
     short_hash: Annotated[bool, OnGate("CloneSetShortHash")] = False
-    """Whether pods are labelled with the hash alone."""
+    """Whether the revision label of pods contains only the hash, and not the name of the revision."""
     partition_rollback: Annotated[bool, OnGate("CloneSetPartitionRollback")] = False
     """Whether updated pods return to the current revision when the partition is raised."""
     preparing_update_as_update: Annotated[bool, OnGate("PreparingUpdateAsUpdate")] = False
     """Whether pods in PreparingUpdate count as updated while scaling."""
     exclude_preparing_delete: Annotated[
         bool,
-        FromFlag("cloneset-scaling-exclude-preparing-delete", "Pods in PreparingDelete do not count."),
+        FromFlag(
+            "cloneset-scaling-exclude-preparing-delete",
+            "When a CloneSet is scaled, pods in PreparingDelete do not count as its pods.",
+        ),
     ] = False
-    """Whether pods in PreparingDelete do not count, in all CloneSets."""
+    """Whether pods in PreparingDelete do not count as pods of their CloneSet, whatever its spec says."""
     recreate_on_claim_change: Annotated[bool, OnGate("RecreatePodWhenChangeVCTInCloneSetGate")] = False
     """Whether changed volumeClaimTemplates prevent an in-place update."""
     pre_download: Annotated[bool, OnGate("PreDownloadImageForInPlaceUpdate", "KruiseDaemon")] = False
     """Whether nodes pull new images in advance of an update."""
     filters_events: Annotated[bool, OnGate("CloneSetEventHandlerOptimization")] = False
-    """Whether a change of a pod enqueues nothing if no decision reads it."""
+    """Whether a change of a pod enqueues nothing if it changes only fields that no decision reads."""
     asks_budgets: Annotated[bool, OnGate("PodUnavailableBudgetUpdateGate")] = False
-    """Whether a pod is updated only when its budgets allow it."""
+    """Whether a pod is updated only when its PodUnavailableBudget allows this."""
 
     roll_on_config: Annotated[bool, OnGate("RollOnConfig")] = False
-    """Whether the content of ConfigMaps and Secrets may belong to the revision."""
+    """Whether a revision can include the content of ConfigMaps and Secrets."""
 
     pod_groups: Annotated[bool, OnGate("PodGroups")] = False
-    """Whether pods may be groups of Kubernetes' scheduler."""
+    """Whether pods can be started as a group by Kubernetes' scheduler."""
 
     defaulting: WorkloadDefaulting = WorkloadDefaulting()
 
     @property
     def in_place(self) -> InPlaceSettings:
-        """Settings of the engine for in-place updates."""
+        """Settings for in-place updates."""
         return msgspec.structs.replace(super().in_place, compare_claims=self.recreate_on_claim_change)
 
 
@@ -91,10 +96,10 @@ class CloneSetView(WorkloadView, frozen=True, kw_only=True):
     """A CloneSet as stored in the cache."""
 
     spec: CloneSetSpec | None
-    """None: the spec cannot be read, and `problem` contains the reason."""
+    """The typed spec; None if it is unreadable: `problem` contains the reason."""
     status: CloneSetStatus = CloneSetStatus()
     selector: Selector | None = None
-    """None: the selector cannot be read."""
+    """The parsed selector; None if it is unreadable."""
 
     @property
     def owner_reference(self) -> Document:
@@ -108,16 +113,18 @@ BY_UID: Final = "uid"
 """Index of CloneSets by UID: a claim contains its owner's UID."""
 
 BY_SELECTOR: Final = "selector"
-"""Index of CloneSets by one label that the selector requires: an entry (namespace, key, value) for each allowed value.
-The labels of a pod thus find all CloneSets whose selector may match it.
+"""Index of CloneSets by one label that the selector requires: one entry (namespace, key, value) for each allowed value.
+By the labels of a pod, the index finds all CloneSets whose selector perhaps matches the pod.
 """
 
 ANY_POD: Final = ("", "")
-"""Key and value for CloneSets whose selector requires no specific value of any label."""
+"""Key and value of the entry for CloneSets whose selector requires no specific value of any label."""
 
 
 def _index_by_selector(cloneset: CloneSetView) -> Iterable[tuple[str, str, str]]:
-    """Return the entries of the index BY_SELECTOR, for the required label with the fewest allowed values."""
+    """Return the CloneSet's entries in the index BY_SELECTOR: one for each value of the label with the fewest
+    values.
+    """
     if cloneset.selector is None or cloneset.selector.is_empty:
         return ()
     listed = min(cloneset.selector.listed_values(), key=lambda value: len(value[1]), default=None)
@@ -147,54 +154,56 @@ CLONE_SET_VIEWS: Final = Views[CloneSetView](
 
 
 class CloneSetSnapshot(Judged, frozen=True, kw_only=True):
-    """The state of the world for one CloneSet at one instant."""
+    """All that is known about one CloneSet at one instant."""
 
     cloneset: CloneSetView
     pods: Sequence[PodView]
-    """All pods controlled by the CloneSet, also finished and terminating ones, in any order."""
+    """All pods that the CloneSet controls, also finished and terminating pods, in any order."""
     revisions: Sequence[RevisionView]
-    """The CloneSet's own revisions and matching revisions without an owner, oldest first."""
+    """The CloneSet's own revisions, and revisions without an owner that it can adopt, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
-    """Further revisions whose names could collide, by name."""
+    """Other revisions in the namespace, by name: a new revision must not get one of these names."""
     orphans: Sequence[PodView] = ()
-    """Orphans of the namespace, in any order. They are reported, but never adopted."""
+    """All pods of the namespace without a controller, in any order. They are never adopted."""
     overlapping: Sequence[PodView] = ()
     """Pods of other owners that match the selector, in any order."""
     claims: Sequence[ClaimView] = ()
-    """All claims controlled by the CloneSet, also terminating ones, in any order."""
+    """All claims that the CloneSet controls, also terminating claims, in any order."""
     pull_jobs: Sequence[PullJobView] | None = None
-    """ImagePullJobs controlled by the CloneSet; None: images are not pulled in advance here."""
+    """ImagePullJobs that the CloneSet controls; None if images are not pulled in advance."""
     budgets: Mapping[str, BudgetView] = {}
-    """PodUnavailableBudgets of the namespace by name, when updates respect them."""
+    """PodUnavailableBudgets of the namespace by name, if updates must respect them."""
     occupied_ids: frozenset[str] = frozenset()
-    """Ids of claims whose pod name is occupied by a pod that does not belong to the CloneSet."""
+    """Ids of claims for which no pod can be created, because a pod that the CloneSet does not control has this name."""
     nodes: Mapping[str, NodeView] = {}
-    """Nodes by name. They are needed only when the template has topologySpreadConstraints, or with the options
-    successor-placement and ignore-unavailable-nodes.
+    """Nodes by name. They are read only if the template has topologySpreadConstraints, or if the option
+    successor-placement or ignore-unavailable-nodes is set.
     """
     undeclaring: frozenset[str] = frozenset()
-    """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
+    """Nodes of the pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
     config_problem: str = ""
-    """Reason why a changed ConfigMap or Secret begins no rollout; empty: it begins one."""
+    """Reason why a changed ConfigMap or Secret does not start a rollout; empty if it does."""
     groups: FoundGroups = FoundGroups()
-    """Groups of the CloneSet's pods, with the option gang-min-count."""
+    """Groups of the CloneSet's pods, if the option gang-min-count is set."""
     now: Instant
     ids: IdSource
     settings: CloneSetSettings = CloneSetSettings()
     seen: SeenInPlace = SeenInPlace()
-    """Findings of the last plan about pods with updates in progress. The plan is the same without them."""
+    """Results of the last plan about pods with updates in progress. They make the next plan faster, but do not change
+    it.
+    """
 
 
 class ReadableCloneSetView(CloneSetView, frozen=True, kw_only=True):
-    """A CloneSet with a readable spec. It exists only as a type: plans/workload_frame.py decides which objects have
-    it.
+    """A CloneSetView with a readable spec. Only a type: no object is created from this class. plans/workload_frame.py
+    decides which CloneSets are readable.
     """
 
     spec: CloneSetSpec
 
 
 class ReadableCloneSet(CloneSetSnapshot, frozen=True, kw_only=True):
-    """A snapshot with a readable spec, so it can be planned."""
+    """A snapshot of a CloneSet with a readable spec. Only a type, too."""
 
     cloneset: ReadableCloneSetView
 
@@ -237,7 +246,9 @@ async def read_snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> Clo
 def _find_occupied_ids(
     view: CloneSetView, claims: Iterable[ClaimView], read: Read[CloneSetSettings]
 ) -> Iterator[str]:
-    """Find ids of claims whose pod name is occupied by a pod that does not belong to the CloneSet."""
+    """Find ids of claims for which no pod can be created, because a pod that the CloneSet does not control has this
+    name.
+    """
     for claim in claims:
         pod = read.get(POD_VIEWS, Key(view.namespace, format_pod_name(view.name, claim.instance_id)))
         if pod is not None and (pod.controller is None or pod.controller.uid != view.uid):
@@ -247,7 +258,7 @@ def _find_occupied_ids(
 def _list_nodes(
     view: CloneSetView, pods: Iterable[PodView], read: Read[CloneSetSettings]
 ) -> Mapping[str, NodeView]:
-    """Return all nodes by name, those of the pods, or nothing, depending on what decisions need."""
+    """Return the nodes that decisions about this CloneSet need, by name: all nodes, the nodes of its pods, or none."""
     if view.spec is None:
         return {}
     constraints = (view.spec.template.get("spec") or {}).get("topologySpreadConstraints")

@@ -3,7 +3,7 @@
 CloneSetWorkingSet + stored status + failures ──▶ status_of() ──▶ CloneSetStatus
 conditions ──▶ set_condition(), set_failures() ──▶ conditions
 
-Pure: the status is a function of the snapshot, so it shows the writes of a plan only after the next reconcile.
+Pure: the status is computed from the snapshot. So the writes of a plan change the status only in the next reconcile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,19 +51,19 @@ UPDATED: Final = "CloneSetUpdated"
 
 
 TERMINATING_PODS: Final = "TerminatingPods"
-"""Condition that lists terminating pods whose successors wait for their end (option pod-replacement-policy)."""
+"""Condition that lists terminating pods which must end before their successors are created (pod-replacement-policy)."""
 
 MOST_NAMES: Final = 10
 """Maximum number of pod names in a message."""
 
 SUCCEEDED: Final = "Succeeded"
-"""Reason of the condition of a phase that failed earlier and has succeeded since."""
+"""Reason in the condition of a phase that failed earlier and succeeded afterwards."""
 
 Conditions = Sequence[CloneSetCondition]
 
 
 def build_counters(counts: Mapping[Mark, int]) -> dict[str, Any]:
-    """Counters of the status, by field. `counts`: number of active pods with each mark."""
+    """Return the counters of the status, by field. `counts`: number of active pods with each mark."""
 
     def count_pods(is_counted: Callable[[Mark], bool]) -> int:
         return sum(count for mark, count in counts.items() if is_counted(mark))
@@ -86,8 +86,8 @@ def status_of(
     waiting: Reason | None,
     generation: int,
 ) -> CloneSetStatus:
-    """Compute the whole status. `failures`: condition type → reason why its phase failed, None when it succeeded;
-    absent when the phase did not run.
+    """Compute the whole status. `failures`: type of a condition → why its phase failed, or None if the phase succeeded.
+    A phase that did not run has no entry.
     """
     stored = ws.snapshot.cloneset.status
     counted = build_counters(ws.counts)
@@ -100,7 +100,7 @@ def status_of(
         collision_count=collision_count,
         label_selector=str(parse_selector(msgspec.to_builtins(ws.spec.selector))),
     )
-    # This code runs only when there is no mismatch.
+    # This code runs only if the pods match the selector.
     kept = drop_conditions(stored.conditions or (), SELECTOR_MISMATCH)
     conditions = set_failures(kept, failures, now=ws.now)
     conditions = _set_progressing(conditions, status, stored, ws.spec, now=ws.now)
@@ -112,8 +112,8 @@ def status_of(
 def _current(ws: CloneSetWorkingSet, counted: Mapping[str, int]) -> str:
     """Return the current revision: the update revision becomes current once every pod has it, ready or not.
 
-    With zero replicas this happens immediately, even where a partition held the rollout back. After the next
-    scale-out all pods are new, as with OpenKruise.
+    With zero replicas this happens immediately, even if a partition is set. After the next scale-out all pods have the
+    update revision, as with OpenKruise.
     """
     is_complete = counted["updated_replicas"] == counted["replicas"] == ws.limits.replicas
     return (ws.update if is_complete else ws.current).name
@@ -125,8 +125,8 @@ def _current(ws: CloneSetWorkingSet, counted: Mapping[str, int]) -> str:
 def set_condition(
     conditions: Conditions, kind: str, *, status: str, reason: str, message: str, now: Instant
 ) -> Conditions:
-    """Set a condition. When status and reason are unchanged, nothing changes; otherwise it moves to the end of the
-    list.
+    """Set a condition and move it to the end of the list. If its status and reason do not change, leave the list
+    unchanged.
     """
     old = condition_of(conditions, kind)
     if old is not None and old.status == status and old.reason == reason:
@@ -144,8 +144,8 @@ def _write_condition(
     updated_at: Time | None = None,
     now: Instant,
 ) -> Conditions:
-    """Write the condition to the end of the list. It keeps the transition time while its status is unchanged, and
-    takes `updated_at` as its update time.
+    """Write the condition to the end of the list. If its status does not change, neither does its transition time.
+    `updated_at` is the update time, by default now.
     """
     old = condition_of(conditions, kind)
     new = CloneSetCondition(
@@ -164,7 +164,7 @@ def _write_condition(
 def set_failures(
     conditions: Conditions, failures: Mapping[str, Reason | None], *, now: Instant
 ) -> Conditions:
-    """Set the condition of each failed phase to True with its message, and to False when the phase succeeds again."""
+    """Set the condition of each failed phase to True with a message, and to False if the phase has succeeded again."""
     for kind, failure in failures.items():
         old = condition_of(conditions, kind)
         failed_before = old if old is not None and old.status == "True" else None
@@ -180,11 +180,11 @@ def set_failures(
 
 
 def set_waiting(conditions: Conditions, waiting: Reason | None, *, now: Instant) -> Conditions:
-    """Set the condition Waiting while the CloneSet waits for something. A new message alone does not change its
-    times.
+    """Set the condition Waiting while the CloneSet waits for something. If only the message changes, the times of the
+    condition do not change.
 
-    After a failure, only a reason with a remedy is shown: "pods are being created" would contradict the failure. When
-    a write was rejected, Waiting repeats that failure.
+    After a failure, only a reason with a remedy is reported: "pods are being created" would contradict the failure. If
+    a write was rejected and `waiting` has no remedy, Waiting contains the message of the failure.
     """
     failed = next(
         (
@@ -212,7 +212,7 @@ def _set_waiting(conditions: Conditions, code: str, message: str, *, now: Instan
 
 
 def _set_terminating(conditions: Conditions, pods: Sequence[PodView], *, now: Instant) -> Conditions:
-    """Report the terminating pods that count as pods of the set, or remove the condition when there are none."""
+    """Report the terminating pods that count as pods of the CloneSet. If there are none, remove the condition."""
     if not pods:
         return drop_conditions(conditions, TERMINATING_PODS)
     names = sorted(pod.name for pod in pods)
@@ -246,7 +246,7 @@ def _set_progressing(
         return _set_progressing_true(conditions, PARTITION_AVAILABLE, message, now=now)
     is_exceeded = old is not None and old.reason == DEADLINE_EXCEEDED
     if is_exceeded and status.update_revision == stored.update_revision:
-        return conditions  # later progress does not reset it: pipelines wait for either completion or failure
+        return conditions  # later progress does not change it: pipelines wait for completion or failure
     if _has_progressed(status, stored, old):
         # The deadline starts again now.
         return _write_condition(
@@ -270,7 +270,7 @@ def _set_progressing_true(conditions: Conditions, reason: str, message: str, *, 
 
 
 def _has_progressed(status: CloneSetStatus, stored: CloneSetStatus, old: CloneSetCondition | None) -> bool:
-    """Whether a count improved since the stored status, or the condition does not yet report progress."""
+    """Whether a count is better than in the stored status, or no deadline has started yet."""
     if old is None or old.reason not in (UPDATED, DEADLINE_EXCEEDED):
         return True
     return (
@@ -282,13 +282,15 @@ def _has_progressed(status: CloneSetStatus, stored: CloneSetStatus, old: CloneSe
 
 
 def find_progress_overdue(status: CloneSetStatus, spec: CloneSetSpec) -> Instant | None:
-    """Instant at which the status must report that progress is overdue: only *after* the second of the deadline."""
+    """Return the time at which the status must report that progress is overdue: one second after the deadline."""
     due = find_deadline(condition_of(status.conditions, PROGRESSING), spec.progress_deadline_seconds)
     return None if due is None else due + 1.0
 
 
 def find_deadline(condition: CloneSetCondition | None, deadline_s: int | None) -> Instant | None:
-    """Instant at which progress is overdue; None: no deadline runs. A spec without a deadline has no such condition."""
+    """Return the deadline for progress; None if no deadline is running. Without a deadline in the spec there is no
+    condition.
+    """
     if condition is None or condition.reason != UPDATED or not condition.last_update_time:
         return None
     if deadline_s is None:
@@ -297,5 +299,5 @@ def find_deadline(condition: CloneSetCondition | None, deadline_s: int | None) -
 
 
 def resize_refused_since(ws: CloneSetWorkingSet) -> Instant | None:
-    """Time since which the condition reports that the API server rejects a resize; None: it does not."""
+    """Return since when the condition reports that the API server rejects a resize; None if it does not report this."""
     return read_refused_since(ws.snapshot.cloneset.status.conditions, FAILED_UPDATE)

@@ -1,10 +1,10 @@
 """Placement of new pods near the pods that they replace.
 
 CloneSetWorkingSet ──▶ choose_predecessors() ──▶ the pod that each new pod replaces
-document + predecessor ──▶ place_near() ──▶ the document with a node affinity ──▶ scale.py
+new pod + predecessor ──▶ place_near() ──▶ the new pod with a node affinity ──▶ scale.py
 
-Pure. Without the option successor-placement the scheduler alone decides. Images, volumes and caches of a pod stay on
-its node or in its zone, so its successor starts faster there.
+Pure. Without the option successor-placement, only the scheduler chooses the node. A successor starts faster on the node
+or in the zone of its predecessor, because the predecessor's images, volumes and caches are there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,14 +22,14 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.options import SUCCESSOR_PLACEMENT, SuccessorPlacement
 
 _WEIGHT: Final = 100
-"""Weight of the preference: the highest that Kubernetes allows."""
+"""Weight of the preferred node affinity: the highest that Kubernetes allows."""
 
 
 def choose_predecessors(ws: CloneSetWorkingSet) -> Iterator[PodView]:
     """Yield the pods that the next new pods replace; none without the option.
 
-    First come terminating pods, then pods that are to be deleted, then those that the update takes next. A pod that
-    already has a successor, or no node, is no predecessor.
+    The order is: terminating pods, pods that will be deleted, pods that the update recreates next. Pods that already
+    have a successor or have no node are left out.
     """
     if SUCCESSOR_PLACEMENT.read(ws.snapshot.cloneset.annotations) is None:
         return
@@ -38,12 +38,12 @@ def choose_predecessors(ws: CloneSetWorkingSet) -> Iterator[PodView]:
 
 
 def list_replaced(snapshot: ReadableCloneSet) -> frozenset[str | None]:
-    """Uids of the pods that have a successor."""
+    """Return the uids of the pods that have a successor."""
     return frozenset(pod.annotations.get(keys.REPLACES_ANNOTATION) for pod in snapshot.pods)
 
 
 def _list_leaving(ws: CloneSetWorkingSet) -> Iterator[PodView]:
-    """Pods that no longer exist soon, each once, in the order in which they leave."""
+    """Yield the pods that are being or will be deleted, in this order. No pod occurs twice."""
     terminating = [pod for pod in ws.snapshot.pods if pod.is_deleting]
     yield from sorted(terminating, key=lambda pod: pod.name)
     yield from sorted(ws.leaving, key=lambda pod: pod.name)
@@ -57,9 +57,9 @@ def _list_leaving(ws: CloneSetWorkingSet) -> Iterator[PodView]:
 def place_near(document: Document, predecessor: PodView, snapshot: ReadableCloneSet) -> Document:
     """Return the new pod with the annotation that names its predecessor, and with a node affinity.
 
-    The scheduler alone places the pod when the predecessor's node no longer exists. The same is true when the option
-    asks for the same node and it accepts no new pods, or for the same zone and the node has no zone. Without the
-    option, the document is returned as it is.
+    No affinity is added if the predecessor's node no longer exists, if the option asks for the same node but the pod
+    cannot run there, or if it asks for the same zone but the node has no zone. Without the option, the document is
+    returned unchanged.
     """
     placement = SUCCESSOR_PLACEMENT.read(snapshot.cloneset.annotations)
     if placement is None:
@@ -79,7 +79,7 @@ def place_near(document: Document, predecessor: PodView, snapshot: ReadableClone
 def _find_term(
     spec: Mapping[str, Any], predecessor: PodView, snapshot: ReadableCloneSet, placement: SuccessorPlacement
 ) -> Document | None:
-    """Node selector term of the predecessor's place."""
+    """Return the node selector term for the predecessor's node or zone; None if no term fits."""
     node = snapshot.nodes.get(predecessor.node_name)
     if node is None:
         return None

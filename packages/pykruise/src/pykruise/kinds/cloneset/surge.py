@@ -1,11 +1,11 @@
-"""Whether an update needs pods beyond replicas: only when it restarts containers or recreates pods.
+"""Whether an update needs pods beyond replicas: only if it takes pods out of service.
 
 old pods + their changes ──▶ is_surging() ──▶ the numbers of working_set.py
 
-Pure. A change of labels and annotations, or a resize that restarts no container, takes no pod out of service. Pods
-created for such an update would only be deleted again. OpenKruise creates and deletes them (its issues 2369 and
-2370). With an inPlaceUpdate hook every update takes its pod out of service: the pod waits in PreparingUpdate, and
-then in Updated until the hook is set again. So surge pods replace it, and maxUnavailable counts it.
+Pure. A change of labels and annotations, or a resize that restarts no container, takes no pod out of service. Surge
+pods for such an update would be deleted without having served. OpenKruise creates and deletes them (its issues 2369 and
+2370). With an inPlaceUpdate hook, every update takes the pod out of service: the pod waits in PreparingUpdate, and then
+in Updated until the hook is set again. So surge pods replace this pod, and it counts against maxUnavailable.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def is_surging(
     marks: Sequence[Mark],
     differences: Differences,
 ) -> bool:
-    """Whether maxSurge applies to the update. The check inspects one pod of each older revision."""
+    """Whether maxSurge applies to the update. Only one pod of each older revision is inspected."""
     spec = snapshot.cloneset.spec
     if spec.is_on_delete:
         return False

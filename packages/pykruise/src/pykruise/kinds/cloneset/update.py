@@ -1,10 +1,10 @@
-"""Selection of the pods that are updated to another revision now, and the way of their update.
+"""Selection of the pods that are updated to another revision now, and whether they are updated in place.
 
 CloneSetWorkingSet ──▶ plan_update() ──▶ PlanPhase
 
-Pure. The partition limits how many pods are updated, the orders choose which ones, and maxUnavailable limits how many
-at the same time. The policy decides the way: in place where possible (in_place.py), otherwise by recreating the pod
-(recreation.py).
+Pure. The partition limits how many pods are updated, and maxUnavailable how many at the same time. The order
+(update_order.py) determines which pods are first. The policy determines how a pod is updated: in place (in_place.py) or
+by recreation (recreation.py).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -41,49 +41,49 @@ from pykruise.pods.workload.pod_groups import BEFORE_OTHERS, explain_hold
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.reasons import Reason
 
-KEPT_BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many pods in older revisions")
+KEPT_BY_PARTITION: Final = Reason(Code.PARTITION, "the partition allows no more pods to be updated")
 
 _UPDATABLE: Final = frozenset({"", *LifecycleState} - {LifecycleState.PREPARING_DELETE})
 
 ASK_AGAIN_S: Final = 1.0
-"""Seconds until the next try after a PodUnavailableBudget rejected an update."""
+"""Seconds until an update is tried again after a PodUnavailableBudget rejected it."""
 
 
 SURPLUS_OF_SURGE: Final = Reason(
     Code.TURN, "is deleted once a pod of the newest revision is available in its place (maxSurge)"
 )
-"""Reason for old pods beyond replicas when there is no partition that could keep them."""
+"""Reason why old pods beyond replicas are not updated, if no partition keeps them."""
 
 
 def _reason_to_stay(ws: CloneSetWorkingSet) -> Reason:
-    """Reason why pods keep their revision: the partition keeps them, or without one, they are surplus because of
-    maxSurge.
+    """Return why pods keep their revision: because of the partition, or, without a partition, because they are surplus
+    pods during an update with maxSurge.
     """
     return KEPT_BY_PARTITION if ws.limits.partition else SURPLUS_OF_SURGE
 
 
 class UpdateSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods to update to one revision, and why the others wait."""
+    """Pods to update to one revision, and why other pods wait."""
 
     target: RevisionView
     differences: Differences | None
-    """Changes of pods to the target; None: the policy recreates all pods."""
+    """Changes that update pods to the target in place; None if the policy recreates all pods."""
     wanted: Sequence[PodView]
     """All pods that are to be updated, now or when their turn comes."""
     now: Sequence[PodView]
     spends: Mapping[str, Sequence[PodView]]
-    """Name of a budget → pods that cost one unit of the budget each."""
+    """Name of a PodUnavailableBudget → pods whose update each uses one unit of the budget."""
     skipped: Mapping[str, Reason]
     failure: Reason | None
-    """Reason for pods that must not be updated at all."""
+    """Reason why some pods cannot be updated at all."""
     refusal: Reason | None
-    """Rejection of a budget."""
+    """Reason why a PodUnavailableBudget rejects an update."""
 
 
 def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
     """Plan the update phase, and return the names of all pods that are to be updated, now or when their turn comes.
 
-    It runs only when the scale phase changes nothing.
+    It runs only if the scale phase writes nothing.
     """
     numbers = ws.update_numbers
     if held := _reason_to_hold(ws, numbers):
@@ -117,8 +117,8 @@ def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
 def _choose_ways(
     ws: CloneSetWorkingSet, pods: Sequence[PodView], differences: Differences | None
 ) -> tuple[Sequence[tuple[PodView, UpdateSpec]], dict[str, str]]:
-    """Return the changes of the pods that are updated in place, and the reasons for those that are recreated although
-    the policy prefers updates in place. A group is updated in one way.
+    """Return the pods that are updated in place with their changes, and the names of the pods that are recreated with
+    the reasons. Pods of a group are all updated in place or all recreated.
     """
     if differences is None:
         return [], {}
@@ -149,7 +149,7 @@ def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> UpdateSelection:
         differences = differences_to(target, ws.snapshot, ws.recall) if is_back else ws.differences
         only = ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY
         refused = differences.find_refusals(ordered, only=only, updatable=_UPDATABLE)
-    if refused:  # pods that cannot be updated do not count against maxUnavailable
+    if refused:  # pods that cannot be updated are last, so that other pods are chosen first
         ordered = sorted(ordered, key=lambda pod: pod.name in refused)
     wanted, kept = ordered[:count], ordered[count:]
     able = [pod for pod in wanted if pod.name not in refused] if refused else wanted
@@ -186,7 +186,7 @@ def _hold_group(
     refused: Mapping[str, Reason],
     refusal: Reason | None,
 ) -> UpdateSelection:
-    """Update none of the pods, because not all pods of the group may be updated now."""
+    """Return a selection that updates no pod, because not all pods of the group can be updated now."""
     reason = explain_hold(refusal or next(iter(refused.values()), None))
     return UpdateSelection(
         target=target,
@@ -201,7 +201,7 @@ def _hold_group(
 
 
 def _reason_to_hold(ws: CloneSetWorkingSet, numbers: Numbers) -> Reason | None:
-    """Reason why no pod is updated at all; None: pods may be updated."""
+    """Return why no pod is updated at all; None if pods can be updated."""
     if ws.spec.is_on_delete:
         return ON_DELETE
     if ws.spec.is_paused:
@@ -210,11 +210,11 @@ def _reason_to_hold(ws: CloneSetWorkingSet, numbers: Numbers) -> Reason | None:
 
 
 def _skip_pods(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
-    """Reasons why pods are not updated now. For a pod in PreparingUpdate, the reason adds that it stays out of
-    service.
+    """Return why each of the pods is not updated now. The reason for a pod in PreparingUpdate adds that the pod is
+    still out of service.
     """
     preparing = LifecycleState.PREPARING_UPDATE.value
-    message = f"{reason.message}; it was chosen earlier, and stays out of service in {preparing}"
+    message = f"{reason.message}; the pod was chosen earlier, and stays out of service in {preparing}"
     aside = Reason(reason.code, message)
     return {pod.name: aside if pod.state == preparing else reason for pod in pods}
 
@@ -223,8 +223,8 @@ def _skip_pods(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
 
 
 def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
-    """Pods that do not have the target revision, except pods that are being deleted, will be evicted, or are in a grace
-    period that can end.
+    """Return the pods without the target revision, except pods that are being deleted, that will be evicted, or whose
+    grace period has not ended. A pod is included if its grace period cannot end, because its resize is rejected.
     """
     evicted = {pod.name for pod in ws.evictions.waiting}
     is_refused = resize_refused_since(ws) is not None
@@ -242,7 +242,7 @@ def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
 
 
 def _is_kept_in_grace(ws: CloneSetWorkingSet, pod: PodView) -> bool:
-    """Whether the pod's grace period is over, and the next step is a resize, which the API server rejects."""
+    """Whether the pod's grace period is over, and its next step is a resize. The API server rejects resizes."""
     if not pod.is_in_grace:
         return False
     decision = ws.recall.find_progress(pod, now=ws.now, settings=ws.settings.in_place).decision
@@ -252,12 +252,13 @@ def _is_kept_in_grace(ws: CloneSetWorkingSet, pod: PodView) -> bool:
 def _within_budget(
     ws: CloneSetWorkingSet, wanted: Sequence[PodView], numbers: Numbers, target: RevisionView
 ) -> Sequence[PodView]:
-    """Return the longest prefix whose update keeps enough pods available, both of all pods and of the target revision.
+    """Return the longest prefix of `wanted` whose update leaves enough pods available, of all revisions and of the
+    target revision.
 
-    One pod that is already out of service may always be updated, even when missing pods have used up the budget. Its
-    update makes no pod unavailable, and only the update may bring it back (a corrected image; a pod in
-    PreparingUpdate). If its update waited while scaleStrategy.maxUnavailable limits creations, each would wait for
-    the other forever. Pods on nodes that are left out use up nothing, before and after their update.
+    One pod that is already unavailable can always be updated, even if missing pods have used up the budget: its update
+    makes no further pod unavailable, and perhaps only the update makes it available again (a corrected image; a pod in
+    PreparingUpdate). Otherwise the update could wait for missing pods forever, while scaleStrategy.maxUnavailable
+    prevents their creation until the unavailable pod is updated. Pods in `left_out` never use up the budget.
     """
     budget = numbers.update_budget
     counted = [pod for pod in ws.unavailable if pod.name not in ws.left_out]
@@ -284,8 +285,8 @@ def _within_budget(
 def _select_allowed(
     ws: CloneSetWorkingSet, pods: Sequence[PodView]
 ) -> tuple[Sequence[PodView], Reason | None, Mapping[str, Sequence[PodView]]]:
-    """Return the pods before the first one that its budget rejects, the reason of the rejection, and the cost of the
-    others.
+    """Return the pods before the first pod whose PodUnavailableBudget rejects the update, the reason of this rejection,
+    and which budgets the updates of the returned pods use.
     """
     spends: dict[str, list[PodView]] = {}
     if not ws.settings.asks_budgets:
@@ -293,7 +294,7 @@ def _select_allowed(
     marked = {pod.name for pod in ws.to_delete}
     for count, pod in enumerate(pods):
         if pod.name in marked:
-            continue  # the budget was checked before the pod was marked
+            continue  # the budget allowed the update when the pod was marked
         name = budget_name_of(pod)
         answer = ask(
             ws.snapshot.budgets.get(name),

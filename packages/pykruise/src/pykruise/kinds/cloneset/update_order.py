@@ -14,7 +14,9 @@ from pykruise.pods.view.pod_view import PodView
 
 
 def sort_candidates(ws: CloneSetWorkingSet, candidates: Sequence[PodView]) -> Sequence[PodView]:
-    """Sort the pods: base order, then priority, then scatter. Pods in PreparingUpdate are first."""
+    """Sort the pods: by the base order, then by priorityStrategy, then by scatterStrategy. Pods in PreparingUpdate are
+    first.
+    """
     ordered: Sequence[PodView] = update_order(candidates)
     block = ws.spec.rolling_update
     if block is not None:

@@ -20,15 +20,15 @@ class ScaleStrategyV1Alpha1(CommonScaleStrategy, frozen=True, kw_only=True):
     """Strategy for creating and deleting pods."""
 
     disable_pvc_reuse: bool = msgspec.field(name="disablePVCReuse", default=False)
-    """Whether a new pod gets new claims instead of those of a pod that was deleted manually."""
+    """Whether a new pod gets new PersistentVolumeClaims instead of those of a pod that was deleted manually."""
 
 
 class UpdateStrategyV1Alpha1(CommonRollingUpdate, frozen=True, kw_only=True):
     """Strategy for updating pods."""
 
     type: str = ""
-    """ReCreate (the default), InPlaceIfPossible, InPlaceOnly, or OnDelete: pods change only when they are deleted
-    manually.
+    """ReCreate (the default), InPlaceIfPossible, InPlaceOnly, or OnDelete: a pod gets the new template only after it is
+    deleted manually.
     """
 
 
@@ -40,8 +40,9 @@ class CloneSetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
 
 
 class CloneSetV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """A set of interchangeable pods. You choose which pods a scale-in deletes; updates recreate pods or update them
-    in place."""
+    """A set of interchangeable pods. The user can choose which pods a scale-in deletes. Updates recreate pods or update
+    them in place.
+    """
 
     api_version: str = f"{CLONE_SETS.group}/v1alpha1"
     kind: str = CLONE_SETS.kind

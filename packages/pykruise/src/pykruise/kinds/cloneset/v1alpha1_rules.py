@@ -1,11 +1,11 @@
-"""Validation of a CloneSet that a client wrote in v1alpha1: rules that v1beta1 does not have.
+"""Validation of a CloneSet that a client wrote in v1alpha1: the rules that exist only in v1alpha1.
 
 AdmissionRequest in v1alpha1 ──▶ make_spoke_rules().errors() ──▶ field errors of these rules alone
-field of a v1beta1 error     ──▶ make_spoke_rules().field_of() ──▶ its name in v1alpha1, or None: no rule there
+field of a v1beta1 error     ──▶ make_spoke_rules().field_of() ──▶ its name in v1alpha1; None if v1alpha1 has no rule
 
-validation.py contains all other rules and checks the object in v1beta1. The rules in this module need the original
-object, because the conversion to v1beta1 turns an unknown type into ReCreate. Pure, except for the lookup of pods,
-which is an argument. Rule numbers refer to the specification's table.
+validation.py contains all other rules, and checks the object after its conversion to v1beta1. The rules in this module
+need the original object, because the conversion turns an unknown type into ReCreate. Pure, except for the lookup of
+pods, which is an argument. Rule numbers refer to the table in the specification.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +23,8 @@ from pykruise.plans.review import PodLookup
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 
 TYPES: Final = (*PodUpdatePolicy, UpdateType.ON_DELETE.value)
-"""Types of the flat strategy. OpenKruise rejects OnDelete here although its API has it, and so rejects every write to
-an object with that type.
+"""Allowed values of `updateStrategy.type`. OpenKruise's webhook does not accept OnDelete, although its API defines it,
+and so rejects every write to an object with OnDelete.
 """
 
 _PODS_TO_DELETE: Final = "spec.scaleStrategy.podsToDelete"
@@ -33,9 +33,9 @@ _PRE_DOWNLOAD: Final = f"{_BLOCK}.inPlaceUpdateStrategy.imagePreDownload"
 
 
 def make_spoke_rules(pods: PodLookup | None = None, *, resources_in_place: bool = False) -> SpokeRules:
-    """The rules of v1alpha1. Without a lookup, an update may list any pod in podsToDelete.
+    """Return the rules of v1alpha1. Without the lookup `pods`, an update can list any name in podsToDelete.
 
-    `resources_in_place` is the gate InPlaceWorkloadVerticalScaling: cpu and memory also change in place.
+    `resources_in_place`: whether the gate InPlaceWorkloadVerticalScaling is on, so that cpu and memory change in place.
     """
 
     async def errors(request: AdmissionRequest) -> Sequence[Cause]:
@@ -53,9 +53,9 @@ def make_spoke_rules(pods: PodLookup | None = None, *, resources_in_place: bool 
 
 
 def field_of(field: str) -> str | None:
-    """Return the name in v1alpha1 of a field of v1beta1; None: v1alpha1 does not report errors of this field."""
+    """Return the name in v1alpha1 of a field of v1beta1; None if v1alpha1 does not report errors of this field."""
     if field.startswith(_PRE_DOWNLOAD):
-        return None  # rules 21 and 22: annotations, which v1alpha1 does not check
+        return None  # rules 21 and 22: in v1alpha1, these values are annotations, which are not checked
     if field == f"{_BLOCK}.podUpdatePolicy":
         return "spec.updateStrategy.type"
     return field.replace(_BLOCK, "spec.updateStrategy")
@@ -64,7 +64,7 @@ def field_of(field: str) -> str | None:
 async def _pods_to_delete_errors(
     doc: Document, old: Document | None, namespace: str, pods: PodLookup | None
 ) -> list[Cause]:
-    """Return the errors of rule 10. When a name is listed twice, only rule 9 reports an error."""
+    """Return the errors of rule 10. If a name is listed twice, only rule 9 reports an error."""
     names = _list_pods_to_delete(doc)
     if len(set(names)) < len(names):
         return []
@@ -83,7 +83,7 @@ async def _pods_to_delete_errors(
 
 
 async def _find_problem(name: str, namespace: str, uid: str | None, pods: PodLookup | None) -> str:
-    """Return why the CloneSet with this uid cannot delete a pod; empty when it can."""
+    """Return why the CloneSet with this uid cannot delete the pod; empty if it can."""
     if pods is None:
         return ""
     try:
@@ -104,7 +104,7 @@ def _list_pods_to_delete(doc: Document | None) -> list[str]:
 
 
 def _type_errors(doc: Document) -> Iterator[Cause]:
-    """Yield the errors of rule 11a. An absent type is ReCreate, which the mutating review writes."""
+    """Yield the errors of rule 11a. An absent type is allowed: the mutating webhook sets it to ReCreate."""
     kind = get_path(doc, "spec", "updateStrategy", "type")
     if kind and kind not in TYPES:
         yield make_invalid_error("spec.updateStrategy.type", kind, f"must be one of {', '.join(TYPES)}")
@@ -122,7 +122,9 @@ def _deadline_errors(doc: Document) -> Iterator[Cause]:
 
 
 def _in_place_only_errors(doc: Document, old: Document, *, resources_in_place: bool) -> Iterator[Cause]:
-    """Section 5.2: under InPlaceOnly pods are never recreated, so only fields that can change in place may change."""
+    """Yield the errors of section 5.2: under InPlaceOnly, only fields can be changed that an in-place update can
+    change.
+    """
     if get_path(doc, "spec", "updateStrategy", "type") != PodUpdatePolicy.IN_PLACE_ONLY:
         return
     before, after = (get_path(entry, "spec", "template", "spec") for entry in (old, doc))

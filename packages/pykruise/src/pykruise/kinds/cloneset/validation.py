@@ -3,7 +3,7 @@
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
                             ──▶ warnings_of() ──▶ warnings that do not block the write
 
-Pure. Rule numbers refer to the specification's table. A value that OpenKruise accepts is rejected only when it could
+Pure. Rule numbers refer to the table in the specification. A value that OpenKruise accepts is rejected only if it can
 never work. The controller and this module use the same parser for int-or-percent fields.
 """
 
@@ -60,7 +60,7 @@ MUTABLE = (
     "volumeClaimTemplates",
     "revisionHistoryLimit",
 )
-"""Fields of the spec that an update may change."""
+"""Fields of the spec that can be changed after creation."""
 
 OPTIONS: tuple[Option[Any], ...] = (
     POD_REPLACEMENT_POLICY,
@@ -88,10 +88,10 @@ def errors_of(
     old: Mapping[str, Any] | None = None,
     managed: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
-    """Find all field errors of a document whose spec was parsed as `spec`. `old` is the stored document on an update.
-    `managed` is the selector that manages the pods, if it was looked up.
+    """Find all field errors of a document whose typed spec is `spec`. `old` is the stored document on an update.
+    `managed` is the selector of the revision from which the pods were created, if it was looked up.
 
-    When the document's spec lacks a selector or template, `spec` contains a placeholder.
+    If the document has no selector or template, `spec` contains a placeholder for it.
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
     metadata: Mapping[str, Any] = doc.get("metadata") or {}
@@ -116,7 +116,9 @@ def errors_of(
 
 
 def warnings_of(doc: Mapping[str, Any], spec: CloneSetSpec) -> list[str]:
-    """Warnings about values that work, but not as expected. `doc`: a document without errors, with this spec."""
+    """Return warnings about values that work, but not as expected. `doc` has no errors, and its typed spec is
+    `spec`.
+    """
     return [*_deadline_warnings(spec), *_replacement_warnings(doc, spec)]
 
 
@@ -131,7 +133,7 @@ def _replacement_warnings(doc: Mapping[str, Any], spec: CloneSetSpec) -> Iterato
 
 
 def _deadline_warnings(spec: CloneSetSpec) -> list[str]:
-    """OpenKruise rejects these values in v1alpha1 only (rule 20)."""
+    """Warn about deadlines that are too short. OpenKruise rejects them, but only in v1alpha1 (rule 20)."""
     deadline_s = spec.progress_deadline_seconds
     if deadline_s is None or deadline_s == NO_DEADLINE or deadline_s > spec.min_ready_seconds:
         return []
@@ -142,8 +144,8 @@ def _deadline_warnings(spec: CloneSetSpec) -> list[str]:
 
 
 def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
-    """Yield the errors of rule 9, and of the field that OpenKruise does not check although a bad value stops
-    all creation.
+    """Yield the errors of rule 9, and errors of scaleStrategy.maxUnavailable. OpenKruise does not check this field,
+    although an invalid value prevents the creation of pods.
     """
     strategy = spec.scale_strategy
     if strategy is None:
@@ -157,7 +159,7 @@ def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
 
 
 def _strategy_errors(spec: CloneSetSpec) -> Iterator[Cause]:
-    """Yield the errors of rules 11b to 22. Under OnDelete the controller uses no amounts, so they are not checked."""
+    """Yield the errors of rules 11b to 22. Under OnDelete, amounts are not used, and so they are not checked."""
     strategy = spec.update_strategy
     if strategy is None:
         return
@@ -196,7 +198,7 @@ def _rolling_errors(block: RollingUpdate, replicas: int) -> Iterator[Cause]:
 
 
 def _room_errors(block: RollingUpdate | None, replicas: int) -> Iterator[Cause]:
-    """Limits under which no pod could ever be updated."""
+    """Yield an error if maxUnavailable and maxSurge are both 0, because no pod could ever be updated."""
     if block is None:
         return
     down = _resolve_amount(block.max_unavailable, f"{BLOCK}.maxUnavailable", replicas)
@@ -208,7 +210,7 @@ def _room_errors(block: RollingUpdate | None, replicas: int) -> Iterator[Cause]:
 
 
 class _Scaled(msgspec.Struct):
-    """A resolved amount (0 when absent or wrong), and its errors."""
+    """An int-or-percent value as a number (0 if absent or invalid), and its errors."""
 
     number: int = 0
     errors: list[Cause] = []
@@ -247,6 +249,7 @@ def find_stored_errors(spec: CloneSetSpec) -> list[Cause]:
     doc = to_document(spec)
     doc = add_defaults(doc, old=doc, settings=WorkloadDefaulting())
     read = msgspec.convert(doc["spec"], CloneSetSpec)
-    # With 0 replicas a limit of 0 is valid, and `kubectl scale` calls no webhook: then the status reports the wait.
+    # These limits are valid with 0 replicas, and `kubectl scale` does not call this webhook. So they can be stored with
+    # more replicas, and the status reports that updates wait.
     waits = [*_room_errors(read.rolling_update, read.replicas)]
     return [error for error in errors_of(doc, read, old=doc) if error not in waits]

@@ -1,12 +1,12 @@
-"""Reason why a CloneSet does not (yet) match its spec, in one condition: `Waiting`.
+"""Reason why a CloneSet does not match its spec yet, for the condition `Waiting`.
 
 CloneSetWorkingSet + pods that the phases skipped ──▶ waiting_of() ──▶ Reason: code, message, remedy; or None:
 converged
 
-Pure. A CloneSet has converged when every desired pod exists, has the newest template and is available. Such a
-CloneSet does not have the condition. Every other one has it, unless FailedScale, FailedUpdate or SelectorMismatch
-reports the cause. Reasons that need a person are reported first, then limits of the spec, then work that proceeds
-automatically.
+Pure. A CloneSet has converged if every desired pod exists, has the newest template and is available; the CloneSet then
+does not have the condition. Otherwise it has the condition, unless FailedScale, FailedUpdate or SelectorMismatch
+reports the cause. If there are several reasons, a reason that needs a person has precedence, then a limit of the spec,
+then work that continues automatically.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ from pykruise.pods.workload.waiting import find_pod_wait, find_strategy_wait
 from pykruise.runtime.reasons import Reason
 
 _SAID_AS_THEY_ARE: Final = frozenset({Code.NOT_IN_PLACE, Code.BROKEN_UPDATE, Code.POD_GROUP})
-"""Reasons for pods of an older template that need a person, whatever the pod."""
+"""Codes of reasons why pods keep an older template. A person must act, and the message does not depend on the pod."""
 
 
 def is_converged(ws: CloneSetWorkingSet) -> bool:
-    """Whether all pods exist, have the update revision and are available, and none is to be deleted."""
+    """Whether all pods exist, have the update revision and are available, and no pod must be deleted or evicted."""
     is_complete = len(ws.pods) == ws.limits.replicas and not (ws.old or ws.unavailable or ws.leaving)
     return is_complete and not ws.evictions.waiting
 
@@ -35,10 +35,10 @@ def is_converged(ws: CloneSetWorkingSet) -> bool:
 def waiting_of(
     ws: CloneSetWorkingSet, *, skipped: Mapping[str, Reason]
 ) -> tuple[Reason | None, Reason | None]:
-    """Return the reason why the CloneSet waits, and the one that the status shows; None: it has converged. `skipped`:
-    name of a pod → why the plan skips it.
+    """Return the reason why the CloneSet waits (None if it has converged), and the reason that the status reports.
+    `skipped`: name of a pod → why the plan skips it.
 
-    A CloneSet may have converged while something keeps terminating pods from ending. Only the status shows that.
+    The reasons differ only if the CloneSet has converged, but terminating pods cannot end: the status reports this.
     """
     kept = ((pod, find_end_blocker(pod, now=ws.now)) for pod in ws.snapshot.pods if pod.is_deleting)
     held = find_pod_wait([(pod, reason) for pod, reason in kept if reason])
@@ -68,8 +68,8 @@ def _drop_caused_limit(
     stuck: list[tuple[PodView, Reason]],
     obstacles: list[tuple[PodView, Reason]],
 ) -> Reason | None:
-    """Drop the reason of a used-up limit if there is a closer cause: stuck pods for scaleStrategy.maxUnavailable, any
-    pods with an obstacle for maxUnavailable.
+    """Return None if the reason is a used-up limit, but pods explain why it is used up: stuck pods in case of
+    scaleStrategy.maxUnavailable, any pods with an obstacle in case of maxUnavailable.
     """
     if number is None:
         return None
@@ -78,7 +78,9 @@ def _drop_caused_limit(
 
 
 def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
-    """Pods that are missing, surplus, or specified for deletion."""
+    """Return the reason if pods are missing, surplus, or specified for deletion; None if the number of pods is
+    right.
+    """
     numbers = ws.scale_numbers
     if numbers.create > 0:
         return _reason_of_missing(ws, skipped, missing=numbers.create, now=numbers.create_now)
@@ -91,7 +93,7 @@ def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> 
         if not held:
             return Reason(Code.DELETING, message)
         if allows_none(ws.limits):
-            return limit_is_zero(UPDATE_LIMIT, f"{message}, and no serving pod is deleted")
+            return limit_is_zero(UPDATE_LIMIT, f"{message}, but no serving pod can be deleted")
         remedy = "wait until more pods are available, or find out why they are not"
         return Reason(Code.MAX_UNAVAILABLE, f"{message}: maxUnavailable is used up", remedy)
     return None
@@ -104,7 +106,7 @@ def _reason_of_missing(
         limit = ws.limits.scale_max_unavailable
         if limit == 0:
             return limit_is_zero(
-                SCALE_LIMIT, f"{format_count(missing, 'pod is', 'pods are')} missing, and none is created"
+                SCALE_LIMIT, f"{format_count(missing, 'pod is', 'pods are')} missing, and no pod is created"
             )
         return Reason(
             Code.SCALE_UP_LIMITED,
@@ -117,19 +119,21 @@ def _reason_of_missing(
         pod = min(leaving, key=lambda pod: pod.name)
         return Reason(
             Code.TERMINATING,
-            f"pod {pod.name} {skipped[pod.name].message}",
+            f"pod {pod.name}: {skipped[pod.name].message}",
             "if that lasts, find out why the pod does not terminate",
         )
     return Reason(Code.CREATING, f"{format_count(missing, 'pod is', 'pods are')} missing and being created")
 
 
 def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
-    """Reason when all desired pods exist and are available, but not all have the newest template."""
+    """Return the reason if all desired pods exist and are available, but pods have an older template or must be
+    evicted.
+    """
     old, evicted = ws.old, ws.evictions.waiting
     if evicted and not old:
         count = format_count(len(evicted), "pod is", "pods are")
-        foremost_wait = f"pod {evicted[0].name} {ws.evictions.explain_wait(evicted[0]).message}"
-        return Reason(Code.SPECIFIED, f"{count} waiting for their eviction; {foremost_wait}")
+        foremost_wait = f"pod {evicted[0].name}: {ws.evictions.explain_wait(evicted[0]).message}"
+        return Reason(Code.SPECIFIED, f"{count} waiting to be evicted; {foremost_wait}")
     count = f"{len(old)} of {format_count(len(ws.pods), 'pod is', 'pods are')} of an older template"
     held = find_strategy_wait(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:
@@ -142,17 +146,17 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
         )
     if old and all(pod.name in skipped for pod in old):
         if allows_none(ws.limits) and any(skipped[pod.name].code == Code.LIMIT_IS_ZERO for pod in old):
-            return limit_is_zero(UPDATE_LIMIT, f"{count}, and no serving pod is updated")
+            return limit_is_zero(UPDATE_LIMIT, f"{count}, but no serving pod can be updated")
         name = min(pod.name for pod in old)
         foremost = min(old, key=lambda pod: (rank_of(skipped[pod.name].code), pod.name))
         first = skipped[foremost.name]
         if first.code in _SAID_AS_THEY_ARE:
             return Reason(first.code, f"{count}; {first.message}", remedy_of(first))
         if first.code == Code.DISRUPTION_BUDGET:
-            return Reason(first.code, f"{count}; pod {foremost.name} {first.message}", remedy_of(first))
+            return Reason(first.code, f"{count}; pod {foremost.name}: {first.message}", remedy_of(first))
         return Reason(
             Code.UPDATE_HELD,
-            f"{count}; pod {name} {skipped[name].message}",
+            f"{count}; pod {name}: {skipped[name].message}",
             f"remove what blocks the update of pod {name}",
         )
     return Reason(Code.UPDATING, f"{count} and being updated")

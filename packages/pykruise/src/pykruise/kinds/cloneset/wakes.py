@@ -1,11 +1,11 @@
-"""CloneSets that must reconcile after a change of a pod: its owner, and others whose selector also matches it.
+"""CloneSets that must be reconciled after a change of a pod: the owner, and CloneSets whose selector matches the pod.
 
 old view + new view + lifecycle ──▶ is_relevant() ──▶ enqueue the owner, or ignore the event
-change ──▶ follow_overlaps() ──▶ others, when pods of one owner more or less now match their selector
+change ──▶ follow_overlaps() ──▶ CloneSets whose selector now matches pods of an additional owner, or of one fewer
 
-Pure, except for what `around` reads and remembers. Every change of a pod enqueues its own CloneSet, unless the gate
-CloneSetEventHandlerOptimization is on. A change that the gate ignores changes no decision: this module compares
-everything that a plan reads from a pod, except fields that only appear in messages.
+Pure, except for what `around` reads and stores. Every change of a pod enqueues the CloneSet that controls the pod. If
+the gate CloneSetEventHandlerOptimization is on, some changes enqueue nothing, but only those that change no decision:
+this module compares everything that a plan reads from a pod, except fields that are used only in messages.
 """
 
 from collections.abc import Collection, Iterator
@@ -22,11 +22,13 @@ from pykruise.runtime.read import Around
 
 
 def is_relevant(old: PodView | None, new: PodView | None, lifecycle: Lifecycle | None) -> bool:
-    """Whether the owner must reconcile after the change from `old` to `new`; None: the pod does not exist."""
+    """Whether the owner must be reconciled after the change from `old` to `new`; None means that the pod does not
+    exist.
+    """
     if old is None or new is None or old.uid != new.uid:
         return True
     if new.may_be_updating or old.may_be_updating:
-        return True  # the plan waits for its containers
+        return True  # the plan waits until the pod's containers are updated
     hooks = _hook_finalizers(lifecycle)
     return _list_facts(old, hooks) != _list_facts(new, hooks)
 
@@ -52,7 +54,7 @@ def _list_facts(pod: PodView, hooks: Collection[str]) -> tuple[Any, ...]:
 
 
 def _hook_finalizers(lifecycle: Lifecycle | None) -> frozenset[str]:
-    """Finalizers that any hook waits for, also preNormal."""
+    """Return the finalizers of all hooks, also of preNormal."""
     if lifecycle is None:
         return frozenset()
     hooks = (lifecycle.pre_delete, lifecycle.in_place_update, lifecycle.pre_normal)
@@ -60,10 +62,11 @@ def _hook_finalizers(lifecycle: Lifecycle | None) -> frozenset[str]:
 
 
 def follow_overlaps(change: Change[PodView], around: Around[CloneSetSettings]) -> Iterator[Key]:
-    """Find CloneSets whose selector matches this pod of another owner, when it is that owner's first such pod, or was
-    its last.
+    """Find CloneSets whose selector matches this pod of another owner, if it is the first such pod of this owner, or
+    was the last.
 
-    No other event enqueues them. An owner with many pods enqueues a CloneSet twice, not once per pod.
+    Changes of the other owner's further pods enqueue nothing. So an owner with many pods enqueues a CloneSet only when
+    its first pod matches, and when its last pod no longer matches.
     """
     if _overlap_facts(change.old) == _overlap_facts(change.new):
         return
@@ -79,7 +82,9 @@ def follow_overlaps(change: Change[PodView], around: Around[CloneSetSettings]) -
 
 
 def _overlap_facts(pod: PodView | None) -> tuple[Any, ...] | None:
-    """Return the pod's owner and the labels that selectors match; None: the pod overlaps with nothing."""
+    """Return the pod's controller and labels; None if the pod is not active or has no controller, so it cannot
+    overlap.
+    """
     if pod is None or pod.controller is None or not pod.is_active:
         return None
     return (pod.controller, pod.labels)

@@ -1,9 +1,9 @@
-"""The pods of a CloneSet, inspected once for all decisions of a plan.
+"""The pods of a CloneSet. They are inspected once, for all decisions of a plan.
 
 CloneSetSnapshot + revisions + limits ──▶ build_working_set() ──▶ CloneSetWorkingSet ──▶ phases, waiting.py, status.py
 
-Pure. One pass gives every active pod its mark. Counting and choosing then only read the marks, so a plan for ten
-thousand pods takes milliseconds.
+Pure. One pass computes the mark of every active pod. All later counts and choices read only the marks, so a plan for
+ten thousand pods takes milliseconds.
 """
 
 from collections import Counter
@@ -37,9 +37,9 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
 
     snapshot: ReadableCloneSet
     recall: Recall
-    """Findings of the last plan and of this plan about pods with updates in progress."""
+    """Results of the last plan and of this plan about pods with updates in progress."""
     differences: Differences
-    """Changes of pods to the update revision."""
+    """Changes that update pods to the update revision in place."""
     spec: CloneSetSpec
     limits: CloneSetLimits
     update: RevisionView
@@ -47,34 +47,36 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     all_pods: Sequence[PodView]
     """Active pods that match the selector."""
     pods: Sequence[PodView]
-    """Active pods that count: all except `evictions.aside`."""
+    """Pods of `all_pods` that count as pods of the CloneSet: all except `evictions.aside`."""
     marks: Sequence[Mark]
-    """The mark of each of `pods`."""
+    """Marks of `pods`, in the same order."""
     scale_marks: Sequence[Mark]
-    """The marks for the scale phase, in which pods in PreparingUpdate may count as new."""
+    """Marks for the scale phase. With the gate PreparingUpdateAsUpdate, pods in PreparingUpdate count as new."""
     surges: bool
     """Whether maxSurge applies to the update."""
     counts: Mapping[Mark, int]
-    """Number of all pods with each mark."""
+    """Number of pods of `all_pods` with each mark."""
     evictions: CloneSetEvictions
     evicted: Sequence[PodView]
     """Evicted pods that get a successor now."""
     scale_numbers: Numbers
     """Numbers of the scale phase."""
     update_numbers: Numbers
-    """Numbers of the update phase, in which only pods with exactly the update revision count as new."""
+    """Numbers of the update phase. Only pods with the update revision count as new."""
     claims: ClaimPlan
     gang: PodGang | None
-    """Groups of new pods, with the option gang-min-count."""
+    """Groups in which new pods are started; None if the option gang-min-count is not set."""
     is_group_incomplete: bool
-    """Whether old pods stay because the pods of the new group are not all available."""
+    """Whether old pods are kept, because not all pods of the new group are available."""
     occupying: Sequence[PodView] | None
-    """Terminating pods whose successors wait until they have ended; None: no pod waits for terminating pods."""
+    """Terminating pods that must end before their successors are created; None if no successor waits."""
     old: Sequence[PodView]
-    """Pods of other revisions than the update revision."""
+    """Pods without the update revision."""
     unavailable: Sequence[PodView]
     left_out: Mapping[str, Reason]
-    """Pods on nodes out of service, which use up no maxUnavailable of the update, each with the reason."""
+    """Names of pods on nodes out of service, each with the reason. They do not count against maxUnavailable of the
+    update.
+    """
     pre_deleting: Sequence[PodView]
     """Pods that wait in PreparingDelete."""
     to_delete: Sequence[PodView]
@@ -84,12 +86,12 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def settings(self) -> CloneSetSettings:
-        """Gates and flags."""
+        """Feature gates and flags."""
         return self.snapshot.settings
 
     @property
     def now(self) -> Instant:
-        """Instant of the decision."""
+        """The instant of the snapshot."""
         return self.snapshot.now
 
 
@@ -102,7 +104,9 @@ def build_working_set(
     pods: Sequence[PodView],
     mismatched: Sequence[PodView],
 ) -> CloneSetWorkingSet:
-    """Build the working set. `pods` are the active pods that match the selector, `mismatched` the other active pods."""
+    """Build the working set. `pods`: active pods that match the selector; `mismatched`: active pods that do not
+    match.
+    """
     spec, settings = snapshot.cloneset.spec, snapshot.settings
     strategy = spec.scale_strategy
     marks = marks_of(
@@ -228,8 +232,8 @@ def compute_numbers_if_deleted(ws: CloneSetWorkingSet, names: Collection[str]) -
 
 
 def find_occupying(snapshot: CloneSetSnapshot) -> Sequence[PodView] | None:
-    """Find the CloneSet's pods that terminate and have not ended; None: no pod waits for them, because the option
-    pod-replacement-policy is not Failed. Kubernetes' rule for Jobs: a pod has ended when its phase is Failed or
+    """Find terminating pods that must end before their successors are created; None if no successor waits, because the
+    option pod-replacement-policy is not Failed. As for Jobs of Kubernetes, a pod has ended if its phase is Failed or
     Succeeded.
     """
     policy = POD_REPLACEMENT_POLICY.read(snapshot.cloneset.annotations)
@@ -273,7 +277,7 @@ def marks_of(
     min_ready_seconds: int,
     now: Instant,
 ) -> list[Mark]:
-    """Return the mark of each pod. One comprehension without calls, because it runs over every pod in every plan."""
+    """Return the mark of each pod. For speed this is one comprehension without calls: every plan inspects every pod."""
     leaving = LifecycleState.PREPARING_DELETE.value
     is_at_once, ready_before = min_ready_seconds <= 0, now - min_ready_seconds
     marks = [

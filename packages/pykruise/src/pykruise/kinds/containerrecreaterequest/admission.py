@@ -1,9 +1,9 @@
-"""ContainerRecreateRequest's admission: it copies the data that the agent needs from the pod, once.
+"""Admission of ContainerRecreateRequests: on creation, it copies the data that the agent needs from the pod.
 
-CREATE ──▶ errors_of() ──▶ the pod and its node, read now ──▶ fill_in() ──▶ the request to store
+CREATE ──▶ errors_of() ──▶ read the pod and its node ──▶ fill_in() ──▶ the request to store
 UPDATE ──▶ rejected (403) when the spec or the pod of the request changes
 
-One mutating webhook does both, as in OpenKruise.
+One mutating webhook validates and completes the request, as in OpenKruise.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ _HOOKS: Final = ("exec", "httpGet", "tcpSocket")
 
 
 def build_mutating_review(lookups: Lookups) -> Reviewer:
-    """The review. Without lookups (in a simulation) it checks only the request itself."""
+    """Return the admission review. Without lookups (in a simulation) it checks only the request, and not the pod."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if not is_reviewed_write(request):
@@ -74,7 +74,7 @@ def _refuse(request: AdmissionRequest, errors: list[Cause]) -> AdmissionAnswer:
 
 
 def _changed(new: Document, old: Document) -> ErrorStatus | None:
-    """Return the 403 for a change of immutable fields; None: the change is allowed."""
+    """Return a response with code 403 if an immutable field changed; None if the change is allowed."""
     what = ""
     if not is_same(new.get("spec"), old.get("spec")):
         what = "spec is immutable"
@@ -91,7 +91,7 @@ def _changed(new: Document, old: Document) -> ErrorStatus | None:
 
 
 def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[Cause]:
-    """Errors of the request for this pod."""
+    """Yield errors of the request that depend on its pod."""
     path, name = "spec.podName", spec.pod_name
     status = pod.get("status") or {}
     is_left_to_it = any(
@@ -124,7 +124,9 @@ def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[C
 
 
 def _containers_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Containers that can be recreated: regular containers, and init containers that run as sidecars."""
+    """Return the containers that can be recreated, by name: regular containers, and init containers that run as
+    sidecars.
+    """
     spec = pod["spec"]
     sidecars = [
         container
@@ -140,7 +142,7 @@ def _statuses_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {status["name"]: status for statuses in lists for status in statuses}
 
 
-# Data that is filled in
+# Data that admission adds
 
 
 def _with_defaults(doc: Document) -> Document:
@@ -153,7 +155,7 @@ def _with_defaults(doc: Document) -> Document:
 
 
 def fill_in(doc: Document, pod: Mapping[str, Any], node: Mapping[str, Any]) -> Document:
-    """Return the request with everything that its agent needs to know about the pod, as a new document."""
+    """Return a copy of the request, with everything that the agent needs to know about the pod."""
     result = _with_defaults(doc)
     labels, strategy = result["metadata"]["labels"], result["spec"]["strategy"]
     labels[POD_LABEL] = pod["metadata"]["uid"]

@@ -1,5 +1,5 @@
 """Conversion of ContainerRecreateRequests between v1alpha1 and v1beta1. The rules are in agent/rules/versions.py,
-because agents need them too.
+because agents use them too.
 """
 
 from pykruise.agent.rules.versions import (

@@ -2,8 +2,8 @@
 
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 
-The agent of the pod's node stops the containers. This controller takes the pod out of service for the request, and
-ends a request that no agent carries out. Admission copies the data that the agent needs.
+The agent on the pod's node stops the containers. This controller takes the pod out of service before, and ends a
+request that no agent carries out. Admission copies the data that the agent needs from the pod.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ _COLUMNS = (
 
 
 def _enqueue_by_request(change: Change[RequestView], around: Around[Any]) -> Iterator[Key]:
-    """Enqueue the request itself, and when it ends, the requests that wait for it."""
+    """Enqueue the request. When it ends, also enqueue the other requests for its pod, because they wait for it."""
     yield change.key
     if change.new is None or change.new.is_over:
         for other in around.list_by_index(REQUEST_VIEWS, BY_POD, change.latest.pod_uid):
@@ -54,7 +54,7 @@ def _enqueue_by_request(change: Change[RequestView], around: Around[Any]) -> Ite
 
 
 def _enqueue_by_pod(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
-    """Enqueue the requests for a pod that was created or deleted, or whose containers changed."""
+    """Enqueue the requests for a pod that was created or deleted, or whose container statuses changed."""
     old, new = change.old, change.new
     if old is not None and new is not None and _is_alike(old, new):
         return
@@ -77,7 +77,7 @@ def _headline_of(status: Mapping[str, Any]) -> str:
     counts = f"{done} of {format_count(len(states), 'container is', 'containers are')} recreated"
     said = [f"{phase}: {counts if states else 'no container is recreated'}"]
     if waiting and not status.get("completionTime"):
-        said.append(f"{', '.join(waiting)} must be ready and have run for minStartedSeconds")
+        said.append(f"{', '.join(waiting)} must become ready and run for minStartedSeconds")
     return "; ".join([*said, message] if message else said)
 
 

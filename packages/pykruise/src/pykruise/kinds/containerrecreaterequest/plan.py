@@ -1,10 +1,10 @@
-"""The manager's plan for a ContainerRecreateRequest: it joins all decisions.
+"""All decisions of the manager about a ContainerRecreateRequest, as one plan.
 
 RecreationSnapshot ──▶ plan_request() ──▶ Plan: take the pod out of service and back, copy the statuses of its
                                           containers, end a request that is not carried out, delete a finished one
 
-Pure. The agent of the pod's node stops the containers and writes the progress of each one. Both agent and manager
-write the status, so every write requires the resourceVersion from which it was computed.
+Pure. The agent on the pod's node stops the containers and reports the progress of each container. Agent and manager
+both write the status, so every status write contains the resourceVersion of the status that it was computed from.
 """
 
 import math
@@ -47,22 +47,22 @@ from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "crr.apps.kruise.io/unready-acquired"
-"""Finalizer of a request that holds its pod out of service."""
+"""Finalizer of a request for which its pod is out of service. It is removed after the pod is back in service."""
 
 RESPONSE_S: Final = 60.0
-"""Seconds within which an agent must start."""
+"""Seconds within which an agent must start to carry out a request; otherwise the request fails."""
 BEGINS_IN_S: Final = 20.0
-"""Seconds after which a healthy agent has normally started."""
+"""Seconds within which a healthy agent normally starts to carry out a request."""
 LOOK_S: Final = 3.0
-"""Seconds between two reconciles while containers are recreated: a postStart hook may run for long without an event."""
+"""Seconds between two reconciles while containers are recreated: a postStart hook can run for long without an event."""
 
 _PENDING: Final = "Pending"
 _RECREATING: Final = "Recreating"
 
 
 class RequestEnding(StrEnum):
-    """Reasons for the end of a request that was not carried out. The status has no field for the reason except the
-    message; OpenKruise uses the same texts.
+    """Reasons why a request ended without having been carried out, as messages of the status. The status has no other
+    field for the reason; OpenKruise uses the same messages.
     """
 
     POD_GONE = "pod has gone"
@@ -71,7 +71,7 @@ class RequestEnding(StrEnum):
 
 
 def plan_request(snapshot: RecreationSnapshot) -> Plan:
-    """Plan all writes that this request needs now, and the time of the next reconcile."""
+    """Plan all writes that this request needs now, and when it is reconciled again."""
     request = snapshot.request
     if request.is_deleting or request.is_over:
         return _plan_after_end(snapshot)
@@ -92,7 +92,7 @@ def plan_request(snapshot: RecreationSnapshot) -> Plan:
 
 
 def _times_left(snapshot: ReadableContainerRecreateRequest) -> Iterator[tuple[str, float]]:
-    """Yield the message of each possible end, with the seconds until it."""
+    """Yield the message of each reason for which the request would end by timeout, with the seconds until then."""
     request, now = snapshot.request, snapshot.now
     if request.status.phase != _RECREATING and not _is_behind_another(snapshot):
         began = max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
@@ -102,8 +102,8 @@ def _times_left(snapshot: ReadableContainerRecreateRequest) -> Iterator[tuple[st
 
 
 def _note_turn(snapshot: RecreationSnapshot) -> Stage:
-    """Record that the request waits for another one, or the time since which it no longer waits: its creation time does
-    not show this. The time is rounded up to whole seconds, so it is never too early.
+    """Annotate the request: it waits for another request, or since when it no longer waits (the creation time does not
+    show this). This time is rounded up to whole seconds, so it is never too early.
     """
     since = WAITS if _is_behind_another(snapshot) else format_time(math.ceil(snapshot.turn_at))
     patch = _request_patch(snapshot.request, {"metadata": {"annotations": {TURN_ANNOTATION: since}}})
@@ -131,8 +131,8 @@ def _reason_not_started(snapshot: ReadableContainerRecreateRequest, pod: PodView
         return Reason(Code.PARALLELISM, "another request for the pod is processed first")
     since = snapshot.now - max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
     if since < BEGINS_IN_S:
-        return Reason(Code.PODS_ACTIVE, f"the agent of node {pod.node_name} has not started yet")
-    what = f"the agent of node {pod.node_name} has not started"
+        return Reason(Code.PODS_ACTIVE, f"the agent of node {pod.node_name} has not begun the recreation yet")
+    what = f"the agent of node {pod.node_name} has not begun the recreation"
     return Reason(Code.NO_AGENT, what, f"start the agent on node {pod.node_name}, or bring the node back")
 
 
@@ -156,7 +156,7 @@ def _plan_recreation(snapshot: ReadableContainerRecreateRequest, pod: PodView, a
 
 
 def _find_obstacle(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason | None:
-    """Return an obstacle of the pod or of a requested container that no agent can remove."""
+    """Return why the pod or a requested container does not run, if the reason needs a person; otherwise None."""
     obstacles = blockers_of([pod], None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     return find_pod_wait(
         [(pod, reason) for pod, reason in obstacles if _is_obstacle(snapshot.request, reason)]
@@ -177,12 +177,12 @@ def _is_recreating(request: ReadableRequestView, container: str) -> bool:
 
 
 _OBSTACLES: Final = NEEDS_A_PERSON - {Code.READINESS_GATE}
-"""Codes of obstacles of containers. Readiness gates are about the whole pod, and the request itself closes one."""
+"""Codes of reasons that need a person. Without readiness gates: the request itself sets such a condition to False."""
 
 
 def _copy_statuses(request: ReadableRequestView, pod: PodView) -> list[Document]:
-    """Return the kubelet's statuses of the containers that have started since the request; empty: keep the stored
-    statuses.
+    """Return the kubelet's statuses of the containers that have started since the request was created. If the result is
+    empty, the stored statuses are kept.
     """
     statuses = {status.name: status for status in (*pod.container_statuses, *pod.init_statuses)}
     return [
@@ -198,7 +198,7 @@ def _copy_statuses(request: ReadableRequestView, pod: PodView) -> list[Document]
 
 
 def _is_new(target: ContainerTarget, known: ContainerStatusFacts) -> bool:
-    """Whether the container runs, and is not the same run as at the time of the request."""
+    """Whether the container runs, and was started after the request was created."""
     before = target.status_context
     runs = bool(known.container_id) and not known.waiting and known.exit_code is None
     is_other = (
@@ -230,7 +230,7 @@ def _reason_unfinished(request: ReadableRequestView) -> Reason:
 
 
 def _explain_stopping(request: ReadableRequestView, container: str, state: RecreateState) -> Reason | None:
-    """Reason of a container that is being stopped and may take long; None: another reason."""
+    """Return the reason if the container is being stopped and has a long grace period; otherwise None."""
     strategy = request.spec.strategy
     grace_s = strategy.termination_grace_period_seconds if strategy is not None else None
     if state.phase != _PENDING or state.message or (grace_s or 0) <= USUAL_GRACE_S:
@@ -245,7 +245,9 @@ def _explain_stopping(request: ReadableRequestView, container: str, state: Recre
 
 
 def _describe_grace(request: ReadableRequestView, states: Mapping[str, Any]) -> str:
-    """Words about the grace period in which the pod is out of service and its containers still run."""
+    """Describe the grace period in which the pod is out of service but its containers still run; empty if there is
+    none.
+    """
     strategy = request.spec.strategy
     grace_s = strategy.unready_grace_period_seconds if strategy is not None else None
     if not grace_s or states or not _is_held(request):
@@ -254,7 +256,9 @@ def _describe_grace(request: ReadableRequestView, states: Mapping[str, Any]) -> 
 
 
 def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> tuple[Stage, ...]:
-    """Take the pod out of service, once. Then write the condition from which the agent counts the grace period."""
+    """Return the writes that take the pod out of service, if this was not done before. The last write is a condition of
+    the request: its transition time is the start of the grace period.
+    """
     request = snapshot.request
     strategy = request.spec.strategy
     if strategy is None or strategy.unready_grace_period_seconds is None or _is_held(request):
@@ -269,7 +273,7 @@ def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodVie
                     _finalizers_patch(request, (*request.finalizers, FINALIZER)),
                 )
             )
-            return tuple(stages)  # the other writes need the new resourceVersion
+            return tuple(stages)  # the following writes need the resourceVersion after this write
         if conditions := add_message(pod, _build_message(request), now=snapshot.now):
             stages.append(_build_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
     condition = {
@@ -307,15 +311,15 @@ def _build_message(request: RequestView) -> Message:
 
 
 def _ending(snapshot: RecreationSnapshot, message: str) -> Plan:
-    """End a request that is not, or no longer, carried out."""
+    """Return a plan that ends the request, although not all its containers were recreated."""
     request = snapshot.request
     status = {"phase": "Completed", "completionTime": format_time(snapshot.now), "message": message}
     return Plan(stages=(_build_stage(Purpose.REPORT_STATUS, request, _status_patch(request, status)),))
 
 
 def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
-    """Return the pod to service, then remove the request's label for agents, and delete the request after its time to
-    live.
+    """Return the pod to service, and then remove the label that agents select. Delete the request when its time to live
+    has passed.
     """
     request, pod = snapshot.request, snapshot.pod
     stages = []
@@ -323,7 +327,7 @@ def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
     if pod is not None and not pod.is_deleting:
         conditions = remove_message(pod, _build_message(request), now=snapshot.now)
         if not conditions and FINALIZER in request.finalizers:
-            # A write that holds the pod may be in flight, from this manager or another one.
+            # A write that takes the pod out of service may still arrive, from this manager or from another manager.
             conditions = update_probe_time(pod, now=snapshot.now)
         if conditions:
             stages.append(_build_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
@@ -352,12 +356,12 @@ def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
 
 
 def _result_of(request: RequestView) -> Reason:
-    """Return the result of the request: all containers are recreated, some failed, or the request ended before."""
+    """Return the result of the request: all containers were recreated, some failed, or the request ended early."""
     said = request.status.message or ""
     states = request.status.container_recreate_states or ()
     if failed := [state for state in states if state.phase == "Failed"]:
         words = "; ".join(
-            f"container {recreate_state.name}: {recreate_state.message or 'it failed'}"
+            f"container {recreate_state.name}: {recreate_state.message or 'the recreation failed'}"
             for recreate_state in failed
         )
         return Reason(Code.JOB_FAILED, words, _try_again(request, failed[0].name))
@@ -368,7 +372,7 @@ def _result_of(request: RequestView) -> Reason:
         case RequestEnding.POD_GONE:
             return Reason(Code.NO_TARGET, said, "create a request for an existing pod")
         case RequestEnding.NO_RESPONSE:
-            return Reason(Code.NO_AGENT, "the agent of the pod's node has not started", _AGENT)
+            return Reason(Code.NO_AGENT, "the agent of the pod's node has not begun the recreation", _AGENT)
         case RequestEnding.TOO_LATE:
             return _explain_deadline(request)
         case _:
@@ -377,7 +381,7 @@ def _result_of(request: RequestView) -> Reason:
 
 
 def _explain_deadline(request: RequestView) -> Reason:
-    """Reason of a request that failed at its deadline. The deadline may be too short for minStartedSeconds."""
+    """Return why a request failed at its deadline. The deadline is perhaps shorter than minStartedSeconds."""
     container = _find_unfinished(request)
     words = f"container {container} was not recreated within spec.activeDeadlineSeconds"
     spec = request.spec
@@ -387,7 +391,8 @@ def _explain_deadline(request: RequestView) -> Reason:
     if deadline_s > run_s:
         return Reason(Code.JOB_FAILED, words, _try_again(request, container))
     why = (
-        f"{words} ({deadline_s} s), because it must first run for {run_s} s (spec.strategy.minStartedSeconds)"
+        f"{words} ({deadline_s} s), because the new container must run for {run_s} s first "
+        "(spec.strategy.minStartedSeconds)"
     )
     return Reason(
         Code.JOB_FAILED, why, f"create the request again with spec.activeDeadlineSeconds above {run_s}"
@@ -395,7 +400,7 @@ def _explain_deadline(request: RequestView) -> Reason:
 
 
 def _find_unfinished(request: RequestView) -> str:
-    """Name of the first requested container that is not recreated; empty: there is none."""
+    """Return the name of the first requested container that was not recreated; empty if all were recreated."""
     states = request.status.container_recreate_states or ()
     done = {state.name for state in states if state.phase == "Succeeded"}
     wanted = request.spec.containers if request.spec is not None else ()
@@ -403,10 +408,13 @@ def _find_unfinished(request: RequestView) -> str:
 
 
 def _try_again(request: RequestView, container: str) -> str:
-    """Remedy of a request that ended before this container was recreated."""
+    """Return the remedy for a request that ended before this container was recreated."""
     pod = request.spec.pod_name if request.spec is not None else ""
     log = read_log(request.namespace, pod, container)
-    return f"{log}, and correct what keeps it from starting or becoming ready; then create the request again"
+    return (
+        f"{log}, and correct what prevents the container from starting or becoming ready; then create the request "
+        "again"
+    )
 
 
 _AGENT: Final = "start the agent on that node, or bring the node back; then create the request again"

@@ -41,7 +41,7 @@ class StopHook(Typed, frozen=True, kw_only=True):
 
 
 class StatusContext(Typed, frozen=True, kw_only=True):
-    """State of the container at the time of the request. It is copied from the pod and must not be set."""
+    """State of the container when the request was created. It is copied from the pod and must not be set."""
 
     container_id: str = msgspec.field(name="containerID")
     """Id of the container."""
@@ -64,28 +64,32 @@ class CommonStrategy(Typed, frozen=True, kw_only=True):
     """Strategy for recreating containers: the fields that are the same in all versions."""
 
     force_recreate: bool = False
-    """Whether a container is killed even if it has restarted since the request."""
+    """Whether a container is killed even if it has restarted after the request was created."""
     ordered_recreate: bool = False
-    """Whether each container waits until the previous one is done."""
+    """Whether each container is recreated only after the previous container is done."""
 
 
 class RecreateStrategy(CommonStrategy, frozen=True, kw_only=True):
     """Strategy for recreating containers."""
 
     failure_policy: Annotated[str, schema(enum=("Fail", "Ignore"))] = ""
-    """Policy for a container that fails: Fail (the default) ends the request, Ignore continues with the next
+    """Policy if a container cannot be recreated: Fail (the default) ends the request, Ignore continues with the next
     container.
     """
     min_started_seconds: _NotNegative32 = 0
-    """Seconds that the new container must run before it counts as done."""
+    """Seconds that the new container must run until the container counts as recreated."""
     termination_grace_period_seconds: _NotNegative64 | None = None
-    """Seconds that the container has to terminate; those of the pod by default."""
+    """Grace period in seconds for the termination of a container. Defaults to the pod's
+    terminationGracePeriodSeconds.
+    """
     unready_grace_period_seconds: _NotNegative64 | None = None
-    """Seconds between taking the pod out of service and stopping the containers."""
+    """Seconds for which the pod is out of service before its containers are stopped. By default the pod is not taken
+    out of service.
+    """
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
-    """Desired state: the fields that all versions share."""
+    """Desired state: the fields that are the same in all versions."""
 
     containers: Annotated[list[ContainerTarget], schema(list_type="map", list_map_keys=("name",))]
     """Containers to recreate, at least one."""
@@ -97,12 +101,12 @@ class ContainerRecreateRequestSpec(CommonSpec, frozen=True, kw_only=True):
     """Desired state of the request."""
 
     active_deadline_seconds: _NotNegative64 | None = None
-    """Maximum duration in seconds since the creation of the request. A request that is not done by then fails; no
+    """Maximum duration in seconds after the creation of the request. A request that takes longer fails. There is no
     deadline by default.
     """
     strategy: RecreateStrategy | None = None
     ttl_seconds_after_finished: _NotNegative32 | None = None
-    """Seconds after its end until the request is deleted; it is kept by default."""
+    """Seconds after the end of the request until the request is deleted. By default it is kept."""
 
 
 class CommonRecreateState(Typed, frozen=True, kw_only=True):
@@ -142,7 +146,7 @@ class ContainerRecreateRequestStatus(Status, frozen=True, kw_only=True):
     completion_time: Time | None = None
     """Time at which the request ended."""
     conditions: Annotated[list[Condition], schema(list_type="map", list_map_keys=("type",))] | None = None
-    """Aspects of the state: PreRecreateGrace, while the pod is out of service."""
+    """Conditions of the request: PreRecreateGrace, while the pod is out of service."""
     container_recreate_states: list[RecreateState] | None = None
     """Progress of each container."""
     container_status_snapshot: list[ContainerStatusSnapshot] | None = None

@@ -1,4 +1,4 @@
-"""The ContainerRecreateRequest kind in its older version, v1alpha1: it is less strict, and its status has fewer
+"""The ContainerRecreateRequest kind in its older version, v1alpha1. Fewer values are rejected, and the status has fewer
 fields.
 
 types.py ──▶ these types ──▶ kind.py (the schema of v1alpha1). Objects are read and written only in the hub version.
@@ -20,27 +20,31 @@ class RecreateStrategyV1Alpha1(CommonStrategy, frozen=True, kw_only=True):
     """Strategy for recreating containers."""
 
     failure_policy: str = ""
-    """Policy for a container that fails: Fail (the default) ends the request, Ignore continues with the next
+    """Policy if a container cannot be recreated: Fail (the default) ends the request, Ignore continues with the next
     container.
     """
     min_started_seconds: Int32 = 0
-    """Seconds that the new container must run before it counts as done."""
+    """Seconds that the new container must run until the container counts as recreated."""
     termination_grace_period_seconds: Int64 | None = None
-    """Seconds that the container has to terminate; those of the pod by default."""
+    """Grace period in seconds for the termination of a container. Defaults to the pod's
+    terminationGracePeriodSeconds.
+    """
     unready_grace_period_seconds: Int64 | None = None
-    """Seconds between taking the pod out of service and stopping the containers."""
+    """Seconds for which the pod is out of service before its containers are stopped. By default the pod is not taken
+    out of service.
+    """
 
 
 class ContainerRecreateRequestSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
     """Desired state of the request."""
 
     active_deadline_seconds: Int64 | None = None
-    """Maximum duration in seconds since the creation of the request. A request that is not done by then fails; no
+    """Maximum duration in seconds after the creation of the request. A request that takes longer fails. There is no
     deadline by default.
     """
     strategy: RecreateStrategyV1Alpha1 | None = None
     ttl_seconds_after_finished: Int32 | None = None
-    """Seconds after its end until the request is deleted; it is kept by default."""
+    """Seconds after the end of the request until the request is deleted. By default it is kept."""
 
 
 class RecreateStateV1Alpha1(CommonRecreateState, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Errors of a ContainerRecreateRequest on its own, all in one response, each with its field.
+"""Errors of a ContainerRecreateRequest that do not depend on its pod: all in one response, each with its field.
 
 spec ──▶ errors_of() ──▶ field errors
 

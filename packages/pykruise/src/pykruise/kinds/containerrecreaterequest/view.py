@@ -2,7 +2,7 @@
 
 bytes of a request ──▶ REQUEST_VIEWS ──▶ RequestView (stored in the cache)
 RequestView + Read ──▶ read_snapshot() ──▶ RecreationSnapshot ──▶ plan.py
-                       └── reads a pod that the cache has never contained from the API server
+                       └── reads the pod from the API server if the cache has never contained it
 """
 
 import math
@@ -30,8 +30,8 @@ ACTIVE_LABEL: Final = "crr.apps.kruise.io/active"
 """Label with value `true` until the request has ended. Agents watch only requests with this label."""
 
 TURN_ANNOTATION: Final = "pykruise.io/turn-since"
-"""Annotation of a request that has waited for another one. Its value is `waits`, or the time since which the request no
-longer waits.
+"""Annotation of a request that waits or waited for another request. Its value is `waits`, or the time at which the wait
+ended.
 """
 WAITS: Final = "waits"
 
@@ -43,7 +43,7 @@ class RequestView(WorkloadView, frozen=True, kw_only=True):
     """A ContainerRecreateRequest as stored in the cache."""
 
     spec: ContainerRecreateRequestSpec | None
-    """None: the spec cannot be read, and `problem` contains the reason."""
+    """The typed spec; None if it is unreadable: `problem` contains the reason."""
     status: ContainerRecreateRequestStatus = ContainerRecreateRequestStatus()
 
     @property
@@ -53,12 +53,12 @@ class RequestView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether its agent or the controller has recorded the end of the request."""
+        """Whether the request has ended, according to its status."""
         return bool(self.status.completion_time)
 
     @property
     def is_carried_out(self) -> bool:
-        """Whether its agent is working on it."""
+        """Whether the agent is recreating containers for this request."""
         return self.status.phase == "Recreating" and not self.is_over and not self.is_deleting
 
 
@@ -72,30 +72,32 @@ REQUEST_VIEWS: Final = Views[RequestView](
 
 
 class RecreationSnapshot(Judged, frozen=True, kw_only=True):
-    """The state of the world for one request at one instant."""
+    """All that is known about one request at one instant."""
 
     request: RequestView
     pod: PodView | None
-    """The pod of the request. None: the pod no longer exists, or the request has ended and has released it."""
+    """The pod of the request; None if the pod no longer exists, or is no longer needed because the request has
+    ended.
+    """
     others: Sequence[RequestView]
-    """Further requests for the same pod."""
+    """Other requests for the same pod."""
     turn_at: Instant
-    """Instant since which, as far as is known, no other request for the pod is carried out; infinite: another one is
-    carried out now. Agents carry out the requests of a pod sequentially.
+    """Time since which no other request for the pod is carried out, as far as is known; infinite if another request is
+    being carried out. Agents carry out the requests of a pod sequentially.
     """
     is_turn_noted: bool = True
-    """Whether the request's annotation or its creation time contains this instant."""
+    """Whether `turn_at` is stored: in the request's annotation, or because it is the creation time."""
     now: Instant
 
 
 class ReadableRequestView(RequestView, frozen=True, kw_only=True):
-    """A request with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have it."""
+    """A RequestView with a readable spec. Only a type: no object is created from this class."""
 
     spec: ContainerRecreateRequestSpec
 
 
 class ReadableContainerRecreateRequest(RecreationSnapshot, frozen=True, kw_only=True):
-    """A snapshot with a readable spec, so it can be planned."""
+    """A snapshot for which `is_readable()` is True. Only a type, too."""
 
     request: ReadableRequestView
 
@@ -106,9 +108,8 @@ def is_readable(snapshot: RecreationSnapshot) -> TypeGuard[ReadableContainerRecr
 
 
 class RequestTurn:
-    """Remembers since when it is a request's turn. After an earlier request is deleted, nothing shows when it ended.
-    The request itself is therefore annotated while it waits, and when it no longer waits, so managers that start
-    later know this too.
+    """Remembers since when a request no longer waits for other requests. After another request is deleted, no object
+    shows when it ended. So the waiting request is annotated, and also other managers know its state.
     """
 
     at: Instant | None = None
@@ -125,8 +126,8 @@ class RequestTurn:
 
 
 def _find_turn(request: RequestView, now: Instant) -> Instant:
-    """Return the start of the turn for a manager that sees the request for the first time, while no other one is
-    carried out.
+    """Return since when the request does not wait. This manager sees the request for the first time, and no other
+    request for the pod is being carried out.
     """
     noted = _parse_turn(request)
     if noted is not None:
@@ -135,8 +136,8 @@ def _find_turn(request: RequestView, now: Instant) -> Instant:
 
 
 def _parse_turn(request: RequestView) -> Instant | None:
-    """Parse the time in the request's annotation; infinite: the request waits; None: the annotation is absent or
-    unreadable.
+    """Parse the time in the request's annotation. Return infinity if the request waits, and None if the annotation is
+    absent or unreadable.
     """
     text = request.annotations.get(TURN_ANNOTATION)
     if text == WAITS:
@@ -155,7 +156,7 @@ def _is_noted(request: RequestView, turn_at: Instant) -> bool:
 
 
 async def read_snapshot(view: RequestView, read: Read[Any]) -> RecreationSnapshot:
-    """Read the request with its pod and the pod's other requests."""
+    """Read the request, its pod, and other requests for this pod."""
     named = await look_up(read, POD_VIEWS, _pod_of(view))
     requests = read.list_by_index(REQUEST_VIEWS, BY_POD, view.pod_uid)
     others = tuple(request for request in requests if request.uid != view.uid)

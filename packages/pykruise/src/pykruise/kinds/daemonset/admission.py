@@ -3,7 +3,7 @@
 AdmissionRequest ──▶ mutate_daemonset()   ──▶ the object with its defaults
                  ──▶ validate_daemonset() ──▶ allowed, or rejected (422) with every field error
 
-Both versions are reviewed without conversion: only v1alpha1 has the type Surging, and no other difference needs a rule.
+Both versions are reviewed without conversion. The only difference for the rules is that v1alpha1 has the type Surging.
 """
 
 from typing import Final
@@ -29,7 +29,8 @@ mutate_daemonset: Final[Reviewer] = _REVIEWS.build_mutating_review(lambda _, doc
 def build_validating_review(revisions: RevisionLookup | None) -> Reviewer:
     """Return the validating review.
 
-    `revisions` looks up the selector that manages the pods. Without it, the review rejects any other selector.
+    `revisions` finds the selector of the revision from which the pods were created. Without `revisions`, the stored
+    selector is immutable.
     """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: DaemonSetSpec) -> list[Cause]:

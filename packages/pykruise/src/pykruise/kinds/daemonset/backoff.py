@@ -1,9 +1,9 @@
-"""Delays before a pod that finished on a node may be replaced on that node again.
+"""Delays before a finished pod of a node is replaced, if the previous pod of this node finished a short time ago.
 
 plans that delete finished pods ──▶ Backoffs.note() ──▶ memory ──▶ Backoffs.find_ends() ──▶ the next snapshot
 
-Owns state: the cluster does not remember deleted pods. A manager that restarts has no delays, which costs one
-replacement per node. Kubernetes' DaemonSet controller does the same.
+Owns state, because the cluster does not record deleted pods. After a restart of the manager there are no delays, so one
+finished pod per node is replaced too early. Kubernetes' DaemonSet controller does the same.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from pykruise.kube.clock import Instant
 FIRST_S = 1.0
 LONGEST_S = 900.0
 FORGOTTEN_AFTER_S = 1800.0
-"""Seconds without a replacement after which a node starts again with the first delay."""
+"""Seconds without a replacement after which the next delay of a node is the first delay again."""
 
 
 class _Delay(msgspec.Struct):
@@ -24,14 +24,14 @@ class _Delay(msgspec.Struct):
 
 
 class Backoffs:
-    """Delays by node for one generation of one DaemonSet. Another spec starts without delays."""
+    """Delays by node, for one generation of one DaemonSet. A new generation starts without delays."""
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
         self._delays: dict[str, _Delay] = {}
 
     def find_ends(self, *, now: Instant) -> dict[str, Instant]:
-        """Return the nodes whose finished pod must stay, each with the end of its delay."""
+        """Return the nodes whose finished pod must not be replaced yet, each with the end of the delay."""
         self._delays = {
             node: delay for node, delay in self._delays.items() if now - delay.since <= FORGOTTEN_AFTER_S
         }
@@ -40,7 +40,9 @@ class Backoffs:
         }
 
     def note(self, nodes: Iterable[str], *, now: Instant) -> None:
-        """Record that a finished pod is replaced on each of these nodes. Each later delay is twice as long."""
+        """Record that a finished pod is replaced on each of these nodes. Each delay is twice as long as the one
+        before.
+        """
         for node in nodes:
             delay = self._delays.get(node)
             if delay is None:

@@ -1,12 +1,12 @@
 """Conversion of DaemonSets between v1alpha1 and v1beta1.
 
-v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1alpha1; kube/schemas/conversion.py keeps what one side lacks
+v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1alpha1; kube/schemas/conversion.py keeps all other fields
 
-The versions differ in three places. v1alpha1 has an annotation instead of the field that lets the partition limit
-creation; v1beta1 expresses the type Surging as Standard with maxSurge; the hash in the status has another name. The
-annotation stays on the v1beta1 object. In v1alpha1 it always has the value of the field, so a write through v1alpha1
-does not enable a disabled feature again. An object written with Surging has Surging in v1alpha1
-again: otherwise `kubectl apply` of an unchanged manifest would change the object each time.
+The versions differ in three fields. Instead of `scaleStrategy.partitionedScaling`, v1alpha1 has an annotation. v1beta1
+expresses the type Surging as Standard with maxSurge. The hash in the status has another name. The annotation stays on
+the v1beta1 object, but v1alpha1 always shows the value of the field: so a write in v1alpha1 does not enable the feature
+after a client disabled it in v1beta1. An object that was written with Surging is converted back to Surging: otherwise
+`kubectl apply` of an unchanged manifest would change the object each time.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ WRITTEN_AS: Final = "pykruise.io/written-as"
 """Annotation of a v1beta1 DaemonSet that was written with the type Surging."""
 
 PROGRESSIVE: Final = "daemonset.kruise.io/progressive-create-pod"
-"""Annotation of a v1alpha1 DaemonSet. The value "true", and no other, means `spec.scaleStrategy.partitionedScaling`."""
+"""Annotation of a v1alpha1 DaemonSet. Only the value "true" means `spec.scaleStrategy.partitionedScaling`."""
 
 
 def to_hub(doc: Document) -> Document:
@@ -52,13 +52,13 @@ def to_spoke(doc: Document) -> Document:
 
 
 def normalize(doc: Document) -> Document:
-    """Remove the annotation, which repeats another field after the conversion."""
+    """Remove the annotation PROGRESSIVE, because it only repeats a field of v1beta1."""
     annotate(doc, PROGRESSIVE, None)
     return doc
 
 
 def _restore_surging(block: Document | None) -> None:
-    """Replace Standard by Surging if pods surge and maxUnavailable is 0, and remove the values that Surging implies."""
+    """Replace Standard by Surging if maxSurge is not 0 and maxUnavailable is 0. Remove values that Surging implies."""
     if block is None or block.get("rollingUpdateType") != RollingUpdateType.STANDARD:
         return
     if block.get("maxUnavailable") != 0 or block.get("maxSurge") in (None, 0, "0%"):

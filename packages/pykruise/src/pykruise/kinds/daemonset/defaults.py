@@ -2,8 +2,8 @@
 
 document ──▶ add_defaults() ──▶ the document to store
 
-Pure: the input document is not changed. Same rule as OpenKruise's mutating webhook. Unlike the templates of other
-workloads, the template gets no defaults.
+Pure: the input document is not changed. Same rules as OpenKruise's mutating webhook. The pod template gets no defaults,
+unlike the templates of other workloads.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from pykruise.pods.api import UpdateType
 
 
 def add_defaults(doc: Mapping[str, Any]) -> Document:
-    """Return the document with the defaults of its own version: only v1alpha1 has the type Surging."""
+    """Return the document with the defaults of its own version. Only v1alpha1 has the type Surging."""
     spec: Document = {
         "burstReplicas": DEFAULT_BURST,
         "revisionHistoryLimit": 10,
@@ -32,7 +32,7 @@ def has_surging(doc: Mapping[str, Any]) -> bool:
 
 
 def _update_strategy(strategy: Document, *, has_surging: bool) -> Document:
-    """Write the defaults of the update strategy. OnDelete has no defaults."""
+    """Return the update strategy with defaults. OnDelete has no defaults."""
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] != UpdateType.ROLLING_UPDATE:
         return strategy
@@ -47,8 +47,8 @@ def _update_strategy(strategy: Document, *, has_surging: bool) -> Document:
 
 
 def replace_surging(block: Document) -> Document:
-    """Express v1alpha1's type Surging as Standard with maxSurge 1 and maxUnavailable 0, unless the document sets
-    them.
+    """Replace v1alpha1's type Surging by Standard. Where the document sets no value, maxSurge is 1 and maxUnavailable
+    is 0.
     """
     if block.get("rollingUpdateType") != SURGING:
         return block

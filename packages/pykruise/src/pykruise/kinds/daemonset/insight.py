@@ -14,8 +14,8 @@ from pykruise.runtime.plan import Plan
 
 
 def counts_of(document: Document, status: Mapping[str, Any], plan: Plan) -> RolloutCounts:
-    """Return the progress of the rollout. Nodes that the partition keeps at older revisions are not expected to
-    update.
+    """Return the progress of the rollout. Nodes that the partition keeps at older revisions do not have to be
+    updated.
     """
     wanted = status.get("desiredNumberScheduled", 0)
     kept = sum(why.code == Code.PARTITION for why in plan.skipped.values())

@@ -1,8 +1,9 @@
-"""The Advanced DaemonSet as a kind that the rest of the program can run.
+"""Registration of the kind Advanced DaemonSet for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 
-The heartbeat of a node enqueues nothing. A changed node enqueues the DaemonSets whose placement on it has changed.
+A node's heartbeat enqueues nothing. When a node is added, deleted or changed, only the DaemonSets for which this makes
+a difference are enqueued.
 """
 
 from collections.abc import Iterator, Sequence
@@ -91,7 +92,7 @@ def _wakes(settings: DaemonSetSettings) -> Sequence[Wake]:
 
 
 def _find_affected(change: Change[NodeView], around: Around[DaemonSetSettings]) -> Iterator[Key]:
-    """Yield the keys of the DaemonSets whose placement on the node has changed."""
+    """Yield the keys of the DaemonSets that must be reconciled after the change of the node."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.is_placed_as(new):
         return
@@ -107,7 +108,7 @@ def _is_concerned(
     before = fit(old).place if old is not None else None
     after = fit(new).place if new is not None else None
     if old is None or new is None:
-        # The memory knows the pods of the last refresh. Newer pods enqueue the DaemonSet themselves.
+        # The memory contains the pods of the last refresh. The creation of later pods enqueues the DaemonSet anyway.
         known = around.memories.find_memory(daemonset.key, daemonset.uid, NodeMemory).find_states(
             terms_of(daemonset)
         )
@@ -115,7 +116,7 @@ def _is_concerned(
             known.has_pods_on(node.name) for node in (old, new) if node is not None
         )
     if IGNORE_UNAVAILABLE_NODES.annotation in daemonset.annotations:
-        return True  # taints and labels decide whether the node is out of service
+        return True  # any change of taints or labels can decide whether the node is out of service
     return before != after or _is_selected(daemonset, old) != _is_selected(daemonset, new)
 
 
@@ -125,7 +126,7 @@ def _is_selected(daemonset: DaemonSetView, node: NodeView) -> bool:
 
 
 def _note_replaced(read: Read[DaemonSetSettings], snapshot: DaemonSetSnapshot, plan: Plan) -> None:
-    """Remember the nodes whose finished pod is replaced, so that their next replacement waits."""
+    """Remember the nodes whose finished pod is replaced, so that the next replacement on this node is delayed."""
     generation = snapshot.daemonset.generation
     nodes = _find_replacing_nodes(snapshot, plan)
     read.find_memory(NodeMemory).find_backoffs(generation).note(nodes, now=snapshot.now)

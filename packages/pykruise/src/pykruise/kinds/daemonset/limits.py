@@ -1,9 +1,9 @@
-"""Limits of a DaemonSet's spec, as whole numbers.
+"""Limits of a DaemonSet's spec, as numbers of nodes or pods.
 
 spec + number of nodes that should run a pod ──▶ limits_of() ──▶ DaemonSetLimits, and the invalid fields
 
-Pure. An invalid value never becomes a harmless-looking 0, which as a partition would update every node. The limits
-name the field instead, and the controller writes nothing.
+Pure. If a value is invalid, the result names the field, and the controller writes nothing. It must not use 0 instead: a
+partition of 0 would update every node.
 """
 
 import msgspec
@@ -18,26 +18,26 @@ class DaemonSetLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits, as numbers of nodes or pods."""
 
     desired: int
-    """Nodes that should run a pod."""
+    """Number of nodes that should run a pod."""
     max_unavailable: int
     max_surge: int
     partition: int
-    """Nodes that stay at older revisions."""
+    """Number of nodes that keep older revisions."""
     burst: int
-    """Maximum number of creations, of deletions, and of in-place updates in one plan, each counted separately; at
-    least 1.
+    """Maximum number of creations in one plan. The same limit applies separately to deletions and to in-place updates.
+    At least 1.
     """
     allows_surge: bool
-    """Whether a node may have an old and a new pod at the same time."""
+    """Whether a node can have an old and a new pod at the same time."""
     problems: tuple[str, ...] = ()
-    """Invalid fields, each as `<field>: <problem>`. If there are any, nothing may be written."""
+    """Invalid fields, each as `<field>: <problem>`. If there is an invalid field, nothing must be written."""
 
 
 def limits_of(spec: DaemonSetSpec, *, desired: int) -> DaemonSetLimits:
     """Return the limits for `desired` nodes.
 
-    Percentages refer to those nodes: maxUnavailable and maxSurge are rounded up, partition and burstReplicas down
-    (but a burst is never 0). If both maxUnavailable and maxSurge are absent, one node is updated at a time.
+    100% is `desired`. Percentages of maxUnavailable and maxSurge are rounded up, those of partition and burstReplicas
+    down (but a burst is never 0). If both maxUnavailable and maxSurge are 0 or absent, maxUnavailable is 1.
     """
     problems: list[str] = []
 
@@ -71,7 +71,9 @@ def limits_of(spec: DaemonSetSpec, *, desired: int) -> DaemonSetLimits:
 
 
 def _burst(value: IntOrPercent | None, *, desired: int) -> int:
-    """Return the burst. An invalid value (admission was bypassed) becomes 1, the most careful burst."""
+    """Return the burst. If the value is invalid (because admission was bypassed), the burst is 1, the most careful
+    value.
+    """
     if value is None:
         return DEFAULT_BURST
     try:

@@ -1,9 +1,9 @@
-"""Selection of the nodes that get a pod and of the pods that are deleted, independent of updates.
+"""Selection of the nodes that get a pod, and of the pods that are deleted for other reasons than an update.
 
 DaemonSetWorkingSet ──▶ plan_manage() ──▶ PlanPhase
 
-Pure. The phase decides node by node: a node that should run a pod and has none gets one. Of several pods on a node
-one stays. A failed pod is replaced, after growing delays. A pod on a node that must not run it is deleted.
+Pure. The phase decides node by node. A node that should run a pod but has no pod gets one. If a node has several pods,
+one pod is kept. A finished pod is replaced, after increasing delays. A pod on a node that must not run it is deleted.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
 AFTER_OTHERS: Final = Reason(Code.TURN, "gets its pod after other nodes (burstReplicas)")
-LAST_POD_GOES: Final = Reason(Code.DEPARTING, "its last pod still exists")
+LAST_POD_GOES: Final = Reason(Code.DEPARTING, "its previous pod still exists")
 BY_PARTITIONED_SCALING: Final = Reason(
-    Code.PARTITIONED_SCALING, "the partition keeps this many nodes without a pod (partitionedScaling)"
+    Code.PARTITIONED_SCALING, "the partition allows no more nodes to get a pod (partitionedScaling)"
 )
 
 
 class ManagedNodes:
-    """Pods to create and to delete, collected node by node."""
+    """Nodes that need a pod and pods to delete, collected node by node."""
 
     def __init__(self) -> None:
         self.needing: list[str] = []
@@ -40,7 +40,7 @@ class ManagedNodes:
 
 
 def plan_manage(ws: DaemonSetWorkingSet) -> tuple[PlanPhase, dict[str, Reason]]:
-    """Return the phase, and the nodes that have no pod and get none, each with the reason."""
+    """Return the phase, and the nodes without a pod that get no pod now, each with the reason."""
     result = ManagedNodes()
     for state in ws.nodes:
         _add_node(ws, state, result)
@@ -61,7 +61,7 @@ def plan_manage(ws: DaemonSetWorkingSet) -> tuple[PlanPhase, dict[str, Reason]]:
 
 
 def _add_node(ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes) -> None:
-    """Add the needs of one node to `value`."""
+    """Add the decisions about one node to `value`."""
     node, place = state.name, state.place
     if not state.pods:
         value.needing.append(node)
@@ -76,8 +76,8 @@ def _add_node(ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes) ->
         value.going += [Going(pod, f"node {node} has another pod") for pod in running[1:]]
     if running or place is not Place.RUN:
         return
-    # A finished pod blocks its replacement until it is deleted, because a new pod would most likely end the same way.
-    # Two pods in PreparingDelete are the most that surge allows on a node.
+    # While a finished pod exists, no new pod is created, because the new pod would probably end in the same way. With
+    # surge, a node can have at most two pods, also in PreparingDelete.
     leaving = sum(not pod.is_deleting for pod in state.pods)
     if ws.limits.allows_surge and not has_finished and leaving < 2:
         value.needing.append(node)
@@ -88,9 +88,9 @@ def _add_node(ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes) ->
 def _keep_running(
     ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes
 ) -> tuple[list[PodView], bool]:
-    """Return the pods that stay, and whether a finished pod must still be deleted.
+    """Return the running pods, and whether a finished pod must be deleted.
 
-    All other pods are deleted or wait.
+    Finished pods and pods in PreparingDelete are added to `value`.
     """
     running: list[PodView] = []
     has_finished = False
@@ -108,10 +108,10 @@ def _keep_running(
 
 
 def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: ManagedNodes) -> None:
-    """Delete a finished pod so that another can be created.
+    """Plan the deletion of a finished pod, so that a new pod can be created.
 
-    Repeated replacements wait longer and longer. Otherwise a kubelet that rejects the pod would cause an endless loop
-    of deletions and creations.
+    The delay of repeated replacements increases. Otherwise, if a kubelet rejects the pod, pods would be deleted and
+    created in an endless loop.
     """
     until = ws.snapshot.failed_until.get(node)
     if until is not None:
@@ -123,7 +123,7 @@ def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: M
     value.notes.append(
         Note(
             reason="FailedDaemonPod" if has_failed else "SucceededDaemonPod",
-            message=f"pod {pod.name} on node {node} has {verb}, it is deleted and replaced",
+            message=f"pod {pod.name} on node {node} has {verb}; it is deleted and replaced",
             warning=has_failed,
         )
     )
@@ -131,7 +131,7 @@ def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: M
 
 
 def _backoff_reason(pod: PodView) -> Reason:
-    """Return the reason that a finished pod is not replaced yet."""
+    """Return the reason why a finished pod is not replaced yet."""
     message = f"{pod.phase.lower()} again shortly after the previous pod of its node; the pod is replaced after a delay"
     if pod.phase == "Failed":
         return Reason(Code.BACKOFF, message, "find out why the pod fails on its node")
@@ -139,7 +139,7 @@ def _backoff_reason(pod: PodView) -> Reason:
 
 
 def _keep_old_and_new(ws: DaemonSetWorkingSet, running: Sequence[PodView], value: ManagedNodes) -> None:
-    """Keep one new and one old pod per node under surge, and delete the old pod when the new pod is available."""
+    """Keep one new and one old pod of a node (with surge), and delete the old pod after the new pod is available."""
     new = next((pod for pod in running if ws.is_updated(pod)), None)
     old = next((pod for pod in running if not ws.is_updated(pod)), None)
     value.going += [
@@ -158,7 +158,7 @@ def _keep_old_and_new(ws: DaemonSetWorkingSet, running: Sequence[PodView], value
 
 
 def _limit_by_partition(ws: DaemonSetWorkingSet, needing: list[str], pod: ManagedNodes) -> list[str]:
-    """Return the nodes that may get a pod now. With partitionedScaling, the partition limits them."""
+    """Return the nodes that get a pod now. With partitionedScaling, the partition limits their number."""
     if not ws.spec.scales_partitioned or not needing:
         return needing
     if ws.limits.partition == 0:
@@ -170,6 +170,6 @@ def _limit_by_partition(ws: DaemonSetWorkingSet, needing: list[str], pod: Manage
 
 
 def _count_updated(ws: DaemonSetWorkingSet) -> int:
-    """Count the nodes with exactly one live pod of the update revision."""
+    """Count the nodes that should run a pod and have exactly one pod of the update revision."""
     others = (OldAndNew(ws, state) for state in ws.nodes if state.place is Place.RUN)
     return ws.settled + sum(1 for pods in others if pods.is_clear and pods.new is not None)

@@ -1,11 +1,11 @@
-"""Cache of a DaemonSet's nodes with their pods. It computes a state again only for a node that changed.
+"""Cache of the states of a DaemonSet's nodes. Only the state of a changed node is computed again.
 
 current nodes + pods ──▶ NodeStateCache.refresh() ──▶ NodeOverview ──▶ snapshot.py
                          └── a node that changed since the last refresh ──▶ node_state.examine()
 
-`NodeStateCache` owns state: the nodes and pods of the last refresh. It saves work and changes no decision. A view is
-immutable, so a node or a pod that is the same object as in the last refresh has not changed. The cache compares
-identities, so it cannot miss an event.
+`NodeStateCache` owns state: the nodes and pods of the last refresh. The cache makes plans faster, but changes no
+decision. Views are immutable, so a node or pod has changed only if its view is another Python object than in the last
+refresh. The cache compares these objects, so no change is missed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,22 +29,22 @@ class NodeOverview(msgspec.Struct, frozen=True, kw_only=True):
     """All nodes of a DaemonSet at one instant."""
 
     states: dict[str, NodeState]
-    """Node states by name, sorted by name. A deleted node is included while pods target it; pods that target no node
-    are under the empty name.
+    """Node states by name, sorted by name. A deleted node is included while pods are assigned to it. The empty name has
+    the pods without a node.
     """
     open: Sequence[NodeState]
-    """States of nodes that may need a step or a message, whatever the revision is; sorted by name."""
+    """States of nodes that possibly need a write or a message, whatever the update revision is; sorted by name."""
     quiet: Mapping[MadeFor, int]
-    """Number of other nodes that run a pod, by the revision that the pod was created for."""
+    """Revision → number of other nodes that run a pod of this revision."""
     idle: Mapping[str, Reason]
-    """Nodes that should have no pod and have none, each with the reason."""
+    """Nodes that should not run a pod and have no pod, each with the reason."""
     desired: int
     """Number of nodes that should run a pod."""
 
 
 def group_by_ownership(overview: NodeOverview) -> NodeOverview:
-    """Return the same nodes with all pods that the DaemonSet controls, whether its selector matches them or not, and
-    no other pods.
+    """Return the same nodes, but with exactly the pods that the DaemonSet controls, even if its selector does not match
+    them.
     """
     states = {name: _with_owned(state) for name, state in overview.states.items()}
     return msgspec.structs.replace(overview, states=states, open=[*states.values()], quiet={})
@@ -58,9 +58,9 @@ def _with_owned(state: NodeState) -> NodeState:
 
 
 class NodeStateCache:
-    """The states of one DaemonSet's nodes, kept between refreshes: only a node that changes costs work.
+    """The states of one DaemonSet's nodes. A refresh examines only nodes that have changed.
 
-    The work for every node is what the interpreter does in C: comparing identities and copying tables.
+    For unchanged nodes, a refresh only compares identities and copies dicts, which is fast.
     """
 
     def __init__(self, terms: Terms) -> None:
@@ -68,14 +68,14 @@ class NodeStateCache:
         self._reset()
 
     def _reset(self) -> None:
-        # State of the last refresh. It holds the compared objects, so that no id is reused.
+        # State of the last refresh. It contains references to the compared objects, so that their ids are not reused.
         self._seen_nodes: dict[int, NodeView] = {}
         self._seen_pods: dict[int, PodView] = {}
         self._sequences: tuple[Sequence[PodView], Sequence[PodView]] = ((), ())
         self._looked_at: Instant = float("-inf")
 
         self._nodes: dict[str, NodeView] = {}
-        self._pods: dict[str, tuple[PodView, ...]] = {}  # by the node that they target
+        self._pods: dict[str, tuple[PodView, ...]] = {}  # by the node that they are assigned to
 
         self._states: dict[str, NodeState] = {}
         self._is_sorted = True
@@ -88,7 +88,7 @@ class NodeStateCache:
 
     @property
     def terms(self) -> Terms:
-        """Inputs of the states besides nodes and pods."""
+        """Inputs of all node states, besides nodes and pods."""
         return self._terms
 
     def has_pods_on(self, node: str) -> bool:
@@ -106,8 +106,8 @@ class NodeStateCache:
     ) -> NodeOverview:
         """Return the current overview.
 
-        `nodes` are all nodes; `pods` are those that the DaemonSet controls; `orphans` are the orphans in its
-        namespace. The result does not depend on earlier refreshes.
+        `nodes`: all nodes. `pods`: the pods that the DaemonSet controls. `orphans`: the orphans in its namespace. The
+        result does not depend on earlier refreshes.
         """
         try:
             changed = self._find_changed_nodes(nodes)
@@ -115,7 +115,7 @@ class NodeStateCache:
             changed |= self._find_changed_by_time(now)
             for name in changed:
                 self._examine(name, now)
-        except BaseException:  # the memory is useless after half a refresh
+        except BaseException:  # after an incomplete refresh, the stored state is wrong
             self._reset()
             raise
         if changed:
@@ -123,8 +123,8 @@ class NodeStateCache:
         return self._board
 
     def _find_changed_nodes(self, nodes: Iterable[NodeView]) -> set[str]:
-        """Return the names of nodes that were added, removed, or changed in a way that concerns pods. A heartbeat
-        does not.
+        """Return the names of nodes that were added or deleted, or whose change affects pods. A heartbeat does not
+        affect pods.
         """
         result = {id(node): node for node in nodes}
         gone, come = _compare_by_identity(self._seen_nodes, result)
@@ -141,7 +141,7 @@ class NodeStateCache:
         return changed | before.keys()
 
     def _find_changed_pods(self, pods: Sequence[PodView], orphans: Sequence[PodView]) -> set[str]:
-        """Return the names of the nodes that added, removed and changed pods target or targeted."""
+        """Return the names of the nodes to which added, deleted and changed pods are or were assigned."""
         if pods is self._sequences[0] and orphans is self._sequences[1]:
             return set()
         self._sequences = (pods, orphans)
@@ -220,7 +220,7 @@ class NodeStateCache:
 
 
 def _compare_by_identity(before: Mapping[int, T], now: Mapping[int, T]) -> tuple[list[T], list[T]]:
-    """Return the removed and the added items, by identity."""
+    """Return the removed and the added items, compared by identity."""
     return (
         [before[key] for key in before.keys() - now.keys()],
         [now[key] for key in now.keys() - before.keys()],

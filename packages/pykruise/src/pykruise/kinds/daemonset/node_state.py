@@ -1,9 +1,9 @@
-"""State of one node for a DaemonSet, with its pods.
+"""State of one node for one DaemonSet, with the DaemonSet's pods on this node.
 
-node + pods that target it ──▶ examine() ──▶ NodeState ──▶ node_cache.py (all of them)
+node + pods that are assigned to it ──▶ examine() ──▶ NodeState ──▶ node_cache.py (states of all nodes)
 
-Pure. A state does not depend on the revisions. The plan decides which pods are old, so a new template does not
-examine nodes again.
+Pure. A state does not depend on the update revision: the plan decides which pods are old. So after a change of the
+template, nodes do not have to be examined again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,11 +24,11 @@ from pykruise.pods.view.pod_view import PodView
 TEMPLATE_GENERATION_LABEL: Final = "pod-template-generation"
 
 MadeFor = tuple[str, str]
-"""Revision that a pod was created for: the hash of a revision, and the template generation of older DaemonSets."""
+"""Revision of a pod: the hash of the revision, and the template generation, which older DaemonSets used instead."""
 
 
 def read_made_for(pod: PodView) -> MadeFor:
-    """Return the revision that the pod was created for, or updated to."""
+    """Return the revision from which the pod was created, or to which it was updated."""
     return pod.revision, pod.labels.get(TEMPLATE_GENERATION_LABEL, "")
 
 
@@ -38,14 +38,14 @@ def is_leaving(pod: PodView) -> bool:
 
 
 def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
-    """Whether the pod has been ready for minReadySeconds. The lifecycle state does not count: PreparingDelete is the
-    only one of daemon pods.
+    """Whether the pod has been ready for minReadySeconds. The lifecycle state does not matter: the only state of daemon
+    pods is PreparingDelete.
     """
     return pod.is_ready and is_ready_long_enough(pod, min_ready_seconds=min_ready_seconds, now=now)
 
 
 def find_available_time(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Instant | None:
-    """Return the time when a ready pod becomes available because time passes; None if it does not."""
+    """Return when a ready pod becomes available; None if it is available, or not ready."""
     if not pod.is_ready or pod.ready_since is None or min_ready_seconds <= 0:
         return None
     due = pod.ready_since + min_ready_seconds
@@ -53,7 +53,7 @@ def find_available_time(pod: PodView, *, min_ready_seconds: int, now: Instant) -
 
 
 def sort_by_counting(pod: PodView) -> tuple[Any, ...]:
-    """Return the sort key of the pods of a node: scheduled pods first, then older pods, then by name."""
+    """Return the sort key for the pods of a node: first scheduled pods, then by age (oldest first), then by name."""
     return (not pod.node_name, pod.created_at or float("inf"), pod.name)
 
 
@@ -61,17 +61,16 @@ def sort_by_counting(pod: PodView) -> tuple[Any, ...]:
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """Inputs of a node's state besides the node and its pods."""
+    """Inputs of a node's state, besides the node and its pods."""
 
     placement: DaemonSetPlacement
     selector: Selector | None = None
-    """Selector of the pods that count. None: the selector is invalid, and all pods that the DaemonSet controls count.
-    """
+    """Selector of the DaemonSet. None if it is invalid: then all pods that the DaemonSet controls count."""
     min_ready_seconds: int = 0
 
 
 class NodeState(msgspec.Struct, frozen=True, kw_only=True):
-    """State of one node for a DaemonSet."""
+    """State of one node for one DaemonSet."""
 
     name: str
     place: Place
@@ -79,39 +78,40 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     """Reason for `place`, if an existing node should not run a pod."""
     labels: Mapping[str, str] = {}
     is_lost: bool = False
-    """Whether its kubelet does not report."""
+    """Whether a taint of the node shows that its kubelet does not report."""
     is_cordoned: bool = False
     pods: tuple[PodView, ...] = ()
-    """Pods that count, including terminating pods: controlled pods that match, and orphans to adopt. The first pod
-    decides how the node is counted.
+    """Pods that count, including terminating pods: controlled pods that the selector matches, and orphans to adopt. The
+    counters of the status read only the first pod.
     """
     mismatched: tuple[PodView, ...] = ()
-    """Controlled pods that no longer match the selector."""
+    """Controlled pods that the selector no longer matches."""
     quiet: MadeFor | None = None
-    """Revision of the only pod of a node that needs no attention: the pod is available and waits for nothing. The plan
-    considers such a node only if this is not the update revision.
+    """Revision of the pod on a quiet node; None if the node is not quiet. A quiet node should run a pod, and has
+    exactly one pod, which is available and waits for nothing. It needs a write only if its revision is not the update
+    revision.
     """
     until: Instant | None = None
-    """Time when the state changes because time passes; None: never."""
+    """Time at which the state changes even without an event; None if it does not."""
 
     @property
     def because(self) -> str:
-        """Reason why the node should not run a pod; empty: it should, or it does not exist."""
+        """Reason why the node should not run a pod; empty if it should, or if the node does not exist."""
         return self.obstacle.because if self.obstacle is not None else ""
 
     @property
     def has_part(self) -> bool:
-        """Whether the node exists, and has a pod or should have one."""
+        """Whether the node exists, and has or should run a pod."""
         return self.place is Place.RUN or (bool(self.pods) and self.place is not Place.GONE)
 
     @property
     def is_idle(self) -> bool:
-        """Whether the node should have no pod and has none."""
+        """Whether the node should not run a pod and has no pod."""
         return not self.pods and self.place in (Place.STAY, Place.LEAVE)
 
     @property
     def is_open(self) -> bool:
-        """Whether the node may need a step or a message, whatever the revision is."""
+        """Whether the node possibly needs a write or a message, whatever the update revision is."""
         return self.quiet is None and (bool(self.mismatched) or not self.is_idle)
 
 
@@ -120,8 +120,8 @@ def examine(
 ) -> NodeState:
     """Return the state of one node.
 
-    `node` is None if there is no node of that name. `pods` are those that target the node: controlled by the
-    DaemonSet, or orphans that match.
+    `node` is None if no node has this name. `pods` are assigned to the node: pods that the DaemonSet controls, and
+    orphans that its selector matches.
     """
     fit = Fit(Place.GONE) if node is None else terms.placement.fit(node)
     own, mismatched = _split_by_selector(terms.selector, pods)

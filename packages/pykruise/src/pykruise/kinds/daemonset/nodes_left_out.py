@@ -1,9 +1,9 @@
-"""Nodes out of service, which the budget of an update leaves out: they do not use up maxUnavailable.
+"""Nodes out of service, whose pods do not count against maxUnavailable of an update.
 
-nodes that take part in an update ──▶ find_nodes_left_out() ──▶ those out of service, each with the reason ──▶ update.py
+nodes that an update changes ──▶ find_nodes_left_out() ──▶ nodes out of service, each with the reason ──▶ update.py
 
-Pure. Without the option ignore-unavailable-nodes there are none. plans/nodes_out_of_service.py decides which states of
-a node mean that it is out of service.
+Pure. Without the option ignore-unavailable-nodes the result is empty. plans/nodes_out_of_service.py decides which
+states of a node mean that the node is out of service.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,10 +16,10 @@ from pykruise.plans.nodes_out_of_service import explain_node_out_of_service, has
 
 
 def find_nodes_left_out(ws: DaemonSetWorkingSet, states: Iterable[NodeState]) -> Mapping[str, str]:
-    """Return the nodes that maxUnavailable leaves out, each with the reason as the end of a sentence about it.
+    """Return the nodes that do not count against maxUnavailable, each with the reason, as the end of a sentence.
 
-    They are the first of `states` that are out of service, up to the limit of the option. A percentage is of the nodes
-    that have or should have a pod, and is rounded up as maxUnavailable is.
+    The result contains the first nodes of `states` that are out of service, up to the limit of the option. If the limit
+    is a percentage, 100% is the number of nodes that have or should run a pod; the result is rounded up.
     """
     ignored = read_ignored_nodes(ws.snapshot.daemonset.annotations)
     if ignored is None:
@@ -30,7 +30,7 @@ def find_nodes_left_out(ws: DaemonSetWorkingSet, states: Iterable[NodeState]) ->
 
 
 def explain_unavailable_node(ws: DaemonSetWorkingSet, state: NodeState, selector: Selector | None) -> str:
-    """Return why a node without an available pod is out of service; empty: in service, or its pod is available."""
+    """Return why the node is out of service; empty if it is in service, or if its pod is available."""
     pods = [pod for pod in state.pods if not pod.is_deleting]
     if any(ws.is_available(pod) for pod in pods):
         return ""

@@ -2,9 +2,9 @@
 
 template ──▶ placement_of() ──▶ DaemonSetPlacement ──▶ fit(node) ──▶ Place: RUN, STAY or LEAVE, and the reason
 
-Pure. The taints of the node, and the node selector and required node affinity of the template decide. A node that is
-cordoned, not ready or full still runs its pod: the pod tolerates the taints of those states, and the scheduler checks
-resources.
+Pure. The taints of the node, and the node selector and the required node affinity of the template decide. A node that
+is cordoned, not ready or full should run a pod too: daemon pods tolerate the taints of these states, and only the
+scheduler checks resources.
 """
 
 from collections.abc import Mapping
@@ -24,20 +24,20 @@ from pykruise.pods.view.nodes import NodeView
 
 
 class Place(StrEnum):
-    """Suitability of a node for a DaemonSet."""
+    """Whether a node should run a pod of a DaemonSet, and what happens to an existing pod if it should not."""
 
     RUN = "run"
     """The node should run a pod."""
     STAY = "stay"
-    """An existing pod stays; none is created."""
+    """An existing pod is kept, but no pod is created."""
     LEAVE = "leave"
-    """An existing pod is deleted."""
+    """An existing pod is deleted, and no pod is created."""
     GONE = "gone"
-    """The node does not exist, but pods target it."""
+    """The node does not exist, but pods are assigned to it."""
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """Fit of one node for one DaemonSet. `obstacle`: why the node should not run a pod."""
+    """Whether one node should run a pod of one DaemonSet. `obstacle`: why it should not."""
 
     place: Place
     obstacle: NodeObstacle | None = None
@@ -58,10 +58,9 @@ _HOST_NETWORK_TOLERATION: Final = (f"{_NODE}/network-unavailable", NO_SCHEDULE)
 
 
 def list_daemon_tolerations(pod_spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tolerations of the template and those that every daemon pod has, without duplicates.
+    """Return the tolerations of the template and the tolerations that every daemon pod has, without duplicates.
 
-    Kubernetes' DaemonSet controller does the same: its pods tolerate the states in which a node accepts no other
-    pods.
+    Kubernetes' DaemonSet controller adds the same tolerations, for taints of nodes that accept no other pods.
     """
     tolerations = list(pod_spec.get("tolerations") or ())
     wanted = list(_DAEMON_TOLERATIONS)
@@ -80,10 +79,10 @@ def list_daemon_tolerations(pod_spec: Mapping[str, Any]) -> list[dict[str, Any]]
 
 
 class DaemonSetPlacement(NodeRequirements, frozen=True, kw_only=True):
-    """Requirements of a DaemonSet's template on nodes."""
+    """Requirements for nodes that the template of a DaemonSet defines."""
 
     def fit(self, node: NodeView) -> Fit:
-        """Return the fit of the node for pods of this template."""
+        """Return whether the node should run a pod of this template, and why not."""
         if mismatch := self.find_mismatch(node):
             return Fit(Place.LEAVE, mismatch)
         return self._fit_by_taints(node) if node.taints else RUNS
@@ -98,7 +97,7 @@ class DaemonSetPlacement(NodeRequirements, frozen=True, kw_only=True):
 
 
 def placement_of(template: Mapping[str, Any]) -> DaemonSetPlacement:
-    """Return the requirements of a pod template on nodes. A malformed affinity matches no node."""
+    """Return what a pod template requires of a node. A malformed affinity matches no node."""
     spec: Mapping[str, Any] = template.get("spec") or {}
     asked = requirements_of(spec)
     return DaemonSetPlacement(

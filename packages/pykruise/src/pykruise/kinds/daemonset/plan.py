@@ -1,11 +1,11 @@
-"""The plan for one DaemonSet, joined from its phases.
+"""The plan for one DaemonSet: the decisions of all phases.
 
 Snapshot ──▶ plan_daemonset() ──▶ Plan ──▶ runtime/execute.py
-             the selector guard ▶ claim pods and revisions ▶ store the revision ▶ pull images ahead
+             the selector guard ▶ adopt pods and revisions ▶ store the revision ▶ pull images in advance
              ▶ bring pods into service ▶ create and delete pods, or else update ▶ tidy up; and the status
 
-Pure: the same snapshot gives the same plan. The plan does not wait for caches: the snapshot contains the controller's
-own writes.
+Pure: the same snapshot always gives the same plan. A plan does not have to wait until the caches contain this
+controller's own writes, because the snapshot contains them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,17 +60,17 @@ NODES_FIRST: Final = Reason(Code.TURN, "is updated when every node has its pods"
 
 
 def plan_daemonset(snapshot: DaemonSetSnapshot) -> Plan:
-    """Return all writes for this DaemonSet, its status, and the time of the next reconcile."""
+    """Plan all writes that this DaemonSet needs now, its status, and when it is reconciled again."""
     return plan_workload(_FRAME, snapshot)
 
 
 def compute_status_after(snapshot: DaemonSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
-    """Return the status after this write of `plan` failed; None when there is nothing to report."""
+    """Return the status that reports this failed write of `plan`; None if the failure is not reported in the status."""
     status = status_to_amend(snapshot.daemonset, plan, failed, DaemonSetStatus)
     return None if status is None else set_reason(status, failed.reason, now=snapshot.now).to_document()
 
 
-# Joining the phases
+# All phases as one plan
 
 
 def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Plan:
@@ -104,7 +104,7 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
         stages=(
             *before,
             *plan_pre_download(ws),
-            # The update of one pod is finished before the next one begins.
+            # The refresh phase is first, so that started updates are completed before further updates begin.
             *write_phases(refresh, manage, update),
             *stage_of(Purpose.TIDY_UP, clean_up_revisions(ws.snapshot, ws.spec, revisions, ws.snapshot.pods)),
         ),
@@ -120,9 +120,9 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
 
 
 def _claim(snapshot: DaemonSetSnapshot) -> list[Stage]:
-    """Adopt orphans that match, and release own pods that do not match.
+    """Adopt orphans that the selector matches, and release controlled pods that it does not match.
 
-    A pod with changed labels is released, because this is how people isolate a pod. A revision is never released.
+    A person can isolate a pod by a change of its labels, so such a pod is released. A revision is never released.
     """
     states = snapshot.overview.open
     adopted = [pod for state in states for pod in state.pods if pod.controller is None]
@@ -134,7 +134,7 @@ def _claim(snapshot: DaemonSetSnapshot) -> list[Stage]:
 
 
 def _find_times(ws: DaemonSetWorkingSet) -> Iterator[Instant | None]:
-    """Yield the times, besides those of the phases, at which a pod becomes available or its wait must be reported."""
+    """Yield the times at which a pod becomes available, or at which the reason why it waits must be reported."""
     yield find_wait_end(ws)
     yield min((time for time in ws.infeasible.values() if time > ws.now), default=None)
     yield find_next_blocker_time(ws.open_pods, now=ws.now)
@@ -143,7 +143,7 @@ def _find_times(ws: DaemonSetWorkingSet) -> Iterator[Instant | None]:
             yield ws.find_available_time(pod)
 
 
-# DaemonSet's part of the frame
+# Functions that the frame of all workloads calls
 
 
 def _unreadable(snapshot: DaemonSetSnapshot) -> list[Problem]:
@@ -151,7 +151,7 @@ def _unreadable(snapshot: DaemonSetSnapshot) -> list[Problem]:
     if daemonset.spec is None:
         return [Problem(daemonset.problem)]
     if daemonset.selector is None:
-        return [Problem("spec.selector: cannot be read")]
+        return [Problem("spec.selector: is not a valid label selector")]
     if daemonset.selector.is_empty:
         problem = "spec.selector: is empty and would match every pod. A non-empty selector is required"
         return [Problem(problem, Code.SELECTING_ALL)]
@@ -168,12 +168,12 @@ def _problems(snapshot: ReadableDaemonSet) -> list[Problem]:
 
 def _refused(snapshot: DaemonSetSnapshot, problems: Sequence[Problem]) -> DaemonSetStatus:
     message = "; ".join(problem.message for problem in problems)
-    waiting = Reason(problems[0].code, f"nothing is done: {message}", CORRECT)
+    waiting = Reason(problems[0].code, f"the manager changes nothing: {message}", CORRECT)
     return set_reason(snapshot.daemonset.status, waiting, now=snapshot.now)
 
 
 def _guarded(snapshot: ReadableDaemonSet, message: str) -> DaemonSetStatus:
-    """Return the status while the selector guard blocks all writes. The counters still cover the owned pods."""
+    """Return the status while the selector guard prevents all other writes. All controlled pods are counted."""
     spec = snapshot.daemonset.spec
     ws = DaemonSetWorkingSet(
         snapshot,
@@ -189,7 +189,7 @@ def _guarded(snapshot: ReadableDaemonSet, message: str) -> DaemonSetStatus:
 _FRAME: Final = Frame(
     resource=DAEMON_SETS,
     view_of=lambda snapshot: snapshot.daemonset,
-    terminating=lambda snapshot: None,  # the garbage collector deletes or orphans its objects
+    terminating=lambda snapshot: None,  # the garbage collector deletes or orphans the pods
     unreadable=_unreadable,
     problems=_problems,
     refused=_refused,

@@ -2,7 +2,7 @@
 
 node names + pods to delete ──▶ plan_coming_and_going() ──▶ PlanPhase
 
-Pure. A pod is created for one node: its node affinity names that node, and the scheduler binds the pod.
+Pure. A pod is created for one node: its node affinity contains the name of this node, and the scheduler binds the pod.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
 LONGEST_PREFIX: Final = 58
-"""Length limit of a generated name without its random suffix."""
+"""Maximum length of a pod's name without its random suffix."""
 
 DAEMON_SCHEDULER: Final = "kubernetes.io/daemonset-controller"
 
@@ -37,17 +37,18 @@ class Going(msgspec.Struct, frozen=True):
 
 
 def make_stay_reason(new: str) -> Reason:
-    """Return the reason that an old pod stays beside the new pod of its node."""
+    """Return the reason why an old pod is kept while its node also has a new pod."""
     return Reason(Code.TURN, f"stays until {new} is available")
 
 
 def plan_coming_and_going(
     ws: DaemonSetWorkingSet, *, nodes: Sequence[str], why: str, going: Sequence[Going]
 ) -> PlanPhase:
-    """Create pods for `nodes` and delete the pods in `going`, at most `burst` of each. Later plans continue.
+    """Plan the creation of pods for `nodes` and the deletion of the pods in `going`, at most `burst` of each. Later
+    plans create and delete further pods.
 
-    Creations and deletions do not wait for each other: an exhausted quota must not keep failed pods, and a pod that
-    may not be deleted must not keep another node empty.
+    Creations and deletions do not wait for each other. So failed pods are deleted even if the quota is exhausted, and
+    other nodes get their pods even if a pod cannot be deleted.
     """
     burst = ws.limits.burst
     deleted: list[DeletePod | ChangePod] = []
@@ -80,7 +81,7 @@ def plan_coming_and_going(
 
 
 def build_pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterator[tuple[Document, str]]:
-    """Yield a new pod of the update revision for each node. The pods share their common parts."""
+    """Yield a new pod of the update revision for each node. The documents share their common parts."""
     daemonset = ws.snapshot.daemonset
     template = ws.revisions.current.template
     metadata = read_pod_metadata(template)
@@ -110,7 +111,7 @@ def build_pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterat
 
 
 def _names(ws: DaemonSetWorkingSet, prefix: str, count: int) -> Iterable[str]:
-    """Return new names. The plan chooses them, so a creation without a response can be repeated."""
+    """Return names for new pods. The plan chooses the names, so that a creation without a response can be repeated."""
     used = {pod.name[len(prefix) :] for pod in ws.snapshot.pods}
     return (f"{prefix}{fresh}" for fresh in ws.snapshot.ids.draw_ids(count, used=used))
 

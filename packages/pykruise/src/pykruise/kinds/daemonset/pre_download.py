@@ -1,10 +1,10 @@
-"""Selection of the images of a DaemonSet's new revision that are pulled ahead.
+"""Selection of the images of a DaemonSet's new revision that nodes pull in advance.
 
-DaemonSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py decides the images)
+DaemonSetWorkingSet ──▶ plan_pre_download() ──▶ stages (built by plans/pre_download.py)
 
-Pure. Images are not pulled ahead when it would not help: in a first rollout, under OnDelete, and when all nodes
-update at the same time. Recreated pods benefit too, because their nodes have the image before the old pod is deleted.
-The settings are annotations of the DaemonSet.
+Pure. Images are not pulled in advance if this would not make the rollout faster: in a first rollout, under OnDelete,
+and if all nodes are updated at the same time. For recreated pods it does help: the node has the image before the old
+pod is deleted. The settings are annotations of the DaemonSet.
 """
 
 from pykruise.kinds.daemonset.placement import Place
@@ -18,7 +18,9 @@ from pykruise.runtime.plan import Stage
 
 
 def plan_pre_download(ws: DaemonSetWorkingSet) -> tuple[Stage, ...]:
-    """Return the writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""
+    """Plan the writes that pull images in advance; none if the feature gate is off or the API server does not serve
+    ImagePullJobs.
+    """
     if ws.snapshot.pull_jobs is None:
         return ()
     daemonset = ws.snapshot.daemonset
@@ -46,7 +48,9 @@ def _updated_ready(ws: DaemonSetWorkingSet) -> int:
 
 
 def _find_templates_in_use(ws: DaemonSetWorkingSet) -> list[Document]:
-    """Return the templates of old revisions that pods have; of all old ones if a revision is unknown."""
+    """Return the templates of the old revisions that pods have. If the revision of a pod is unknown, return the
+    templates of all old revisions.
+    """
     used = {pod.revision for pod in ws.open_pods if not ws.is_updated(pod)}
     used |= {pod.revision for state in ws.outdated for pod in state.pods}
     known = [revision for revision in ws.revisions.old if hash_of(revision) in used]

@@ -2,8 +2,8 @@
 
 DaemonSetWorkingSet ──▶ plan_refresh() ──▶ PlanPhase
 
-Pure. The phase runs in every plan, also while paused and under OnDelete, because pods wait for the conditions that it
-writes. PreparingDelete is the only lifecycle state of daemon pods, so the phase writes only conditions.
+Pure. Every plan runs this phase, even while the DaemonSet is paused and under OnDelete, because pods wait for the
+conditions that it writes. It writes no lifecycle state: the only state of daemon pods is PreparingDelete.
 """
 
 from collections.abc import Collection, Iterator
@@ -21,8 +21,8 @@ from pykruise.runtime.reasons import Reason
 
 
 def plan_refresh(ws: DaemonSetWorkingSet, *, except_for: Collection[str]) -> PlanPhase:
-    """Return the writes for each pod with due conditions, without the pods in `except_for`: other phases write to
-    them.
+    """Plan the writes for each pod whose conditions are out of date. `except_for`: names of pods to which another phase
+    writes.
     """
     pods = (
         pod
@@ -44,7 +44,7 @@ def plan_refresh(ws: DaemonSetWorkingSet, *, except_for: Collection[str]) -> Pla
 
 
 def _find_infeasible(ws: DaemonSetWorkingSet) -> Iterator[tuple[str, Reason]]:
-    """Yield pods that wait for resources which their node can never provide."""
+    """Yield pods whose new resources their node can never provide, each with the reason."""
     for pod in ws.open_pods if ws.infeasible else ():
         if pod.uid in ws.infeasible and (blocker := resize_blocker(pod)) is not None:
             yield pod.name, blocker

@@ -1,10 +1,10 @@
-"""The revision that a DaemonSet's pods should have, and the writes that it needs.
+"""The revision that a DaemonSet's pods should have, and the writes of revisions.
 
 Snapshot ──▶ choose_revisions() ──▶ Revisions: current and old ones ──▶ stages that label, store and merge
                                                                   └──▶ clean_up_revisions(): beyond the history limit
 
-Pure. Templates with the same meaning are one revision, whichever program wrote it (pods/workload/revisions.py), so
-pykruise takes over a set from another manager without a rollout.
+Pure. Templates with the same meaning are one revision, even if another program stored the revision
+(pods/workload/revisions.py). So pykruise can take over a DaemonSet from another manager without a rollout.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,32 +28,34 @@ from pykruise.runtime.plan import Chain, Stage, Step
 
 
 class Revisions(msgspec.Struct, frozen=True, kw_only=True):
-    """The revisions of a DaemonSet as one plan sees them."""
+    """The revisions of a DaemonSet, as one plan uses them."""
 
     current: RevisionView
     label: str
-    """Label of the current revision on pods."""
+    """Value of the revision label of pods with the current revision."""
     hashes: frozenset[str]
-    """Hashes on pods of the current revision: its own, and those of duplicates."""
+    """Hashes that mean the current revision: its own hash, and the hashes of duplicates."""
     old: Sequence[RevisionView] = ()
-    """Own revisions with another meaning, oldest first."""
+    """The DaemonSet's revisions with another meaning, oldest first."""
     duplicates: Sequence[RevisionView] = ()
-    """Own revisions with the same meaning as the current one."""
+    """The DaemonSet's other revisions with the same meaning as the current revision."""
 
 
 def label_of(revision: RevisionView) -> str:
-    """Return the revision label of its pods. A revision without the label is identified by its name."""
+    """Return the value of the revision label of pods with this revision. If the revision has no such label, it is the
+    revision's name.
+    """
     return revision.labels.get(keys.REVISION_LABEL) or revision.name
 
 
 def hash_of(revision: RevisionView) -> RevisionHash:
-    """Return the hash part of `label_of`, which distinguishes revisions."""
+    """Return the hash at the end of `label_of()`. It identifies the revision."""
     return shorten_hash(label_of(revision))
 
 
 def choose_revisions(snapshot: DaemonSetSnapshot) -> tuple[Revisions, UpdateChoice]:
-    """Return all revisions, and the choice of the template's revision with the writes that this revision needs. Pods
-    carry the revision's hash in a label.
+    """Return all revisions, and how the revision of the template was chosen, with the writes that it needs. A label of
+    pods contains the revision's hash.
     """
     own = sort_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
     choice = choose_update_revision(
@@ -87,7 +89,7 @@ def store_revisions(
     *,
     unrecorded: RevisionView | None,
 ) -> list[Stage]:
-    """Return the writes of revisions that must precede any pod of the current revision."""
+    """Return the writes of revisions. They are sent before pods of the current revision are created."""
     known = (*revisions.old, *revisions.duplicates, revisions.current)
     return [
         *stage_of(
@@ -113,7 +115,7 @@ def _label_revision(revision: RevisionView) -> Chain:
 
 
 def merge_pods(revisions: Revisions, pods: Iterable[PodView]) -> tuple[Stage, ...]:
-    """Give pods of duplicates the hash of the revision that is kept. The pods are not restarted."""
+    """Label pods of duplicate revisions with the hash of the current revision. The pods are not restarted."""
     hashes = set(map(hash_of, revisions.duplicates)) - {hash_of(revisions.current)}
     if not hashes:
         return ()
@@ -134,7 +136,7 @@ def merge_pods(revisions: Revisions, pods: Iterable[PodView]) -> tuple[Stage, ..
 def clean_up_revisions(
     snapshot: DaemonSetSnapshot, spec: DaemonSetSpec, revisions: Revisions, pods: Sequence[PodView]
 ) -> Iterator[Chain]:
-    """Delete duplicates without pods, then old revisions beyond the history limit, oldest first.
+    """Plan to delete duplicates without pods, and then old revisions beyond the history limit, oldest first.
 
     The history keeps revisionHistoryLimit old revisions. A revision with pods is never deleted.
     """
@@ -154,7 +156,9 @@ def clean_up_revisions(
 
 
 def read_unchanged_revisions(snapshot: DaemonSetSnapshot) -> Revisions:
-    """Return the current revision according to the status. It is used only for counting while no write is allowed."""
+    """Return the current revision according to the status. It is used only to count pods while all other writes are
+    prevented.
+    """
     label = snapshot.daemonset.status.update_revision
     shown = RevisionView(
         namespace=snapshot.daemonset.namespace,

@@ -1,4 +1,4 @@
-"""Display of the Advanced DaemonSet: its fields, verbs and columns, and the progress of a rollout.
+"""Presentation of the kind Advanced DaemonSet: its fields, verbs and columns, and the progress of a rollout.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """

@@ -1,10 +1,10 @@
-"""All inputs of a decision about one DaemonSet, as one value.
+"""Everything that a decision about one DaemonSet needs, as one value.
 
 bytes of a DaemonSet ──▶ DAEMON_SET_VIEWS ──▶ DaemonSetView (stored in a cache)
 DaemonSetView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
-                            └─ node_cache.py: nodes with their pods, computed again where they changed
+                            └─ node_cache.py: nodes with their pods; only changed nodes are computed again
 
-The snapshot carries time, ids and settings, so the same snapshot always gives the same plan.
+The snapshot contains time, ids and settings, so the same snapshot always gives the same plan.
 """
 
 import re
@@ -52,27 +52,27 @@ class DaemonSetSettings(GateSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about DaemonSets. The defaults are OpenKruise's."""
 
     assign_pods_by_scheduler: Annotated[
-        bool, FromFlag("assign-pods-by-scheduler", "Pods of DaemonSets are placed by the scheduler.")
+        bool, FromFlag("assign-pods-by-scheduler", "The scheduler places the pods of DaemonSets.")
     ] = True
-    """Whether the scheduler binds the pods. False: pods are created with the name of their node."""
+    """Whether the scheduler binds the pods. Otherwise the controller sets `spec.nodeName` when it creates a pod."""
     prune_ineligible_nodes: Annotated[bool, OnGate("DaemonSetPruneIneligibleNodes")] = False
-    """Whether the budget of an update leaves out nodes that must not run a pod."""
+    """Whether updates ignore nodes that must not run a pod."""
     pre_download: Annotated[bool, OnGate("PreDownloadImageForDaemonSetUpdate", "KruiseDaemon")] = False
-    """Whether new images are pulled ahead of an update."""
+    """Whether nodes pull new images in advance of an update."""
     roll_on_config: Annotated[bool, OnGate("RollOnConfig")] = False
-    """Whether the content of ConfigMaps and Secrets may belong to the revision."""
+    """Whether a revision can include the content of ConfigMaps and Secrets."""
 
 
 class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
-    """One DaemonSet in the cache."""
+    """A DaemonSet as stored in the cache."""
 
     spec: DaemonSetSpec | None
-    """None: the spec is invalid; `problem` has the reason."""
+    """The typed spec; None if it is unreadable: `problem` contains the reason."""
     status: DaemonSetStatus = DaemonSetStatus()
     selector: Selector | None = None
-    """None: the selector is invalid or absent."""
+    """The parsed selector; None if it is invalid or absent."""
     node_selector: Selector | None = None
-    """Selector of the nodes whose pods are updated; None: all nodes, or an invalid selector."""
+    """Selector of the nodes whose pods are updated; None if it is absent (all nodes) or invalid."""
     placement: DaemonSetPlacement = DaemonSetPlacement()
 
     @property
@@ -82,7 +82,9 @@ class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def template_generation(self) -> str:
-        """The template generation from a deprecated annotation, as in a label of the pods; empty: absent or invalid."""
+        """The template generation from a deprecated annotation, as pods have it in a label; empty if absent or
+        invalid.
+        """
         text = self.annotations.get(TEMPLATE_GENERATION_ANNOTATION, "")
         number = int(text) if _WHOLE_NUMBER.fullmatch(text) else _OUT_OF_RANGE
         return str(number) if -_OUT_OF_RANGE <= number < _OUT_OF_RANGE else ""
@@ -101,7 +103,7 @@ def _derived(spec: DaemonSetSpec, _: Document) -> dict[str, Any]:
 
 
 def terms_of(daemonset: DaemonSetView) -> Terms:
-    """Return the inputs of its nodes' states besides nodes and pods."""
+    """Return the inputs of the DaemonSet's node states, besides nodes and pods."""
     return Terms(
         placement=daemonset.placement,
         selector=daemonset.selector,
@@ -123,35 +125,35 @@ DAEMON_SET_VIEWS: Final = Views[DaemonSetView](
 
 
 class DaemonSetSnapshot(Judged, frozen=True, kw_only=True):
-    """The state of the cluster for one DaemonSet at one instant."""
+    """All that is known about one DaemonSet at one instant."""
 
     daemonset: DaemonSetView
     overview: NodeOverview
-    """All nodes of the cluster: the placement of each, and the pods that count there."""
+    """All nodes of the cluster: whether each should run a pod, and its pods."""
     pods: Sequence[PodView]
     """All pods that the DaemonSet controls, including finished and terminating pods, in any order."""
     revisions: Sequence[RevisionView]
     """Revisions that the DaemonSet controls, oldest first."""
     orphaned_revisions: Sequence[RevisionView] = ()
-    """Orphaned revisions whose labels match, oldest first."""
+    """Revisions without a controller that the selector matches, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
-    """Other revisions that may already use the name of a new revision, by name."""
+    """Other revisions in the namespace, by name: a new revision must not get one of these names."""
     pull_jobs: Sequence[PullJobView] | None = None
-    """ImagePullJobs that the DaemonSet controls; None: images are not pulled ahead."""
+    """ImagePullJobs that the DaemonSet controls; None if images are not pulled in advance."""
     failed_until: Mapping[str, Instant] = {}
-    """Nodes on which a pod failed recently, each with the time until which the next failed pod stays there."""
+    """Nodes on which a pod finished a short time ago, each with the time until which a finished pod is not replaced."""
     undeclaring: frozenset[str] = frozenset()
-    """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
+    """Nodes of the pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
     config_problem: str = ""
-    """Reason why a changed ConfigMap or Secret begins no rollout; empty: it begins one."""
+    """Reason why a changed ConfigMap or Secret does not start a rollout; empty if it does."""
     now: Instant
     ids: IdSource
     settings: DaemonSetSettings = DaemonSetSettings()
 
 
 class ReadableDaemonSetView(DaemonSetView, frozen=True, kw_only=True):
-    """A DaemonSet with a valid spec and selector. This is only a type: plans/workload_frame.py decides which objects
-    have it.
+    """A DaemonSetView with a readable spec and selector. Only a type: no object is created from this class.
+    plans/workload_frame.py decides which DaemonSets are readable.
     """
 
     spec: DaemonSetSpec
@@ -159,13 +161,13 @@ class ReadableDaemonSetView(DaemonSetView, frozen=True, kw_only=True):
 
 
 class ReadableDaemonSet(DaemonSetSnapshot, frozen=True, kw_only=True):
-    """A snapshot with a valid spec, which can be planned."""
+    """A snapshot of a DaemonSet with a readable spec. Only a type, too."""
 
     daemonset: ReadableDaemonSetView
 
 
 async def read_snapshot(view: DaemonSetView, read: Read[DaemonSetSettings]) -> DaemonSetSnapshot:
-    """Return the DaemonSet with its pods, revisions and all nodes, from the caches."""
+    """Read the DaemonSet with its pods and revisions, and all nodes, from the caches."""
     followed = await follow_config(view, read)
     view = followed.view
     around = sort_out(await list_revisions_around(view, read), view, selector=view.selector)
@@ -195,20 +197,20 @@ async def read_snapshot(view: DaemonSetView, read: Read[DaemonSetSettings]) -> D
 
 
 class NodeMemory:
-    """Memory of a DaemonSet about nodes. A new process may lose it."""
+    """Memory about the nodes of one DaemonSet. The process can restart without it."""
 
     def __init__(self) -> None:
         self._states: NodeStateCache | None = None
         self._backoffs = Backoffs(0)
 
     def find_states(self, terms: Terms) -> NodeStateCache:
-        """Return the known states of its nodes, computed from these inputs. They save work and change no decision."""
+        """Return the cache of node states for these inputs. It makes plans faster, but changes no decision."""
         if self._states is None or self._states.terms != terms:
             self._states = NodeStateCache(terms)
         return self._states
 
     def find_backoffs(self, generation: int) -> Backoffs:
-        """Return the delays of nodes whose pods failed in this generation of the DaemonSet."""
+        """Return the delays of nodes whose pods finished in this generation of the DaemonSet."""
         if self._backoffs.generation != generation:
             self._backoffs = Backoffs(generation)
         return self._backoffs

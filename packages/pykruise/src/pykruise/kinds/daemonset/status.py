@@ -1,9 +1,9 @@
 """Status of a DaemonSet.
 
 DaemonSetWorkingSet + stored status ──▶ status_of() ──▶ DaemonSetStatus
-stored status ──▶ set_reason() ──▶ the same, with the reason why nothing is done
+stored status ──▶ set_reason() ──▶ the status with the reason why the controller does nothing
 
-Pure: a function of the snapshot, so writes of a plan appear in the status of the next plan.
+Pure: the status is computed from the snapshot. So the writes of a plan change the status only in the next reconcile.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from pykruise.runtime.reasons import Reason
 
 
 def build_counters(ws: DaemonSetWorkingSet) -> dict[str, Any]:
-    """Return the counters of the status, by field. The first pod of a node decides how the node is counted."""
+    """Return the counters of the status, by field. If a node has several pods, only its first pod is read."""
     current = ready = available = ws.settled + len(ws.outdated)
     updated = ws.settled
     misscheduled = 0
@@ -53,10 +53,10 @@ def build_counters(ws: DaemonSetWorkingSet) -> dict[str, Any]:
 def status_of(
     ws: DaemonSetWorkingSet, *, collision_count: int, waiting: Reason | None, is_writing: bool
 ) -> DaemonSetStatus:
-    """Return the whole status.
+    """Compute the whole status.
 
-    `is_writing`: the plan writes pods or revisions. It keeps the condition of a failed write, because the next try may
-    fail too.
+    `is_writing`: whether the plan writes pods or revisions. Then the condition that reports a failed write is kept,
+    because the write can fail again.
     """
     stored = ws.snapshot.daemonset.status
     kept = drop_conditions(stored.conditions or (), SELECTOR_MISMATCH)
@@ -72,7 +72,7 @@ def status_of(
 
 
 def set_reason(stored: DaemonSetStatus, waiting: Reason, *, now: Instant) -> DaemonSetStatus:
-    """Return the stored status with a new reason for waiting."""
+    """Return the stored status with a new reason in the condition Waiting."""
     old = drop_other_causes(stored.conditions or (), WAITING, waiting)
     conditions = set_waiting(old, waiting, now=now)
     return msgspec.structs.replace(stored, conditions=conditions)

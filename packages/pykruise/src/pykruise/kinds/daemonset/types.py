@@ -2,9 +2,9 @@
 
 JSON of the API server ──▶ DaemonSet ──▶ snapshot, plan; the same types ──▶ kind.py (the schema)
 
-Names, optional fields and defaults are those of the API. A default in this module is the value that the controller
-uses when the field is absent. The defaults that admission writes into new objects are in defaults.py. The template is
-untyped JSON, so fields of a newer Kubernetes are preserved.
+Names and optional fields are those of the API. A default in this module is the value that the controller uses if the
+field is absent. The defaults that admission writes into new objects are in defaults.py. The template is untyped JSON,
+so fields of newer Kubernetes versions are preserved.
 """
 
 from enum import StrEnum
@@ -32,10 +32,12 @@ DEFAULT_BURST: Final = 250
 
 
 class RollingUpdateType(StrEnum):
-    """Order in which a rolling update replaces the pod of a node."""
+    """Method by which a rolling update changes the pod of a node."""
 
     STANDARD = "Standard"
-    """The pod is recreated: the old pod is deleted before the new pod is created, or after it with maxSurge."""
+    """The pod is recreated. With maxSurge, the old pod is deleted after the new pod is available, otherwise before the
+    new pod is created.
+    """
     IN_PLACE_IF_POSSIBLE = "InPlaceIfPossible"
 
 
@@ -54,15 +56,15 @@ class RollingUpdate(Typed, frozen=True, kw_only=True):
     """Parameters of a rolling update."""
 
     max_surge: IntOrString | None = None
-    """Maximum number of nodes that may have a new pod beside the old pod, as a number or a percentage of the nodes
-    that should run a pod, rounded up.
+    """Maximum number of nodes that can have a new and an old pod at the same time during an update, as a number or a
+    percentage of the nodes that should run a pod, rounded up.
     """
     max_unavailable: IntOrString | None = None
-    """Maximum number of nodes whose pod may be unavailable while updating, as a number or a percentage of the nodes
-    that should run a pod, rounded up. Defaults to 1 when maxSurge is absent too.
+    """Maximum number of nodes whose pod can be unavailable during an update, as a number or a percentage of the nodes
+    that should run a pod, rounded up. Defaults to 1 if maxSurge is absent too.
     """
     partition: IntOrString | None = None
-    """Number of nodes that stay at older revisions, as a number or a percentage of the nodes that should run a pod,
+    """Number of nodes that keep older revisions, as a number or a percentage of the nodes that should run a pod,
     rounded down.
     """
     paused: bool = False
@@ -78,7 +80,9 @@ class UpdateStrategy(Typed, frozen=True, kw_only=True):
 
     rolling_update: RollingUpdate | None = None
     type: str = ""
-    """RollingUpdate (the default), or OnDelete: a pod is updated only when it is deleted manually."""
+    """RollingUpdate (the default), or OnDelete: a node gets a pod of the new template only after its pod is deleted
+    manually.
+    """
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
@@ -114,12 +118,12 @@ class DaemonSetSpec(CommonSpec, RollingSpec[RollingUpdate], frozen=True, kw_only
 
     @property
     def is_in_place(self) -> bool:
-        """Whether pods are updated in place where that is possible."""
+        """Whether pods are updated in place if possible."""
         return self.policy == RollingUpdateType.IN_PLACE_IF_POSSIBLE
 
     @property
     def scales_partitioned(self) -> bool:
-        """Whether the partition also limits creation."""
+        """Whether the partition also limits the creation of pods on new nodes."""
         return self.scale_strategy is not None and self.scale_strategy.partitioned_scaling
 
 
@@ -127,10 +131,10 @@ class CommonStatus(Status, frozen=True, kw_only=True):
     """Observed state: the fields that all versions have. All counts are numbers of nodes."""
 
     collision_count: Int32 | None = None
-    """Number of times that the name of a new revision was already taken."""
+    """Number of times that the name of a new revision was already used by another revision."""
     conditions: list[PlainCondition] | None = None
-    """SelectorMismatch: spec.selector was changed without admission, and the controller does nothing. Waiting: why
-    nodes do not yet have the pods that the spec describes, and how to change that.
+    """Conditions of the DaemonSet. SelectorMismatch: spec.selector was changed without admission, so the controller
+    does nothing. Waiting: why nodes do not have the pods that the spec describes, and what a person can do.
     """
     current_number_scheduled: Count = 0
     """Number of nodes that should run a pod and have one."""
@@ -158,7 +162,7 @@ class DaemonSetStatus(CommonStatus, frozen=True, kw_only=True):
 
 
 class DaemonSet(ApiObject, frozen=True, kw_only=True):
-    """Runs one pod on every matching node, and updates the pods in place, with surge, or node by node."""
+    """Runs one pod on every matching node. Pods are updated in place, or recreated, with or without surge."""
 
     api_version: str = DAEMON_SETS.api_version
     kind: str = DAEMON_SETS.kind

@@ -1,11 +1,12 @@
-"""Selection of the nodes that update to the update revision now, and how their pods change.
+"""Selection of the nodes that are updated to the update revision now, and how their pods change.
 
 DaemonSetWorkingSet ──▶ plan_update() ──▶ PlanPhase
 
-Pure. The partition and the node selector decide which nodes are updated; maxUnavailable or maxSurge limits how many
-update at the same time. A node whose pod is unavailable uses no budget, because an update can only help it. Pods are
-updated in place where that is possible. Otherwise the old pod is deleted and the next plan creates the new one; with
-surge, the new pod is created first. The budget leaves out the nodes of nodes_left_out.py.
+Pure. The partition and the node selector determine which nodes are updated. maxUnavailable or maxSurge limits how many
+are updated at the same time. A node whose pod was unavailable before does not count against this limit, because an
+update can only help. The nodes of nodes_left_out.py do not count either. With rollingUpdateType InPlaceIfPossible, pods
+are updated in place if possible. Otherwise the old pod is deleted, and the next plan creates the new pod; with surge,
+the new pod is created first.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -46,9 +47,9 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.reasons import Reason
 
-BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many nodes on older revisions")
-BY_SELECTOR: Final = Reason(Code.NODE_SELECTOR, "its node is not one that rollingUpdate.selector selects")
-"""Reason for a pod that the spec itself keeps at its revision."""
+BY_PARTITION: Final = Reason(Code.PARTITION, "the partition allows no more nodes to be updated")
+BY_SELECTOR: Final = Reason(Code.NODE_SELECTOR, "rollingUpdate.selector does not select its node")
+"""Reason why a pod is not updated: the node selector of the spec does not match the labels of its node."""
 
 MOST_NAMED: Final = 5
 """Maximum number of nodes that a reason names."""
@@ -60,7 +61,7 @@ NEW_POD_FIRST: Final = Reason(Code.TURN, "stays until the new pod of its node is
 
 
 def plan_update(ws: DaemonSetWorkingSet) -> PlanPhase:
-    """Return the update phase. Call it only when no node needs a pod created or deleted."""
+    """Return the update phase. Call this only if no node needs a pod and no pod must be deleted."""
     old = ws.old_pods
     if ws.spec.is_on_delete:
         return PlanPhase(skipped=skip(old, ON_DELETE))
@@ -82,12 +83,12 @@ def plan_update(ws: DaemonSetWorkingSet) -> PlanPhase:
 
 
 def _choose_nodes(ws: DaemonSetWorkingSet) -> tuple[list[OldAndNew], dict[str, Reason]]:
-    """Return the nodes that update, in order, and the reasons for the pods of the other nodes.
+    """Return the nodes to update, in order, and the reasons why the pods of other nodes are not updated.
 
-    Nodes that are updated or updating come first and count against the number of nodes that the partition allows to
-    update. So raising the partition reverts no update.
+    The partition allows a number of nodes to be updated. Nodes that are updated or are being updated are first in the
+    order and use up this number. So if the partition is raised, no started update is undone.
     """
-    updated: list[OldAndNew | None] = []  # None: a settled node; it is only counted
+    updated: list[OldAndNew | None] = []  # None is a settled node, which is only counted
     updating: list[OldAndNew] = []
     rest: list[OldAndNew] = []
     skipped: dict[str, Reason] = {}
@@ -124,11 +125,11 @@ def _counts(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
 
 
 def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
-    """Without surge: replace unavailable pods immediately, and available pods within maxUnavailable.
+    """Plan the updates without surge: unavailable pods immediately, and available pods within maxUnavailable.
 
-    A pod that failed on its own does not count against maxUnavailable. A pod that an earlier update made unavailable
-    does. With the option strict-max-unavailable, unavailable pods are replaced within maxUnavailable too, before
-    available ones.
+    A pod that is unavailable because of an earlier update counts against maxUnavailable; a pod that is unavailable for
+    another reason does not. With the option strict-max-unavailable, unavailable pods are updated within maxUnavailable
+    too, before available pods.
     """
     left_out = find_nodes_left_out(ws, (here.state for here in chosen))
     busy: list[NodeState] = []
@@ -140,7 +141,7 @@ def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
         if here.is_clear and new is not None and old is None:
             if is_leaving(new) or not ws.is_available(new):
                 busy.append(here.state)
-        elif not here.is_clear or new is not None or old is None:  # no pod, or a new and an old one: updating
+        elif not here.is_clear or new is not None or old is None:  # the node is being updated
             busy.append(here.state)
         elif ws.is_available(old):
             candidates.append(old)
@@ -148,7 +149,7 @@ def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
             unavailable.append(old)
         else:
             at_once.append(old)
-            if ws.is_coming(old):  # an earlier update made the pod unavailable: it counts
+            if ws.is_coming(old):  # the pod is unavailable because of an earlier update, so it counts
                 busy.append(here.state)
     busy = [state for state in busy if state.name not in left_out]
     room = max(ws.limits.max_unavailable - len(busy), 0)
@@ -162,7 +163,7 @@ def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
 def _explain_pods_left_out(
     chosen: Sequence[OldAndNew], left_out: Mapping[str, str], *, touched: Collection[str]
 ) -> dict[str, Reason]:
-    """Return the reasons of the pods that use up no maxUnavailable and do not change now."""
+    """Return the reasons why pods on nodes that do not count against maxUnavailable are not changed now."""
     return {
         pod.name: explain_left_out(name, why)
         for here in chosen
@@ -173,7 +174,7 @@ def _explain_pods_left_out(
 
 
 def _explain_used_up(busy: Sequence[NodeState]) -> Reason:
-    """Return the reason of pods that wait for these nodes; it names those that are not ready."""
+    """Return the reason why pods wait for these nodes. Its message names the nodes that are not ready."""
     lost = [state.name for state in busy if state.is_lost]
     if not lost:
         return MAX_UNAVAILABLE_USED_UP
@@ -184,7 +185,9 @@ def _explain_used_up(busy: Sequence[NodeState]) -> Reason:
 
 
 def _change(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
-    """Update pods in place if the strategy requests it and it is possible. Otherwise delete the old pods."""
+    """Plan in-place updates of pods, if the strategy is InPlaceIfPossible and they are possible. Delete all
+    other pods.
+    """
     if not ws.spec.is_in_place:
         return _recreate(ws, pods, {})
     reasons = {pod.name: why for pod in pods if (why := _explain_recreation(ws, pod))}
@@ -225,14 +228,14 @@ def _recreate(ws: DaemonSetWorkingSet, pods: Iterable[PodView], reasons: Mapping
 
 
 def _explain_recreation(ws: DaemonSetWorkingSet, pod: PodView) -> str:
-    """Return why the pod is recreated regardless of the change; empty: the change decides."""
+    """Return why the pod must be recreated for every change; empty if this depends on the change."""
     if keys.IN_PLACE_READY not in pod.readiness_gates:
-        return "it lacks the readiness gate for updates in place"
+        return "it lacks the readiness gate for in-place updates"
     return explain_infeasible(ws.settings.in_place) if ws.has_given_up(pod) else ""
 
 
 def _differences_of(ws: DaemonSetWorkingSet) -> Differences:
-    """Return the changes of pods to the update revision."""
+    """Return the changes that update pods to the update revision."""
     return Differences(
         {hash_of(revision): revision for revision in ws.revisions.old},
         ws.revisions.current,
@@ -263,9 +266,9 @@ def _begin(ws: DaemonSetWorkingSet, pods: Sequence[tuple[PodView, UpdateSpec]]) 
 
 
 def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
-    """Update with maxSurge: create the new pod of a node beside the old pod, and delete the old pod when the new one
-    is available. A node out of service uses up no maxSurge: its old pod is not ready, so manage.py deletes it. With the
-    option strict-max-unavailable, unavailable pods get their new pod within maxSurge too.
+    """Plan the updates with maxSurge: create the new pod of a node, and delete the old pod after the new pod is
+    available. A node out of service does not count against maxSurge: its old pod is not ready, so manage.py deletes
+    this pod. With the option strict-max-unavailable, nodes whose pod is unavailable count too.
     """
     surging = 0
     at_once: list[PodView] = []
@@ -296,6 +299,6 @@ def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
     replaced = [*at_once, *turns[:room]]
     skipped |= skip(replaced, NEW_POD_FIRST)
     skipped |= skip(turns[room:], MAX_SURGE_USED_UP)
-    why = f"gets a pod of revision {ws.revisions.current.name} beside the old one"
+    why = f"gets a pod of revision {ws.revisions.current.name} before the old pod is deleted"
     phase = plan_coming_and_going(ws, nodes=[pod.target_node for pod in replaced], why=why, going=going)
     return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})

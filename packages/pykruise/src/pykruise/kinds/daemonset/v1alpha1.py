@@ -1,6 +1,6 @@
 """The DaemonSet in its older version, v1alpha1: the fields that differ from the hub version, for its schema.
 
-types.py + this ──▶ kind.py (schema), conversion.py
+types.py + this module ──▶ kind.py (schema), conversion.py
 """
 
 from pykruise.kinds.daemonset.types import DAEMON_SETS, CommonSpec, CommonStatus
@@ -15,7 +15,7 @@ class DaemonSetStatusV1Alpha1(CommonStatus, frozen=True, kw_only=True):
 
 
 class DaemonSetV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """Runs one pod on every matching node, and updates the pods in place, with surge, or node by node."""
+    """Runs one pod on every matching node. Pods are updated in place, or recreated, with or without surge."""
 
     api_version: str = f"{DAEMON_SETS.group}/v1alpha1"
     kind: str = DAEMON_SETS.kind

@@ -1,9 +1,9 @@
-"""Validation of a DaemonSet (either version): all errors together, each with its field.
+"""Validation of a DaemonSet (either version): all errors in one response, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 
-Pure. Rule numbers are those of the specification's table. A spec that OpenKruise accepts is rejected only if it could
-never work. An invalid value that is already stored does not block other changes.
+Pure. Rule numbers refer to the table in the specification. A spec that OpenKruise accepts is rejected only if it can
+never work. If a stored value is invalid, other fields can be changed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ MUTABLE: Final = (
     "revisionHistoryLimit",
     "scaleStrategy",
 )
-"""Fields of the spec that an update may change."""
+"""Fields of the spec that can be changed after creation."""
 
 OPTIONS: Final[tuple[Option[Any], ...]] = (
     IGNORE_UNAVAILABLE_NODES,
@@ -80,12 +80,13 @@ def errors_of(
     old: Mapping[str, Any] | None = None,
     managed: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
-    """Return all field errors of a document whose spec was parsed as `spec`.
+    """Return all field errors of a document whose typed spec is `spec`.
 
-    `old` is the stored document on an update. `managed` is the selector that manages the pods, if it was looked up.
+    `old` is the stored document on an update. `managed` is the selector of the revision from which the pods were
+    created, if it was looked up.
 
-    If the spec has no selector or template, `spec` has placeholders for them. An unchanged spec is not checked again:
-    if a stored spec were rejected, no client could remove the finalizers that block its deletion.
+    If the document has no selector or template, `spec` contains a placeholder for it. An unchanged spec is not checked
+    again: otherwise, clients could not remove the finalizers of an object whose stored spec is invalid.
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
     stored: Mapping[str, Any] = (old.get("spec") or {}) if old is not None else {}
@@ -163,7 +164,7 @@ def _type_errors(block: RollingUpdate, *, has_surging: bool) -> Iterator[Cause]:
 
 
 def _is_nonzero(value: IntOrPercent | None) -> bool:
-    """Whether the value is a number or a percentage other than 0. Any other text counts as 0."""
+    """Whether the value is a number or a percentage other than 0. Any other string counts as 0."""
     if isinstance(value, str):
         digits = value.removesuffix("%")
         return digits.isascii() and digits.isdecimal() and digits.strip("0") != ""
@@ -171,13 +172,13 @@ def _is_nonzero(value: IntOrPercent | None) -> bool:
 
 
 def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
-    """Yield errors unless the value is a whole number of at least 0, or a whole percentage up to 100%."""
+    """Yield errors unless the value is an integer of at least 0, or a percentage without a fraction up to 100%."""
     yield from find_amount_errors(value, field)
     if isinstance(value, str) and is_whole_percent(value) and int(value[:-1]) > 100:
         yield make_invalid_error(field, value, "must not be greater than 100%")
 
 
 def find_stored_errors(spec: DaemonSetSpec) -> list[Cause]:
-    """Return the errors of a stored spec, with defaults for the absent fields."""
+    """Return the errors of a stored spec, after adding defaults."""
     doc = add_defaults({"apiVersion": DAEMON_SETS.api_version, **to_document(spec)})
     return errors_of(doc, msgspec.convert(doc["spec"], DaemonSetSpec))

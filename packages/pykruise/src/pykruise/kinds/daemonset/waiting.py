@@ -1,13 +1,13 @@
-"""Reason that a DaemonSet does not (yet) match its spec, in one condition: `Waiting`.
+"""Reason why a DaemonSet does not match its spec yet, for the condition `Waiting`.
 
 DaemonSetWorkingSet + pods and nodes that the phases skipped ──▶ waiting_of() ──▶ Reason: code, message, remedy; or
 None: converged
 
-Pure. A DaemonSet has converged when each node that should run a pod has an available pod of the newest template, and
-no other node has a pod to delete. A converged DaemonSet does not carry the condition. Every other DaemonSet does,
-unless SelectorMismatch reports the reason. The condition names first the waits that need a person, then those that
-the spec causes, then those that end automatically. Waits that every pod of a rollout has for a moment are reported as
-counts, so they cause no extra writes.
+Pure. A DaemonSet has converged if each node that should run a pod has an available pod of the newest template, and no
+other node has a pod to delete; the DaemonSet then does not have the condition. Otherwise it has the condition, unless
+SelectorMismatch reports the cause. If there are several reasons, a reason that needs a person has precedence, then a
+reason in the spec, then a wait that ends automatically. For the short waits that every pod of a rollout has, the
+condition contains only the number of pods, so that it is not written for every pod.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,13 +32,15 @@ RECREATE: Final = "delete the pod, so that it is recreated"
 _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
 _IN_PASSING: Final = frozenset({Code.SCHEDULING, Code.STARTING, Code.UPDATING_IN_PLACE})
-"""Codes of the waits that every new or updated pod has for a moment."""
+"""Codes of the short waits that every new or updated pod has."""
 
 _STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""Waiting reasons of containers that are starting."""
+"""Reasons in the waiting state of containers that are starting."""
 
 NAMED_AFTER_S: Final = 30.0
-"""Seconds that a pod is unready before the condition names it. Every new pod is unready for a shorter time."""
+"""Seconds for which a pod must be unready until the condition names it. New pods are normally unready for a shorter
+time.
+"""
 
 
 def is_converged(ws: DaemonSetWorkingSet) -> bool:
@@ -54,7 +56,7 @@ def _is_as_wanted(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
     pod = state.pods[0]
     if pod.is_deleting or is_leaving(pod) or not ws.is_updated(pod) or pod.uid in ws.infeasible:
         return False
-    if state.place is Place.STAY:  # nothing to report, unless the pod must be deleted
+    if state.place is Place.STAY:  # the pod is kept, so it is as wanted unless it must be deleted
         return pod.phase not in FINISHED
     return state.place is Place.RUN and ws.is_available(pod)
 
@@ -66,10 +68,10 @@ def waiting_of(
     skipped_nodes: Mapping[str, Reason],
     broken: Reason | None = None,
 ) -> Reason | None:
-    """Return the reason for which the DaemonSet waits; None: it has converged.
+    """Return the reason why the DaemonSet waits; None if it has converged.
 
-    `skipped` holds the reasons why the plan does not change pods, `skipped_nodes` the reasons why nodes without a pod
-    get none. `broken` is the reason why in-place updates cannot continue automatically.
+    `skipped`: name of a pod → why the plan does not change it. `skipped_nodes`: name of a node without a pod → why it
+    gets no pod now. `broken`: why in-place updates cannot continue automatically.
     """
     if is_converged(ws):
         return _explain_no_node(ws) if ws.limits.desired == 0 and ws.overview.states else None
@@ -96,7 +98,7 @@ def waiting_of(
 
 
 def _explain_no_node(ws: DaemonSetWorkingSet) -> Reason:
-    """Return the reason of a DaemonSet without an eligible node: the obstacle of the most nodes that it selects."""
+    """Return why no node should run a pod: the most frequent reason."""
     obstacles = (state.obstacle for state in ws.overview.states.values())
     obstacle = summarize_obstacles(filter(None, obstacles))
     words = "no node is eligible for a pod"
@@ -106,7 +108,7 @@ def _explain_no_node(ws: DaemonSetWorkingSet) -> Reason:
 
 
 def find_wait_end(ws: DaemonSetWorkingSet) -> Instant | None:
-    """Return the time from which the condition must name a pod that is still unready; None: no pod is unready."""
+    """Return the next time at which the condition must name an unready pod; None if there is no such time."""
     times = (
         since + NAMED_AFTER_S
         for state in ws.nodes
@@ -120,7 +122,9 @@ def find_wait_end(ws: DaemonSetWorkingSet) -> Instant | None:
 
 
 def _is_just_starting(ws: DaemonSetWorkingSet, pod: PodView) -> bool:
-    """Whether the pod became unready a moment ago. The check is cheap because it runs for every pod of a rollout."""
+    """Whether the pod became unready a short time ago. This check is cheap, because it runs for every pod of a
+    rollout.
+    """
     if pod.is_ready or any(status.waiting not in _STARTING for status in pod.container_statuses):
         return False
     since = _unready_since(pod)
@@ -133,13 +137,15 @@ def _unready_since(pod: PodView) -> Instant | None:
 
 def _collect_obstacles(ws: DaemonSetWorkingSet) -> list[tuple[PodView, Reason]]:
     obstacles = {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_pods(ws)}
-    # The state of the node or the end of the pod is closer to the cause.
+    # The reason from the node, or from the end of the pod, replaces the pod's own reason: it is closer to the cause.
     obstacles |= {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_nodes(ws)}
     return [obstacles[name] for name in sorted(obstacles)]
 
 
 def _reported_by_pods(ws: DaemonSetWorkingSet) -> list[tuple[PodView, Reason]]:
-    """Return the waits of unavailable pods. New pods are included only if a container reports that it cannot start."""
+    """Return unavailable pods with the reasons why they wait. A new pod is included only if a container cannot
+    start.
+    """
     unavailable = (
         pod
         for state in ws.nodes
@@ -171,7 +177,7 @@ def _reason_of_lost_node(node: str) -> Reason:
     return Reason(
         Code.NODE_LOST,
         f"does not serve, because its node {node} is not ready",
-        f"bring node {node} back, or delete it",
+        f"bring node {node} back, or delete the node",
     )
 
 
@@ -181,7 +187,7 @@ def _reason_of_lost_end(node: str) -> Reason:
 
 
 def _reason_of_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView) -> Reason:
-    """Return the reason for a finished pod: the pod is replaced, but not in an endless loop."""
+    """Return the reason for a finished pod, with the time at which it is replaced."""
     until = ws.snapshot.failed_until.get(node)
     verb = "failed" if pod.phase == "Failed" else "finished"
     when = "is being replaced" if until is None else f"is replaced after {format_time(until)}"
@@ -197,7 +203,7 @@ def _describe_starting(ws: DaemonSetWorkingSet) -> str:
         1
         for state in ws.nodes
         if state.place is Place.RUN
-        and not ws.is_available(state.pods[0])  # the node has at least one pod: no node lacks one here
+        and not ws.is_available(state.pods[0])  # here, every node that should run a pod has a pod
     )
     return f"the pods on {count} of {format_count(ws.limits.desired, 'node')} are starting"
 
@@ -206,7 +212,7 @@ def _describe_starting(ws: DaemonSetWorkingSet) -> str:
 
 
 def _reason_of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason]) -> Reason | None:
-    """Return the reason if nodes lack their pod or have a pod that they should not have."""
+    """Return the reason if nodes lack a pod, or have a pod that must be deleted; otherwise None."""
     missing = [
         state.name
         for state in ws.nodes
@@ -220,7 +226,7 @@ def _reason_of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason
             f"lower {_BLOCK}.partition to continue",
         )
     if missing:
-        return Reason(Code.CREATING, f"{count} and get one")
+        return Reason(Code.CREATING, f"{count} yet, and pods are being created")
     going = len(ws.strays) + sum(len(state.pods) - (state.place is not Place.LEAVE) for state in ws.nodes)
     if going and not (ws.limits.allows_surge and ws.old_pods):
         return Reason(Code.DELETING, f"{format_count(going, 'pod is', 'pods are')} to be deleted")
@@ -235,7 +241,7 @@ def _is_kept(reason: Reason | None) -> bool:
 
 
 def _reason_of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
-    """Return the reason if pods have an older template."""
+    """Return the reason if pods have an older template; otherwise None."""
     old = ws.old_pods
     if not old:
         return None

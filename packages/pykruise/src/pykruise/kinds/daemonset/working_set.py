@@ -1,10 +1,10 @@
-"""The nodes of a DaemonSet with their pods, classified once for all decisions of a plan.
+"""The nodes of a DaemonSet with their pods. They are classified once, for all decisions of a plan.
 
 Snapshot + revisions ──▶ DaemonSetWorkingSet ──▶ manage.py, update.py, refresh.py, status.py
 
-Pure. The counts are numbers of nodes, because the plan decides node by node. Quiet nodes (node_state.py) of the update
-revision are only counted. Those of another revision only wait for an update. The phases examine all other nodes, which
-are called open.
+Pure. The counts are numbers of nodes, because the plan decides node by node. Quiet nodes (`NodeState.quiet`) with the
+update revision are only counted. Quiet nodes with another revision only wait for their update. All other nodes are
+called open, and the phases examine each of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,13 +32,15 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.options import STRICT_MAX_UNAVAILABLE
 
 FIRST_STEPS_S = 60.0
-"""A pod that became unready within this number of seconds after its creation counts as never ready: its Ready condition
-is False since the kubelet first saw the pod.
+"""If a pod's Ready condition is False since a time within this number of seconds after the pod's creation, the pod was
+never ready: the kubelet sets the condition to False when it first sees the pod.
 """
 
 
 class OldAndNew:
-    """The non-terminating pods of one node: at most one of the update revision and one of another revision."""
+    """The new and the old pod of one node: a pod with the update revision, and a pod with another revision. Terminating
+    pods are ignored.
+    """
 
     __slots__ = ("is_clear", "new", "old", "state")
 
@@ -47,7 +49,7 @@ class OldAndNew:
         self.new: PodView | None = None
         self.old: PodView | None = None
         self.is_clear = True
-        """False: the node has several pods of the update revision, or several others."""
+        """False if the node has several new pods or several old pods."""
         for pod in state.pods:
             if pod.is_deleting:
                 continue
@@ -65,7 +67,7 @@ class OldAndNew:
 
 
 class DaemonSetWorkingSet:
-    """The state that all phases of one plan share. It never changes."""
+    """The values that all phases of one plan use. They never change."""
 
     def __init__(
         self,
@@ -90,16 +92,16 @@ class DaemonSetWorkingSet:
         )
         """Quiet nodes with other revisions."""
         self.open = overview.open
-        """All other nodes that have or should have a pod, or have a pod that no longer matches; also deleted nodes."""
+        """All other nodes that should run a pod, or to which pods are assigned; also deleted nodes."""
 
     @property
     def now(self) -> Instant:
-        """Instant of the decision."""
+        """The instant of the snapshot."""
         return self.snapshot.now
 
     @property
     def settings(self) -> DaemonSetSettings:
-        """Gates and flags."""
+        """Feature gates and flags."""
         return self.snapshot.settings
 
     @cached_property
@@ -109,7 +111,7 @@ class DaemonSetWorkingSet:
 
     @cached_property
     def is_strict(self) -> bool:
-        """Whether updates of unavailable pods wait for their turn (the option strict-max-unavailable)."""
+        """Whether updates of unavailable pods are limited too (the option strict-max-unavailable)."""
         return STRICT_MAX_UNAVAILABLE.read(self.snapshot.daemonset.annotations) is True
 
     def is_settled(self, state: NodeState) -> bool:
@@ -118,7 +120,7 @@ class DaemonSetWorkingSet:
 
     @cached_property
     def nodes(self) -> Sequence[NodeState]:
-        """The open nodes that have or should have a pod."""
+        """The open nodes that exist, and have or should run a pod."""
         return [state for state in self.open if state.has_part]
 
     @cached_property
@@ -129,43 +131,45 @@ class DaemonSetWorkingSet:
 
     @property
     def open_pods(self) -> Iterator[PodView]:
-        """Claimed pods of open nodes, including terminating pods. The DaemonSet controls or will adopt them, and its
-        selector matches.
+        """Pods of open nodes that the DaemonSet controls or will adopt, and that its selector matches. Terminating pods
+        are included.
         """
         return (pod for state in self.open for pod in state.pods)
 
     @property
     def pods(self) -> Iterator[PodView]:
-        """Claimed pods of all nodes."""
+        """The same pods, but of all nodes."""
         return (pod for state in self.overview.states.values() for pod in state.pods)
 
     @cached_property
     def pod_count(self) -> int:
-        """Number of claimed pods."""
+        """Number of `pods`."""
         return self.settled + len(self.outdated) + sum(len(state.pods) for state in self.open)
 
     @cached_property
     def old_pods(self) -> Sequence[PodView]:
-        """Pods that stay and do not have the update revision."""
+        """Pods without the update revision that are not terminating."""
         pods = [pod for pod in self.open_pods if not pod.is_deleting and not self.is_updated(pod)]
         return [*pods, *(state.pods[0] for state in self.outdated)]
 
     @property
     def pod_labels(self) -> dict[str, str]:
-        """Labels that identify the revision that a pod was created for."""
+        """Labels of new and updated pods that identify their revision."""
         labels: dict[str, str] = {keys.REVISION_LABEL: self.revisions.label}
         if self._generation:
             labels[TEMPLATE_GENERATION_LABEL] = self._generation
         return labels
 
     def is_updated(self, pod: PodView) -> bool:
-        """Whether the pod has the update revision, by its hash or by the template generation, and was not given up."""
+        """Whether the pod has the update revision (by its hash or template generation), and its resize was not given
+        up.
+        """
         return self._is_current(read_made_for(pod)) and not self.has_given_up(pod)
 
     @cached_property
     def infeasible(self) -> Mapping[str, Instant]:
-        """Pods of the update revision whose node can never provide their new resources: the time when each is given
-        up, by uid. After that time the pods are replaced like pods of an older revision.
+        """Uid of each pod of the update revision whose node can never provide its new resources → the time at which its
+        resize is given up. After this time, the pod is replaced like a pod of an older revision.
         """
         if not self.spec.is_in_place:
             return {}
@@ -173,7 +177,7 @@ class DaemonSetWorkingSet:
         return find_given_up(pods, settings=self.settings.in_place, now=self.now)
 
     def has_given_up(self, pod: PodView) -> bool:
-        """Whether the pod must be recreated because it has waited for its resources for long enough."""
+        """Whether the pod must be recreated, because it has waited for its new resources too long."""
         until = self.infeasible.get(pod.uid)
         return until is not None and until <= self.now
 
@@ -186,8 +190,8 @@ class DaemonSetWorkingSet:
         return is_available(pod, min_ready_seconds=self._min_ready_s, now=self.now)
 
     def is_coming(self, pod: PodView) -> bool:
-        """Whether the DaemonSet itself made the pod unavailable, because it just created or changed the pod. False:
-        the pod was available and failed later.
+        """Whether the pod is unavailable because the DaemonSet created or changed it a short time ago. False if the pod
+        was available and failed later.
         """
         held = pod.find_condition(keys.IN_PLACE_READY)
         if pod.is_ready or (held is not None and held.status != "True"):
@@ -197,5 +201,5 @@ class DaemonSetWorkingSet:
         return not pod.has_ready_condition and pod.ready_since <= pod.created_at + FIRST_STEPS_S
 
     def find_available_time(self, pod: PodView) -> Instant | None:
-        """Return the time when a ready pod becomes available because time passes; None if it does not."""
+        """Return when a ready pod becomes available; None if it is available, or not ready."""
         return find_available_time(pod, min_ready_seconds=self._min_ready_s, now=self.now)

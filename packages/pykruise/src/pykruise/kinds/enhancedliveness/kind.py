@@ -1,5 +1,5 @@
-"""Registration of enhanced liveness for the rest of the program: a step of pod admission behind a gate, without a
-controller.
+"""Registration of enhanced liveness for the rest of the program. It is a step of pod admission that a feature gate
+enables; it has no controller.
 
 KIND ──▶ pod admission (plans/kind.py)
 """

@@ -1,7 +1,7 @@
-"""Enhanced liveness: the kubelet gets no liveness probes, an annotation keeps them.
+"""Enhanced liveness: admission moves the liveness probes of a pod into an annotation, so the kubelet does not run them.
 
-Pure. Same rule as OpenKruise's gate EnhancedLivenessProbe: it applies to pods of OpenKruise's workloads that request
-it by an annotation.
+Pure. Same rule as OpenKruise's gate EnhancedLivenessProbe: only pods of OpenKruise's workloads with an annotation that
+requests this are changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ _ASKS_FOR_IT: Final = (
     f'has(object.metadata.annotations) && "{USES_ANNOTATION}" in object.metadata.annotations && '
     f'object.metadata.annotations["{USES_ANNOTATION}"] == "true"'
 )
-"""CEL: the pod requests it by its annotation."""
+"""CEL expression: the pod has the annotation that requests enhanced liveness."""
 
 
 def move_probes(pod: Document) -> Document | None:
-    """Return the pod with its liveness probes moved into the annotation; None: it has no liveness probes."""
+    """Return the pod with its liveness probes in the annotation; None if the pod has no liveness probes."""
     spec = pod.get("spec") or {}
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     probes = [
@@ -45,13 +45,13 @@ def move_probes(pod: Document) -> Document | None:
 
 
 class EnhancedLiveness:
-    """The step of `/mutate-pod`."""
+    """The step of the webhook `/mutate-pod`."""
 
     def __init__(self, _: StepContext) -> None:
-        """Needs no context: the pod alone decides."""
+        """Ignore the context: only the pod is read."""
 
     def build_match_condition(self, interests: Interests) -> str:
-        """CEL expression that matches pods of OpenKruise's workloads that request it."""
+        """Return a CEL expression that matches pods of OpenKruise's workloads that request enhanced liveness."""
         return join_terms(OF_KRUISE_WORKLOAD, _ASKS_FOR_IT)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:

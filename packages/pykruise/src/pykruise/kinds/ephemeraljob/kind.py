@@ -2,8 +2,8 @@
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 
-A pod enqueues the jobs of its namespace that select it when it is created or deleted, or its ephemeral containers
-change.
+When a pod is created or deleted, or when its ephemeral containers or labels change, the jobs in its namespace that
+select it are enqueued.
 """
 
 from collections.abc import Iterator, Mapping
@@ -107,7 +107,7 @@ KIND = Kind(
             object_of=lambda snapshot: snapshot.job,
             plan=plan_ephemeraljob,
             standing=job_standing_of,
-            # A late write of counts must not undo the end of a job.
+            # A write of counts that arrives late must not undo the end of a job.
             is_status_shared=True,
         ),
         _STORED,
@@ -115,7 +115,11 @@ KIND = Kind(
     lends=(make_right(PODS, "patch", subresource="ephemeralcontainers"),),
     rights=(
         make_right(
-            EPHEMERAL_JOBS, *READ, "patch", "delete", why="EphemeralJob: to watch, release and delete jobs"
+            EPHEMERAL_JOBS,
+            *READ,
+            "patch",
+            "delete",
+            why="EphemeralJob: to watch jobs, remove their finalizers, and delete them",
         ),
         make_right(
             EPHEMERAL_JOBS, "patch", subresource="status", why="EphemeralJob: to report the progress of jobs"

@@ -1,10 +1,11 @@
-"""The plan for an EphemeralJob: it joins all decisions.
+"""All decisions about an EphemeralJob, as one plan.
 
 EphemeralJobSnapshot ──▶ _targets() ──▶ decide_fan_out() ──▶ Plan: containers to add to pods, the status, deletion of
                                                              the job
 
-Pure. An environment variable of each ephemeral container names its job, so a manager that was killed halfway adds no
-container twice. Nothing is ever stopped: Kubernetes cannot remove an ephemeral container from a pod.
+Pure. An environment variable of each ephemeral container contains the uid of the job. So no container is added twice,
+even if a manager is killed between writes. No container is ever stopped, because Kubernetes cannot remove an ephemeral
+container from a pod.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,13 +66,13 @@ _NO_PODS: Final = Reason(
 )
 _ALL_TAKEN: Final = Reason(
     Code.NOTHING_SELECTED,
-    "every pod that spec.selector matches has an ephemeral container of that name from another job",
+    "every pod that spec.selector matches already has an ephemeral container with the same name from another job",
     "create the job again with another container name: an ephemeral container stays until its pod is replaced",
 )
 
 
 def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
-    """Plan all writes that this job needs now, its status, and the time of the next reconcile."""
+    """Plan all writes that this job needs now, its status, and when it is reconciled again."""
     job = snapshot.job
     if job.is_deleting:
         return Plan(stages=_release(job))
@@ -122,8 +123,8 @@ def _parse_time(text: str | None) -> Instant | None:
 
 
 def _targets(job: EphemeralJobView, spec: EphemeralJobSpec, pods: Sequence[PodView]) -> Sequence[PodView]:
-    """Return the first `replicas` pods. A pod is skipped if another writer added a container with one of the job's
-    names.
+    """Return the first `replicas` pods. A pod is left out if it has an ephemeral container with one of the job's names
+    that another job or person added.
     """
     names = job.names
     free = [
@@ -145,7 +146,7 @@ _PROGRESS: Final[Mapping[EphemeralState | None, TargetState]] = {
 
 
 def _state_in_pod(job: EphemeralJobView, pod: PodView) -> EphemeralState | None:
-    """Return the state of the job's containers in a pod; None: the pod has no container of the job."""
+    """Return the state of the job's containers in a pod; None if the pod has no container of the job."""
     own = [ephemeral for ephemeral in pod.ephemeral if ephemeral.name in job.names]
     return _state_of(own, len(job.names)) if own else None
 
@@ -236,7 +237,7 @@ def _plan_after_end(
 def _find_obstacles(
     job: EphemeralJobView, pods: Sequence[PodView], now: Instant
 ) -> list[tuple[PodView, Reason]]:
-    """Obstacles of the job's containers by pod. As with workloads, only the first pods are inspected."""
+    """Find why the job's containers do not run, for each pod. As with workloads, only the first pods are inspected."""
     images = {str(container.get("name")): str(container.get("image") or "") for container in job.containers}
     result = (
         (pod, find_ephemeral_blocker(pod, ephemeral, images[ephemeral.name]))
@@ -249,7 +250,7 @@ def _find_obstacles(
 
 
 def _until_blocked(pods: Sequence[PodView], now: Instant) -> float | None:
-    """Seconds until a pod that has not begun counts as stuck, or a node as lost."""
+    """Return the seconds until a pod that does not run must be reported."""
     return compute_seconds_until(find_next_blocker_time(pods, now=now), now=now)
 
 
@@ -259,12 +260,12 @@ _NOTHING_STARTS: Final = frozenset(
         *(Code.SCHEDULING_GATED, Code.NO_SCHEDULER),
     }
 )
-"""Codes of obstacles that keep all containers of a pod from starting, also ephemeral ones."""
+"""Codes of reasons why no container of a pod can start, not even an ephemeral container."""
 
 
 def _find_pod_blocker(pod: PodView, now: Instant) -> Reason | None:
-    """Obstacle of a pod in which no container starts: it has no node, the node does not report, or volumes are not
-    mounted.
+    """Return why no container of the pod can start: the pod has no node, the node does not report, or volumes are not
+    mounted. Otherwise return None.
     """
     obstacle = None if pod.is_ready else blocker_of(pod, None, now=now, correction=OF_THE_WORKLOAD)
     return obstacle if obstacle is not None and obstacle.code in _NOTHING_STARTS else None
@@ -274,7 +275,7 @@ def _find_waiting(
     snapshot: ReadableEphemeralJob, decision: FanOutDecision, obstacles: Sequence[tuple[PodView, Reason]]
 ) -> Reason | None:
     if not snapshot.job.containers:
-        remedy = "name a container in spec.template.ephemeralContainers"
+        remedy = "add a container to spec.template.ephemeralContainers"
         return Reason(Code.INVALID_SPEC, "spec.template.ephemeralContainers is empty", remedy)
     nothing_fits = _ALL_TAKEN if snapshot.pods else _NO_PODS
     return find_wait_reason(
@@ -288,12 +289,12 @@ def _inject_containers(job: EphemeralJobView, pod: PodView) -> Chain:
         {"spec": {"ephemeralContainers": [_marked(container, job.uid) for container in job.containers]}},
         subresource="ephemeralcontainers",
     )
-    failed = Note(reason="CreateFailed", message=f"no containers can be added to {pod.name}", warning=True)
+    failed = Note(reason="CreateFailed", message=f"failed to add containers to pod {pod.name}", warning=True)
     return Chain(subject=pod.name, steps=(Step(action=patch, because="the job selects it", failed=failed),))
 
 
 def _marked(container: Mapping[str, Any], uid: str) -> Document:
-    """Return the container with the environment variable that names its job."""
+    """Return the container with the environment variable that contains the uid of its job."""
     env = [variable for variable in container.get("env") or () if variable.get("name") != JOB_ENV]
     return {**container, "env": [*env, {"name": JOB_ENV, "value": uid}]}
 

@@ -24,7 +24,7 @@ class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
     """An EphemeralJob as stored in the cache."""
 
     spec: EphemeralJobSpec | None
-    """None: the spec cannot be read, and `problem` contains the reason."""
+    """The typed spec; None if it is unreadable: `problem` contains the reason."""
     selector: Selector = NOTHING
     status: EphemeralJobStatus = EphemeralJobStatus()
 
@@ -46,7 +46,7 @@ read_spec: Final = make_spec_reader(EphemeralJobSpec, raw={"ephemeralContainers"
 def _derive_selector(spec: EphemeralJobSpec, _: Document) -> dict[str, Any]:
     selector = selector_of(spec.selector)
     if selector is None:
-        return {"spec": None, "problem": "spec.selector: it cannot be read"}
+        return {"spec": None, "problem": "spec.selector: it is not a valid label selector"}
     return {"selector": selector}
 
 
@@ -60,24 +60,22 @@ EPHEMERAL_JOB_VIEWS: Final = Views[EphemeralJobView](
 
 
 class EphemeralJobSnapshot(Judged, frozen=True, kw_only=True):
-    """The state of the world for one EphemeralJob at one instant."""
+    """All that is known about one EphemeralJob at one instant."""
 
     job: EphemeralJobView
     pods: Sequence[PodView]
-    """Active pods that its selector matches, oldest first."""
+    """Active pods that the job's selector matches, oldest first."""
     now: Instant
 
 
 class ReadableEphemeralJobView(EphemeralJobView, frozen=True, kw_only=True):
-    """An EphemeralJob with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have
-    it.
-    """
+    """An EphemeralJobView with a readable spec. Only a type: no object is created from this class."""
 
     spec: EphemeralJobSpec
 
 
 class ReadableEphemeralJob(EphemeralJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot with a readable spec, so it can be planned."""
+    """A snapshot for which `is_readable()` is True. Only a type, too."""
 
     job: ReadableEphemeralJobView
 
@@ -88,7 +86,7 @@ def is_readable(snapshot: EphemeralJobSnapshot) -> TypeGuard[ReadableEphemeralJo
 
 
 async def read_snapshot(view: EphemeralJobView, read: Read[Any]) -> EphemeralJobSnapshot:
-    """Read the job with the pods that its selector matches from the caches."""
+    """Read the job, and the pods that its selector matches, from the caches."""
     matching = [pod for pod in select_pods(view.selector, view.namespace, read) if pod.is_active]
     return EphemeralJobSnapshot(
         job=view,

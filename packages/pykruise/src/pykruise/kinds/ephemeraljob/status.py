@@ -2,7 +2,7 @@
 
 job + counts of its pods (+ its end) ──▶ status_of() ──▶ EphemeralJobStatus
 
-Pure. A condition keeps its times while it does not change.
+Pure. The times of a condition change only if its reason or message changes.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ DEADLINE: Final = "DeadlineExceeded"
 
 
 class EphemeralJobTally(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of the job's pods by the state of its containers."""
+    """Numbers of pods, by the state of the job's containers in them."""
 
     match: int = 0
     running: int = 0
@@ -40,8 +40,8 @@ def status_of(
     is_late: bool,
     has_containers: bool,
 ) -> EphemeralJobStatus:
-    """Compute the current status. `is_over`: all pods have finished; `is_late`: the deadline passed before they
-    finished. Neither is evaluated while the job is paused.
+    """Compute the current status. `is_over`: the containers in all pods have finished. `is_late`: the deadline passed
+    before they finished. While the job is paused, both are False.
     """
     phase = _compute_phase(tally, is_over=is_over, is_late=is_late, has_containers=has_containers)
     said = [("Initialized", "Initialized", "the job is accepted")]
@@ -77,7 +77,7 @@ def status_of(
 
 
 def _compute_phase(tally: EphemeralJobTally, *, is_over: bool, is_late: bool, has_containers: bool) -> str:
-    """Return the phase. Same rule as OpenKruise; additionally, a job of which some pods failed ends as failed."""
+    """Return the phase. Same rule as OpenKruise, but if containers failed in some pods, the job ends as failed."""
     if not has_containers:
         return "Error"
     if is_over:
@@ -92,7 +92,7 @@ def _compute_phase(tally: EphemeralJobTally, *, is_over: bool, is_late: bool, ha
 def _replace_conditions(
     known: Sequence[JobCondition], said: Sequence[tuple[str, str, str]], now: Instant
 ) -> list[JobCondition]:
-    """Return the previous conditions, in which new ones replace those of the same type."""
+    """Return the previous conditions, replaced by new conditions of the same type."""
     conditions = {condition.type: condition for condition in known}
     for kind, reason, message in said:
         before = conditions.get(kind)
@@ -109,5 +109,5 @@ def _replace_conditions(
 
 
 def document_of(status: EphemeralJobStatus) -> Document:
-    """Return the document to store. It always contains the counts, even when they are 0."""
+    """Return the document to store. It always contains the counts, even if they are 0."""
     return {**{name: getattr(status, name) for name in _COUNTS}, **status.to_document()}

@@ -15,7 +15,7 @@ EPHEMERAL_JOBS: Final = Resource("apps.kruise.io", "v1alpha1", "ephemeraljobs", 
 
 
 class EphemeralContainers(Typed, frozen=True, kw_only=True):
-    """Containers that are added to the pods."""
+    """The containers that the job adds to pods."""
 
     ephemeral_containers: Annotated[
         list[dict[str, Any]], merge_like("io.k8s.api.core.v1.PodSpec", "ephemeralContainers")
@@ -27,18 +27,18 @@ class EphemeralJobSpec(Typed, frozen=True, kw_only=True):
     """Desired state of the job."""
 
     active_deadline_seconds: Int64 | None = None
-    """Maximum duration of the job in seconds. A job that has not ended by then fails; no deadline by default."""
+    """Maximum duration of the job in seconds. A job that takes longer fails. There is no deadline by default."""
     parallelism: Int32 | None = None
-    """Maximum number of pods in which containers run at the same time; 1 by default."""
+    """Maximum number of pods in which the job's containers run at the same time; 1 by default."""
     paused: bool = False
-    """Whether the job is paused: no further containers are started."""
+    """Whether the job is paused. While it is paused, no containers are added to pods."""
     replicas: Int32 | None = None
     """Maximum number of pods that get the containers, oldest first; all matching pods by default."""
     selector: Selector
     """Label selector for the pods."""
     template: EphemeralContainers
     ttl_seconds_after_finished: Int32 | None = None
-    """Seconds after its end until the job is deleted; 1800 by default."""
+    """Seconds after the end of the job until the job is deleted; 1800 by default."""
 
 
 class EphemeralJobStatus(Status, frozen=True, kw_only=True):
@@ -47,11 +47,11 @@ class EphemeralJobStatus(Status, frozen=True, kw_only=True):
     completion_time: Time | None = None
     """Time at which the job ended."""
     conditions: list[JobCondition] | None = None
-    """Aspects of the state."""
+    """Conditions of the job."""
     failed: Int32 = 0
     """Number of pods in which containers failed."""
     match: Int32 = 0
-    """Number of pods that match."""
+    """Number of pods that the job has selected."""
     phase: str = ""
     """Waiting, Running, Paused, Succeeded, Failed, Error or Unknown."""
     running: Int32 = 0

@@ -2,8 +2,8 @@
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 
-Pure. This module checks the containers, as OpenKruise does, and also that numbers are not negative. Unchanged values
-of a stored job are not checked again.
+Pure. Like OpenKruise, this module checks the containers. It also rejects negative numbers. Unchanged values of a stored
+job are not checked again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ from pykruise.pods.template.validation import find_amount_errors
 
 _PATH: Final = "spec.template.ephemeralContainers"
 _NEEDED: Final = {"terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"}
-"""Defaults that nothing sets here: an API server sets them only for pods."""
+"""Fields that must be set, because the API server sets these defaults only in pods."""
 _MOUNTS: Final = ("volumeMounts", "volumeDevices")
 _MAY_BE_SET: Final = frozenset(
     {
@@ -69,7 +69,7 @@ def _errors_of_container(container: Mapping[str, Any], path: str) -> Iterator[Ca
     for field in _NEEDED:
         if not container.get(field):
             yield make_required_error(f"{path}.{field}")
-    # The volumes are known only from the pods. The API server checks them when the container is added to a pod.
+    # Only the pods show which volumes exist. The API server checks them when the container is added to a pod.
     alone = {field: value for field, value in container.items() if value and field not in _MOUNTS}
     yield from check_ephemeral_container({**_NEEDED, **alone}, path, volumes={}, spec={}, claims=frozenset())
     if (image := container.get("image") or "") != image.strip():
@@ -86,7 +86,7 @@ def _errors_of_container(container: Mapping[str, Any], path: str) -> Iterator[Ca
 
 
 def find_stored_errors(spec: EphemeralJobSpec) -> list[Cause]:
-    """Errors of a stored spec, except those of its containers, which the API server validates when they are added to
-    a pod.
+    """Find errors of a stored spec, except errors of its containers: the API server validates containers when they are
+    added to a pod.
     """
     return list(_amount_errors(to_document(spec), None))

@@ -3,7 +3,7 @@
 AdmissionRequest ──▶ mutate_imagelistpulljob ──▶ the object with its defaults
                  ──▶ validate_imagelistpulljob ──▶ allowed, or rejected (422) with every field error
 
-Both versions get the same reviews, because their fields are the same.
+v1alpha1 and v1beta1 have the same fields, so both versions use the same reviews.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ from pykruise.pods.workload.admission import SpecReviews
 _REVIEWS: Final = SpecReviews[ImageListPullJobSpec](
     resource=IMAGE_LIST_PULL_JOBS,
     versions=("v1alpha1", "v1beta1"),
-    # The validation reports missing images as a field error.
+    # Missing images are not unreadable: the validation reports them as a field error.
     read_spec=lambda spec: read_spec({"images": [], **spec}),
     placeholders=("completionPolicy",),
 )

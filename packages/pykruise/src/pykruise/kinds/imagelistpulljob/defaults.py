@@ -2,8 +2,8 @@
 
 document ──▶ add_defaults() ──▶ the document to store
 
-Pure; the input document is not changed. Same rule as OpenKruise's mutating webhook. The image pull policy gets its
-default later, in the ImagePullJobs.
+Pure; the input document is not changed. Same rules as OpenKruise's mutating webhook. The default of the image pull
+policy is not added here, but to the ImagePullJobs.
 """
 
 from collections.abc import Mapping

@@ -16,7 +16,7 @@ from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """A line about the progress of the job."""
+    """Return one line about the progress of the job."""
     desired, succeeded = (status.get(name, 0) for name in ("desired", "succeeded"))
     failed = len(status.get("failedImageStatuses") or ())
     images = format_count(desired, "image")
@@ -24,8 +24,8 @@ def headline_of(status: Mapping[str, Any]) -> str:
 
 
 def list_children(snapshot: ImageListPullJobSnapshot) -> Iterator[InsightChild]:
-    """Yield the ImagePullJob of each listed image, by name. To correct it, a person creates the ImageListPullJob again,
-    because the ImageListPullJob creates all ImagePullJobs.
+    """Yield the ImagePullJob of each listed image, sorted by name. A person corrects such a job by creating the
+    ImageListPullJob again, because the ImageListPullJob creates all ImagePullJobs.
     """
     correction = Correction(again=f"{IMAGE_LIST_PULL_JOBS.kind} {snapshot.job.name}")
     listed = frozenset(snapshot.job.spec.images) if snapshot.job.spec is not None else frozenset[str]()

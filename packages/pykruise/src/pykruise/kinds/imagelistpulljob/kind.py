@@ -43,7 +43,9 @@ def _list_wakes(_: NoSettings) -> Sequence[Wake]:
 
 
 def _enqueue_owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
-    """Enqueue the ImageListPullJob that controls an ImagePullJob, when the summary of the ImagePullJob has changed."""
+    """Enqueue the ImageListPullJob that controls the ImagePullJob, if fields have changed that the ImageListPullJob
+    reads.
+    """
     old, new = change.old, change.new
     if old is not None and new is not None and old is not new and _summarize(old) == _summarize(new):
         return
@@ -53,7 +55,7 @@ def _enqueue_owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterat
 
 
 def _summarize(child: PullJobView) -> tuple[object, ...]:
-    """Fields of the ImagePullJob that its ImageListPullJob reads."""
+    """Return the values of the ImagePullJob that its ImageListPullJob reads."""
     is_active, has_failed = child.status.active > 0, child.status.failed > 0
     return child.uid, child.generation, child.is_deleting, state_of(child), is_active, has_failed
 
@@ -65,7 +67,7 @@ KIND = Kind(
     versions=make_two_versions(ImageListPullJob, columns=_COLUMNS),
     conversion=Conversion(IMAGE_LIST_PULL_JOBS, "v1alpha1"),
     gates=("KruiseDaemon", "ImagePullJobGate"),
-    amounts=(Amount(path=("spec", "parallelism"), stops="no node pulls"),),
+    amounts=(Amount(path=("spec", "parallelism"), stops="no image is pulled"),),
     reviews=Reviews(
         mutating=lambda *_: mutate_imagelistpulljob,
         validating=lambda *_: validate_imagelistpulljob,
@@ -82,7 +84,7 @@ KIND = Kind(
             snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_imagelistpulljob,
-            # A late write of counts must not undo the end of a job.
+            # A write of counts that arrives late must not undo the end of a job.
             is_status_shared=True,
         ),
         _STORED,

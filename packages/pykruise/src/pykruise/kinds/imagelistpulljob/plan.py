@@ -2,7 +2,7 @@
 
 Snapshot ──▶ the ImagePullJob of each image ──▶ decide_fan_out() ──▶ Plan: jobs to create, jobs to delete, the status
 
-Pure. An ImagePullJob that was created from another template is replaced. Its spec decides which template that was,
+Pure. If an ImagePullJob was created from another template, it is replaced. To find this out, its spec is compared, and
 not its label.
 """
 
@@ -61,7 +61,7 @@ _OVER: Final = Reason(Code.JOB_OVER, "the job has ended")
 
 
 def plan_imagelistpulljob(snapshot: ImageListPullJobSnapshot) -> Plan:
-    """Plan all writes that this job needs now, its status, and the time of the next reconcile."""
+    """Plan all writes that this job needs now, its status, and when it is reconciled again."""
     job = snapshot.job
     if job.is_deleting:  # the garbage collector deletes its ImagePullJobs
         return Plan()
@@ -91,13 +91,13 @@ def plan_imagelistpulljob(snapshot: ImageListPullJobSnapshot) -> Plan:
 
 
 def _policy_of(spec: ImageListPullJobSpec) -> JobPolicy:
-    """Policy of the whole list. The deadline applies to each ImagePullJob instead."""
+    """Return the policy for the list of images. It has no deadline, because each ImagePullJob has the deadline."""
     done = spec.completion_policy
     return JobPolicy(ends=done.type != "Never", ttl_s=done.ttl_seconds_after_finished)
 
 
 def _run_of(snapshot: ReadableImageListPullJob) -> JobRun:
-    """Times of the job. The start time matters only for a deadline, and the list has none."""
+    """Return the times of the job. Any start time is right, because only a deadline depends on it."""
     ended = snapshot.job.status.completion_time
     finished_at = instant_of(ended)
     if ended and finished_at is None:
@@ -105,14 +105,14 @@ def _run_of(snapshot: ReadableImageListPullJob) -> JobRun:
     return JobRun(started_at=snapshot.now, finished_at=finished_at)
 
 
-# ── owned jobs ───────────────────────────────────────────────────────────────
+# ── ImagePullJobs ────────────────────────────────────────────────────────────
 
 
 def _match_jobs(
     snapshot: ReadableImageListPullJob, spec: ImageListPullJobSpec
 ) -> tuple[Mapping[str, PullJobView], Sequence[PullJobView]]:
-    """Return the ImagePullJob of each image, and the ImagePullJobs to delete: those for another image, from another
-    template, and duplicates.
+    """Return the ImagePullJob of each image, and the ImagePullJobs to delete. These are for images that are not listed,
+    from another template, or duplicates.
     """
     own: dict[str, PullJobView] = {}
     surplus: list[PullJobView] = []
@@ -134,13 +134,13 @@ def _match_jobs(
 
 
 def state_of(child: PullJobView | None) -> TargetState:
-    """Progress of an image, from its ImagePullJob."""
+    """Return the state of an image, from its ImagePullJob."""
     if child is None:
         return TargetState.PENDING
     status = child.status
     if not status.start_time or status.desired != status.failed + status.succeeded:
         return TargetState.ACTIVE
-    if not status.desired:  # it has selected no node
+    if not status.desired:  # the ImagePullJob has selected no node
         return TargetState.FAILED if status.completion_time else TargetState.ACTIVE
     return TargetState.SUCCEEDED if status.desired == status.succeeded else TargetState.FAILED
 
@@ -158,14 +158,17 @@ def _label_job(job: ListJobView) -> Iterator[Chain]:
         action = patch_object(
             IMAGE_LIST_PULL_JOBS, job, {"metadata": {"labels": {keys.REVISION_LABEL: job.template_hash}}}
         )
-        yield Chain(subject=job.name, steps=(Step(action=action, because="the label names its template"),))
+        yield Chain(
+            subject=job.name,
+            steps=(Step(action=action, because="the label must have the hash of its template"),),
+        )
 
 
 def _create_jobs(snapshot: ReadableImageListPullJob, images: Sequence[str]) -> Iterator[Chain]:
     job = snapshot.job
     prefix = f"{job.name}-"[:LONGEST_PREFIX]
     used = {child.name[len(prefix) :] for child in snapshot.children}
-    # The manager chooses the names, so that it can repeat a creation when the API server's response was lost.
+    # The manager chooses the names, so that it can repeat a creation if the API server's response was lost.
     for image, fresh in zip(images, snapshot.ids.draw_ids(len(images), used=used), strict=True):
         name = f"{prefix}{fresh}"
         body: Document = {
@@ -209,7 +212,7 @@ def _delete_job(child: PullJobView) -> Chain:
 
 
 def _plan_after_end(job: ListJobView, decision: FanOutDecision) -> Plan:
-    """Delete the job when its time to live has passed."""
+    """Plan to delete the job when its time to live has passed."""
     stages: list[Stage] = []
     if decision.delete:
         step = Step(
@@ -279,7 +282,7 @@ def _reason_to_wait(decision: FanOutDecision, spec: ImageListPullJobSpec) -> Rea
     if left == 0:
         return None
     if _allows_none(spec):
-        return limit_is_zero("spec.parallelism", "no node pulls")
+        return limit_is_zero("spec.parallelism", "no image is pulled")
     images = format_count(left, "image is", "images are")
     return Reason(Code.IMAGE_PULLING, f"{images} not on all nodes yet")
 

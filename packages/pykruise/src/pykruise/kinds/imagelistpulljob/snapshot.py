@@ -1,6 +1,6 @@
 """Everything that a decision about one ImageListPullJob needs, as one value.
 
-bytes of an ImageListPullJob ──▶ LIST_JOB_VIEWS ──▶ ListJobView (kept in the cache)
+bytes of an ImageListPullJob ──▶ LIST_JOB_VIEWS ──▶ ListJobView (stored in the cache)
 ListJobView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
@@ -30,13 +30,13 @@ from pykruise.runtime.views import Views
 
 
 class ListJobView(WorkloadView, frozen=True, kw_only=True):
-    """One ImageListPullJob as the cache keeps it."""
+    """One ImageListPullJob as stored in the cache."""
 
     spec: ImageListPullJobSpec | None
-    """The typed spec; None: it is unreadable, and `problem` describes the error."""
+    """The typed spec; None if it is unreadable: `problem` describes the error."""
     status: ImageListPullJobStatus = ImageListPullJobStatus()
     template: Document = msgspec.field(default_factory=dict)
-    """The spec of its ImagePullJobs, with defaults and without the image."""
+    """The spec of the ImagePullJobs to create, with defaults and without the image."""
 
     @property
     def template_hash(self) -> str:
@@ -48,8 +48,8 @@ read_spec: Final = make_spec_reader(ImageListPullJobSpec)
 
 
 def read_stored(spec: Mapping[str, Any]) -> tuple[ImageListPullJobSpec | None, str]:
-    """Return the typed spec, or None and the problem. A spec from which no readable ImagePullJob can be built is a
-    problem too.
+    """Return the typed spec, or None and the problem. It is also a problem if ImagePullJobs with this spec would be
+    unreadable.
     """
     result, problem = read_spec(spec)
     if result is None:
@@ -61,10 +61,10 @@ def read_stored(spec: Mapping[str, Any]) -> tuple[ImageListPullJobSpec | None, s
 
 
 def template_of(spec: PullSpec) -> Document:
-    """Return the common part of specs that pull in the same way: all fields except the images, with defaults.
+    """Return the template of a spec: all fields except the images, with defaults.
 
-    It has no time to live: an ImagePullJob that is deleted before the others of its list have ended would be created
-    again. It is deleted with its list.
+    The template has no time to live. Otherwise an ImagePullJob could be deleted while other ImagePullJobs of the list
+    run, and would be created again. ImagePullJobs are deleted together with their ImageListPullJob.
     """
     document: Document = msgspec.to_builtins(spec)
     kept = {
@@ -87,23 +87,23 @@ LIST_JOB_VIEWS: Final = Views[ListJobView](
 
 
 class ImageListPullJobSnapshot(Judged, frozen=True, kw_only=True):
-    """The state of the world for one ImageListPullJob at one instant."""
+    """All that is known about one ImageListPullJob at one instant."""
 
     job: ListJobView
     children: Sequence[PullJobView] = ()
-    """The ImagePullJobs that it controls, by name."""
+    """The ImagePullJobs that the ImageListPullJob controls, sorted by name."""
     now: Instant
     ids: IdSource = IdSource(0)
 
 
 class ReadableListJobView(ListJobView, frozen=True, kw_only=True):
-    """A job with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have it."""
+    """A ListJobView with a readable spec. Only a type: no object is created from this class."""
 
     spec: ImageListPullJobSpec
 
 
 class ReadableImageListPullJob(ImageListPullJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot with a readable spec, so it can be planned."""
+    """A snapshot for which `is_readable()` is True. Only a type, too."""
 
     job: ReadableListJobView
 
@@ -114,7 +114,7 @@ def is_readable(snapshot: ImageListPullJobSnapshot) -> TypeGuard[ReadableImageLi
 
 
 async def read_snapshot(view: ListJobView, read: Read[NoSettings]) -> ImageListPullJobSnapshot:
-    """Read the job with its ImagePullJobs from the caches."""
+    """Read the job and its ImagePullJobs from the caches."""
     children = read.list_owned(PULL_JOB_VIEWS, view.uid)
     return ImageListPullJobSnapshot(
         job=view,

@@ -16,7 +16,7 @@ class ImageListPullJobSpec(PullSpec, frozen=True, kw_only=True):
     """Desired state of the job."""
 
     images: list[str]
-    """Images to pull, written as in a container. At most 255, without duplicates."""
+    """Images to pull, in the same form as in a container. At most 255, without duplicates."""
 
 
 class FailedImageStatus(Typed, frozen=True, kw_only=True):
@@ -34,9 +34,9 @@ class ImageListPullJobStatus(Status, frozen=True, kw_only=True):
     """Observed state of the job."""
 
     active: Int32 = 0
-    """Number of images whose job is running."""
+    """Number of images whose ImagePullJob is running."""
     completed: Int32 = 0
-    """Number of images whose job has ended."""
+    """Number of images whose ImagePullJob has ended."""
     completion_time: Time | None = None
     """Time at which the job ended."""
     desired: Count = 0
@@ -50,7 +50,7 @@ class ImageListPullJobStatus(Status, frozen=True, kw_only=True):
 
 
 class ImageListPullJob(ApiObject, frozen=True, kw_only=True):
-    """Pulls several images to nodes before pods need them there."""
+    """Pulls several images to nodes before pods on these nodes need the images."""
 
     api_version: str = IMAGE_LIST_PULL_JOBS.api_version
     kind: str = IMAGE_LIST_PULL_JOBS.kind

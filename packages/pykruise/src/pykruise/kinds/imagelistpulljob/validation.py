@@ -2,8 +2,8 @@
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 
-Pure. An unchanged spec is not checked again, so a stored job can still be changed. Errors for which admission would
-reject its ImagePullJobs are reported here.
+Pure. An unchanged spec is not checked again, so the metadata of a stored job can always be changed. If admission would
+reject the job's ImagePullJobs, it already rejects the ImageListPullJob.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ MOST_IMAGES: Final = 255
 def errors_of(
     doc: Mapping[str, Any], spec: ImageListPullJobSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
-    """Find all field errors of a document. `spec`: its parsed spec. `old`: the stored document on an update."""
+    """Find all field errors of a document whose typed spec is `spec`. `old` is the stored document on an update."""
     errors = [*find_metadata_errors(doc.get("metadata") or {})]
     given: Mapping[str, Any] = doc.get("spec") or {}
     before: Mapping[str, Any] | None = (old.get("spec") or {}) if old is not None else None

@@ -3,7 +3,7 @@
 AdmissionRequest ──▶ mutate_imagepulljob ──▶ the object with its defaults
                  ──▶ validate_imagepulljob ──▶ allowed, or rejected (422) with every field error
 
-Both versions get the same reviews, because their fields are the same.
+v1alpha1 and v1beta1 have the same fields, so both versions use the same reviews.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from pykruise.pods.workload.admission import SpecReviews
 
 
 def _read_spec(spec: Mapping[str, Any]) -> tuple[ImagePullJobSpec | None, str]:
-    # The validation reports a missing image as a field error.
+    # A missing image is not unreadable: the validation reports it as a field error.
     return read({"image": "", **spec}, ImagePullJobSpec, path="spec")
 
 

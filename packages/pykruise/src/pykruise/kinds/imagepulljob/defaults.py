@@ -2,7 +2,7 @@
 
 document ──▶ add_defaults() ──▶ the document to store
 
-Pure; the input document is not changed. Same rule as OpenKruise's mutating webhook.
+Pure; the input document is not changed. Same rules as OpenKruise's mutating webhook.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from pykruise.kube.documents import Document
 from pykruise.pods.images.pull_rules import add_pull_defaults
 
 FINALIZER: Final = "apps.kruise.io/deletion-protection"
-"""Finalizer that keeps a job until it has released its copied secrets. The controller adds it, in either version."""
+"""Finalizer of a job whose copied secrets are not released yet. The controller adds it, in either version."""
 
 
 def add_defaults(doc: Mapping[str, Any]) -> Document:

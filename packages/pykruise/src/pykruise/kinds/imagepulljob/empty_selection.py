@@ -1,8 +1,8 @@
-"""Why an ImagePullJob has no node, by the selector that it has.
+"""Why an ImagePullJob has no node, depending on its selector.
 
 PullJobView ──▶ explain_empty_selection() ──▶ Reason
 
-Pure. A job that has ended stays as it is, so it must be created again.
+Pure. A job that has ended does not start again, so a person must create it again.
 """
 
 from pykruise.pods.images.pull_jobs import PullJobView
@@ -11,12 +11,12 @@ from pykruise.runtime.reasons import Reason
 
 
 def explain_empty_selection(job: PullJobView, *, is_over: bool) -> Reason:
-    """Reason of a job whose selector matches nothing. `is_over`: the job has ended."""
+    """Return why the job's selector selects no node. `is_over`: whether the job has ended."""
     field, objects, nothing = _describe_selector(job)
     words = (
-        f"the job ended, and no node was selected: {nothing}"
+        f"the job ended, and selected no node: {nothing}"
         if is_over
-        else f"{nothing}; the job waits for one"
+        else f"{nothing}; the job waits until this changes"
     )
     if not field:
         agents = "check that nodes are ready and that the manager runs (pykruise doctor)"
@@ -37,7 +37,7 @@ def explain_empty_selection(job: PullJobView, *, is_over: bool) -> Reason:
 
 
 def _describe_selector(job: PullJobView) -> tuple[str, str, str]:
-    """Field of the job's selector, the objects that it selects, and words for its empty result."""
+    """Return the field of the job's selector, the objects that it selects, and a message that it selects none."""
     spec = job.spec
     if job.pod_selector is not None:
         field = "spec.podSelector"

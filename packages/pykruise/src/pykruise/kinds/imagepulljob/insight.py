@@ -12,7 +12,7 @@ from pykruise.plans.views import SECRET_VIEWS
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """A line about the progress of the job."""
+    """Return one line about the progress of the job."""
     desired, active, succeeded, failed = (
         status.get(name, 0) for name in ("desired", "active", "succeeded", "failed")
     )

@@ -45,7 +45,7 @@ KIND = Kind(
     ),
     conversion=Conversion(IMAGE_PULL_JOBS, "v1alpha1"),
     gates=("KruiseDaemon", "ImagePullJobGate"),
-    amounts=(Amount(path=("spec", "parallelism"), stops="no node pulls"),),
+    amounts=(Amount(path=("spec", "parallelism"), stops="no node pulls the image"),),
     settings=ImagePullJobSettings,
     reviews=Reviews(
         mutating=lambda *_: mutate_imagepulljob,
@@ -63,7 +63,7 @@ KIND = Kind(
             snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_imagepulljob,
-            # A late write of counts must not undo the end of a job.
+            # A write of counts that arrives late must not undo the end of a job.
             is_status_shared=True,
         ),
         _STORED,
@@ -71,7 +71,11 @@ KIND = Kind(
     lends=(make_right(NODE_IMAGES, "patch"),),
     rights=(
         make_right(
-            IMAGE_PULL_JOBS, *READ, "patch", "delete", why="ImagePullJob: to watch, hold and delete jobs"
+            IMAGE_PULL_JOBS,
+            *READ,
+            "patch",
+            "delete",
+            why="ImagePullJob: to watch jobs, set their finalizers, and delete them",
         ),
         make_right(
             IMAGE_PULL_JOBS, "patch", subresource="status", why="ImagePullJob: to report the status of jobs"

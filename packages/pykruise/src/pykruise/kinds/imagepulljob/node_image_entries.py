@@ -1,10 +1,10 @@
-"""Requests to nodes to pull an image: each is one patch of a NodeImage.
+"""Requests to nodes to pull an image. Each request is one patch of a NodeImage.
 
-NodeImage + job ──▶ build_entry_patch() ──▶ the entry, new or with a higher version      secrets
-    ──▶ build_secrets_patch()
+NodeImage + job     ──▶ build_entry_patch()   ──▶ a new entry, or the existing entry with a higher version
+NodeImage + secrets ──▶ build_secrets_patch() ──▶ the existing entry with further secrets
 
-Pure. Several jobs can share an entry, with the larger value of each limit. The patch removes references to deleted
-jobs. It raises the version of the entry, so that the node pulls again and its earlier result does not count.
+Pure. Several jobs can share an entry; each limit is the larger value of these jobs. The patch removes references to
+deleted jobs. It increases the version of the entry, so that the node pulls again and the earlier result is ignored.
 """
 
 from collections.abc import Sequence
@@ -36,18 +36,18 @@ from pykruise.runtime.plan import Chain, Step
 DAY_S: Final = 86_400
 SPREAD_S: Final = 300
 DAILY_SPREAD_S: Final = 1200
-"""Seconds over which the daily pulls of a job that never ends are spread. The first entry expires this long before
-the last.
+"""Seconds over which the daily pulls of a job that never ends are distributed: the time between the first and the last
+expiry of its entries.
 """
 LARGEST: Final = 2**31 - 1
 LEAST_DEADLINE_S: Final = 1800
-"""Shortest deadline in seconds for the pulls of a job that never ends."""
+"""Minimum deadline in seconds for the pulls of a job that never ends."""
 
 
 def build_entry_patch(
     node: NodeImageView, snapshot: ReadableImagePullJob, image: ImageName, secrets: Sequence[SecretReference]
 ) -> Chain:
-    """Return the patch that requests the image from a node on which the job has no entry."""
+    """Return the patch that requests a pull from a node whose NodeImage has no entry of this job."""
     job = snapshot.job
     before = node.images.get(image.name)
     entry = node.find_entry(image)
@@ -64,7 +64,7 @@ def build_entry_patch(
 
 
 def lacks_secrets(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> bool:
-    """Whether the NodeImage, which lists the image, does not name all secrets yet."""
+    """Whether the NodeImage does not reference all these secrets yet. It must contain the image."""
     before = node.images[image.name]
     return len(_merge_secrets(before, secrets) or ()) > len(before.pull_secrets or ())
 
@@ -73,7 +73,7 @@ def build_secrets_patch(node: NodeImageView, image: ImageName, secrets: Sequence
     """Return the patch that adds secrets to an existing request."""
     before = node.images[image.name]
     after = msgspec.structs.replace(before, pull_secrets=_merge_secrets(before, secrets))
-    return _patch_image(node, image, before, after, "a secret was added")
+    return _patch_image(node, image, before, after, "a pull secret was added")
 
 
 def _patch_image(
@@ -90,7 +90,7 @@ def _patch_image(
 
 
 def _new_entry(node: NodeImageView, snapshot: ReadableImagePullJob, image: ImageName) -> TagSpec:
-    """Return a new entry. Its version matches no existing status of the node."""
+    """Return a new entry. Its version differs from the version in an existing status of the node."""
     job, left = snapshot.job, node.statuses.get(image)
     return TagSpec(
         tag=image.tag,
@@ -119,15 +119,15 @@ def _raise_entry(entry: TagSpec, node: NodeImageView, snapshot: ReadableImagePul
 
 
 def _find_sharers(entry: TagSpec | None, snapshot: ReadableImagePullJob) -> list[ObjectReference]:
-    """References to other jobs that share the entry. References to deleted jobs are left out."""
+    """Return the references to other jobs that share the entry, without references to deleted jobs."""
     references = (entry.owner_references if entry is not None else None) or ()
     gone = {uid for uid, job in snapshot.others.items() if job is None}
     return [ref for ref in references if ref.uid not in gone]
 
 
 def _is_replaced(ref: ObjectReference, snapshot: ReadableImagePullJob) -> bool:
-    """Whether the referenced job has the same controller as this job. Then this job replaces it, and only this job's
-    policy applies.
+    """Whether the referenced job has the same controller as this job. In this case, this job replaces the referenced
+    job, whose limits do not apply any more.
     """
     other = snapshot.others.get(ref.uid)
     return other is not None and other.controller_uid == snapshot.job.controller_uid != ""
@@ -144,7 +144,9 @@ def _reference_to(job: PullJobView) -> ObjectReference:
 
 
 def policy_of(spec: ImagePullJobSpec, snapshot: ReadableImagePullJob, *, seed: str) -> TagPullPolicy:
-    """Return the pull policy of an entry, with its time to live. `seed` spreads the time to live over some minutes."""
+    """Return the pull policy of an entry, with a time to live. It differs by some minutes between entries, by their
+    `seed`.
+    """
     given = spec.pull_policy
     timeout_s = TIMEOUT_S if given is None or given.timeout_seconds is None else given.timeout_seconds
     retries = BACKOFF_LIMIT if given is None or given.backoff_limit is None else given.backoff_limit
@@ -167,7 +169,7 @@ def policy_of(spec: ImagePullJobSpec, snapshot: ReadableImagePullJob, *, seed: s
 
 
 def _merge_limits(tag_pull_policy: TagPullPolicy, other: TagPullPolicy) -> TagPullPolicy:
-    """Return the larger of each limit, which is enough for both jobs. No deadline counts as the largest."""
+    """Return the larger value of each limit. If one policy has no deadline, the result has no deadline."""
     deadlines = (tag_pull_policy.active_deadline_seconds, other.active_deadline_seconds)
     return TagPullPolicy(
         timeout_seconds=_largest(tag_pull_policy.timeout_seconds, other.timeout_seconds),
@@ -180,7 +182,7 @@ def _merge_limits(tag_pull_policy: TagPullPolicy, other: TagPullPolicy) -> TagPu
 
 
 def _largest(*amounts: int | None) -> int | None:
-    """Largest of the given limits."""
+    """Return the largest limit that is not None; None if all are None."""
     return max((amount for amount in amounts if amount is not None), default=None)
 
 
@@ -190,8 +192,8 @@ def _largest(*amounts: int | None) -> int | None:
 def _merge_secrets(
     before: ImageSpec | None, secrets: Sequence[SecretReference]
 ) -> list[SecretReference] | None:
-    """Return the stored references, followed by the missing ones. References that differ only in their mode count as
-    equal.
+    """Return the stored references, followed by references to secrets that were missing. The mode of references is not
+    compared.
     """
     references = list((before.pull_secrets if before is not None else None) or ())
     known = {(reference.namespace, reference.name) for reference in references}
@@ -202,8 +204,8 @@ def _merge_secrets(
 def _merge_sandbox(
     before: ImageSpec | None, wanted: SandboxConfig | None, *, is_shared: bool
 ) -> SandboxConfig | None:
-    """Return the job's own sandbox configuration. When other jobs pull the image too, the stored configuration stays,
-    and the job's values override it.
+    """Return the job's sandbox configuration. If other jobs pull the image too, it is added to the stored configuration
+    and takes precedence.
     """
     stored = before.sandbox_config if before is not None else None
     if not is_shared or stored is None:

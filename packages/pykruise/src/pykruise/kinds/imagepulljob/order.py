@@ -1,9 +1,9 @@
-"""Update order of a workload's pods: images reach the nodes in the order in which pods need them.
+"""Update order of a workload's pods, so that nodes pull images in the order in which pods need them.
 
-workload (as stored) + pods ──▶ sort_in_update_order() ──▶ pods
+workload (as stored) + pods ──▶ sort_in_update_order() ──▶ sorted pods
 
-Pure. The order comes from ordering.py, as in the workloads themselves. Their other criteria (whether a pod can be
-updated at all, partitions) are ignored here.
+Pure. Like the workloads, this module sorts by ordering.py. It ignores their other criteria, such as partitions, or
+whether a pod can be updated at all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,16 +34,16 @@ _STRATEGIES: Final[Mapping[str, tuple[str, ...]]] = {
     "StatefulSet": ("spec", "updateStrategy", "rollingUpdate", "unorderedUpdate"),
     "SidecarSet": ("spec", "updateStrategy"),
 }
-"""Path of the priorities in a workload, by kind."""
+"""Kind of workload → path of the field that contains priorityStrategy and scatterStrategy."""
 
 
 def strategy_of(owner: ControllerView | None) -> Resource | None:
-    """Return the workload that gives the order; None: the job has no controller, or one without a known order."""
+    """Return the resource of the job's controller if its update order is known; otherwise None."""
     return WORKLOADS.get(owner.kind) if owner is not None and owner.group == _GROUP else None
 
 
 def sort_in_update_order(pods: Sequence[PodView], workload: Document, *, kind: str) -> Sequence[PodView]:
-    """Return the pods in the order in which they are updated."""
+    """Return the pods in the order in which the workload updates them."""
     if kind == "StatefulSet":
         ordered: Sequence[PodView] = sorted(pods, key=lambda pod: split_name(pod.name)[1], reverse=True)
     else:

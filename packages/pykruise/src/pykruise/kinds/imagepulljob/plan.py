@@ -1,11 +1,11 @@
-"""The plan for an ImagePullJob: it joins all decisions.
+"""All decisions about an ImagePullJob, as one plan.
 
-Snapshot ──▶ targets_of() ──▶ decide_fan_out() ──▶ Plan: copies of secrets, requests to nodes, the status; at the end,
-releases
+Snapshot ──▶ targets_of() ──▶ decide_fan_out() ──▶ Plan: copies of secrets, requests to nodes, the status;
+after the end of the job: releases of secrets
 
-Pure. An entry in a NodeImage requests the image from a node, and the node reports in the status of the NodeImage. When
-a job ends, the plan first records the end in the status. Some seconds later it releases the copied secrets, and then
-removes the job's finalizer.
+Pure. An entry in a NodeImage requests a pull from a node, and the node reports the result in the status of the
+NodeImage. When a job ends, the plan first records the end in the status. Some seconds later, a plan releases the copied
+secrets, and then removes the job's finalizer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,21 +61,21 @@ NAMESPACE_AGAIN_S: Final = 10.0
 """Seconds until a missing namespace is looked up again."""
 
 COPIES_KEPT_S: Final = 10.0
-"""Seconds for which copies of secrets stay after the end of their job, so that a client that looks once per second
-can see them, however fast the nodes are. When a job is deleted, they are released immediately.
+"""Seconds for which copies of secrets are kept after the end of their job, so that a client that reads them every
+second can see them even if nodes pull fast. When a job is deleted, its copies are released immediately.
 """
 
 _WARN_AGAIN_S: Final = 600.0
 
 _HOLDS: Final = {
-    TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node pulls"),
+    TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node pulls the image"),
     TargetHold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
     TargetHold.OVER: Reason(Code.JOB_OVER, "the job has ended"),
 }
 
 
 def plan_imagepulljob(snapshot: ImagePullJobSnapshot) -> Plan:
-    """Plan all writes that this job needs now, its status, and the time of the next reconcile."""
+    """Plan all writes that this job needs now, its status, and when it is reconciled again."""
     job = snapshot.job
     if job.is_deleting:
         return _plan_after_end(snapshot)
@@ -181,15 +181,15 @@ def _request_pulls(
 
 
 def _needs_secrets(target: FanOutTarget, job: PullJobView) -> bool:
-    """Whether the node can still use another secret: it is pulling, or the job of type Never makes it pull again."""
+    """Whether the node can use a further secret: it is pulling, or will pull again because the job's type is Never."""
     return target.state is TargetState.ACTIVE or (not job.ends and target.state is not TargetState.PENDING)
 
 
 def _wait_for_namespace(snapshot: ReadableImagePullJob, status: Document) -> Plan:
-    """Plan that only waits: without the copies of its secrets the job requests nothing from nodes."""
+    """Return a plan that only waits: before its secrets are copied, the job does not request pulls from nodes."""
     name = snapshot.settings.secrets_namespace
     message = (
-        f"pull secrets cannot be copied to namespace {name}: it does not exist, is being deleted, "
+        f"pull secrets cannot be copied to namespace {name}: the namespace does not exist, is being deleted, "
         "or does not belong to this manager"
     )
     return Plan(
@@ -210,8 +210,8 @@ def _list_notes(secrets: SecretSync, namespace: str) -> Iterator[Note]:
 
 
 def _plan_after_end(snapshot: ImagePullJobSnapshot) -> Plan:
-    """Release the copied secrets and the finalizer after a few seconds, and delete the job when its time to live has
-    passed.
+    """Plan to release the copied secrets and to remove the finalizer some seconds after the end, and to delete the job
+    when its time to live has passed.
     """
     job = snapshot.job
     stages: list[Stage] = []
@@ -246,13 +246,13 @@ def _reason_after_end(job: PullJobView, *, will_be_deleted: bool) -> Reason | No
     if not job.status.desired:
         return explain_empty_selection(job, is_over=True)
     if job.status.failed:
-        message = f"it has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}"
+        message = f"the job has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}"
         return Reason(Code.JOB_FAILED, message)
     return Reason(Code.JOB_OVER, "the job has ended") if will_be_deleted else None
 
 
 def _list_missing(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]]:
-    """Yield the nodes that do not have the image although the job has ended."""
+    """Yield the nodes that do not have the image although the job has ended, each with the reason."""
     job, nodes = snapshot.job, {node.name: node for node in snapshot.nodes}
     for name in job.status.failed_nodes or ():
         known = nodes.get(name) if job.image is not None else None
@@ -276,7 +276,7 @@ def _reason_of_missing(snapshot: ImagePullJobSnapshot) -> Reason:
     if deadline_s and begun is not None and ended is not None and ended - begun >= deadline_s:
         return Reason(
             Code.IMAGE_PULL,
-            f"{image} is not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
+            f"{image} was not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
             remedy_of_limit("completionPolicy.activeDeadlineSeconds"),
         )
     return Reason(Code.IMAGE_PULL, f"{image} could not be pulled", IMAGE_REMEDY)
@@ -290,7 +290,7 @@ def _release_copies(snapshot: ImagePullJobSnapshot) -> tuple[Chain, ...]:
 
 
 def _time_to_keep(snapshot: ImagePullJobSnapshot) -> float | None:
-    """Seconds until the copies of a job that has just ended are released; None: they are released now."""
+    """Return the seconds until the copies of a job that has ended are released; None if they are released now."""
     ended_at = instant_of(snapshot.job.status.completion_time)
     if snapshot.job.is_deleting or ended_at is None:
         return None
@@ -299,7 +299,7 @@ def _time_to_keep(snapshot: ImagePullJobSnapshot) -> float | None:
 
 
 def _time_to_live(snapshot: ImagePullJobSnapshot) -> float | None:
-    """Seconds until the job is deleted; None: the job is kept."""
+    """Return the seconds until the job is deleted; None if it is kept."""
     job = snapshot.job
     ttl_s = job.spec.completion_policy.ttl_seconds_after_finished if job.spec else None
     ended_at = instant_of(job.status.completion_time)
@@ -315,7 +315,7 @@ def _build_stage(purpose: Purpose, chains: Sequence[Chain], *, is_independent: b
 
 
 def _patch_finalizers(job: PullJobView, *, held: bool) -> Chain:
-    """Patch that adds the finalizer (`held`) or removes it."""
+    """Return the patch that adds the finalizer if `held`, and otherwise removes it."""
     others = [finalizer for finalizer in job.finalizers if finalizer != FINALIZER]
     action = patch_object(
         IMAGE_PULL_JOBS,
@@ -323,7 +323,11 @@ def _patch_finalizers(job: PullJobView, *, held: bool) -> Chain:
         {"metadata": {"finalizers": [*others, FINALIZER] if held else others}},
         unchanged=True,
     )
-    because = "adds a finalizer" if held else "removes the finalizer: nothing is left to clean up"
+    because = (
+        "the finalizer delays the deletion of the job until its clean-up has ended"
+        if held
+        else "nothing is left to clean up, so the finalizer is removed"
+    )
     return Chain(subject=job.name, steps=(Step(action=action, because=because),))
 
 
@@ -347,7 +351,7 @@ def _reason_to_wait(snapshot: ReadableImagePullJob, decision: FanOutDecision) ->
 
 
 def _reason_of_homeless(snapshot: ReadableImagePullJob) -> Reason:
-    """Reason of a job whose selected pods have no node on which it could pull."""
+    """Return why none of the selected pods has a node."""
     blockers = blockers_of(snapshot.homeless, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     reason = find_pod_wait(blockers)
     return reason or Reason(Code.SCHEDULING, "the pods of spec.podSelector have no node yet")

@@ -1,11 +1,12 @@
-"""Pull secrets in a namespace where the nodes' agents may read them: all jobs share one copy of each source.
+"""Copies of pull secrets in the shared namespace, where agents on nodes can read them. All jobs share the copy of a
+secret.
 
 the job's secrets + copies in the shared namespace ──▶ sync_of() ──▶ SecretSync: copies to write, references for nodes
 names + Read ──▶ read_sources() ──▶ Source: the content of each secret
 
-A copy names its source and the jobs that use it. The last job that releases a copy deletes it. The name of a copy is
-derived from its source, so a source has only one copy. The content of a secret is read when it must be written, and
-is not kept in memory.
+Annotations of a copy contain its source (the original secret) and the jobs that use the copy. The last job that
+releases a copy deletes it. The name of a copy is derived from its source, so a source has only one copy. The content of
+a secret is read only if it must be written, and is not kept in memory.
 """
 
 import hashlib
@@ -44,7 +45,7 @@ __all__ = [
 ]
 
 SOURCE_UID: Final = "imagepulljobs.kruise.io/source-uid"
-"""Label of a copy: the UID of its source. OpenKruise up to 1.8 finds its copies by this label."""
+"""Label of a copy: the UID of its source. OpenKruise up to 1.8 finds copies by this label."""
 
 REFERENCES: Final = "imagepulljobs.kruise.io/references"
 MODE: Final = "imagepulljobs.kruise.io/mode"
@@ -54,26 +55,28 @@ LONGEST_NAME: Final = 253
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A pull secret in the job's namespace."""
+    """A pull secret in the job's namespace, of which there is or will be a copy."""
 
     key: Key
     content: str
     """Digest of the content."""
     document: Document | None = None
-    """The secret as it is stored; None: its copy has the same content, so nothing needs to be written."""
+    """The secret as it is stored; None if its copy has the same content, so that the content does not have to be
+    written.
+    """
 
 
 class SecretSync(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of the copied secrets for one job."""
+    """Changes of copied secrets for one job."""
 
     writes: tuple[Chain, ...] = ()
-    """Copies to create or change before a NodeImage names them."""
+    """Copies to create or change before a NodeImage references them."""
     releases: tuple[Chain, ...] = ()
     """Copies that the job no longer uses."""
     references: tuple[SecretReference, ...] = ()
-    """References for NodeImages, in the order of the job's list."""
+    """References to copies for NodeImages, in the order of spec.pullSecrets."""
     missing: tuple[str, ...] = ()
-    """Secrets that do not exist. The job continues without them."""
+    """Names of secrets that do not exist. The job pulls without them."""
 
 
 def references_of(copy: CopyView) -> list[Key]:
@@ -87,7 +90,7 @@ def references_of(copy: CopyView) -> list[Key]:
 
 
 def list_copies(namespace: str, read: Mirrors) -> list[CopyView]:
-    """Return all copies of secrets in the shared namespace, by name."""
+    """Return all copies of secrets in the shared namespace, sorted by name."""
     copies = read.list_by_index(SECRET_VIEWS, BY_NAMESPACE, namespace)
     return sorted((copy for copy in copies if copy.annotations), key=lambda copy: copy.name)
 
@@ -95,8 +98,8 @@ def list_copies(namespace: str, read: Mirrors) -> list[CopyView]:
 def sync_of(
     job: PullJobView, *, copies: Sequence[CopyView], sources: Mapping[str, Source | None], namespace: str
 ) -> SecretSync:
-    """Return the writes for the job's secrets. `sources`: secrets by name, None for a missing one; empty for a job
-    that has ended. `namespace`: the shared namespace.
+    """Return the writes for the job's secrets. `sources`: name of each secret → the secret, or None if it is missing;
+    empty for a job that has ended. `namespace`: the shared namespace.
     """
     if job.namespace == namespace:
         return SecretSync(
@@ -128,8 +131,8 @@ def sync_of(
 def _match_copies(
     job: PullJobView, copies: Iterable[CopyView], names: Iterable[str]
 ) -> tuple[Mapping[str, CopyView], Sequence[CopyView]]:
-    """Return the copy of each secret, by the secret's name, and the copies that the job uses for other secrets. A
-    copy that the job already uses is preferred to the first one.
+    """Return the copy of each secret, by the secret's name, and the copies that the job uses for other secrets. If a
+    secret has several copies, a copy that the job already uses is preferred.
     """
     wanted = {str(Key(job.namespace, name)): name for name in names}
     chosen: dict[str, CopyView] = {}
@@ -147,8 +150,8 @@ def _match_copies(
 
 
 def _copy_name(source: Key, *, taken: Sequence[str]) -> str:
-    """Return `<source>-<six hexadecimal digits>`. A source always has the same name, unless another object has that
-    name.
+    """Return `<source>-<six hexadecimal digits>`. The result for a source is always the same, unless another object has
+    this name.
     """
     digits = (hashlib.sha256(f"{source}#{salt}".encode()).hexdigest()[:6] for salt in count())
     names = (f"{source.name[: LONGEST_NAME - 7]}-{end}" for end in digits)
@@ -186,19 +189,19 @@ def _create_copy(source: Source, key: Key, job: PullJobView) -> Chain:
 
 
 def _update_copy(source: Source, copy: CopyView, job: PullJobView) -> Iterator[Chain]:
-    """Yield the write that corrects the copy; nothing when the copy is correct."""
+    """Yield the write that corrects the copy; nothing if the copy is correct."""
     references = references_of(copy)
     listed = "" if job.key in references else _format_references([*references, job.key])
     if source.document is not None:
         yield Chain(subject=copy.name, steps=(_replace_content(copy, source, source.document, listed),))
     elif listed:
         body: Document = {"metadata": {"annotations": {REFERENCES: listed}}}
-        yield Chain(subject=copy.name, steps=(_patch_copy(copy, body, f"job {job.key} needs it, too"),))
+        yield Chain(subject=copy.name, steps=(_patch_copy(copy, body, f"job {job.key} also needs the copy"),))
 
 
 def _replace_content(copy: CopyView, source: Source, document: Document, listed: str) -> Step:
-    """Replace the complete content. A merge patch would keep keys that the source no longer has."""
-    # A type cannot be changed. When the source was created again with another type, the write fails and is reported.
+    """Return the write that replaces the complete content. A merge patch would not remove keys that the source lost."""
+    # The type cannot be changed. If the source was created again with another type, the write fails and is reported.
     body = [
         {"op": "test", "path": "/type", "value": document.get("type") or "Opaque"},
         {"op": "add", "path": "/data", "value": document.get("data") or {}},
@@ -234,7 +237,7 @@ def _format_references(keys: Sequence[Key]) -> str:
 
 
 class _Digests(msgspec.Struct):
-    """Digests of secrets at their last read: UID, resourceVersion and digest."""
+    """Key of a secret → its UID, resourceVersion and digest at the last read."""
 
     known: dict[Key, tuple[str, int, str]] = {}
 
@@ -242,8 +245,8 @@ class _Digests(msgspec.Struct):
 async def read_sources(
     job: PullJobView, read: Read[Any], *, copies: Sequence[CopyView]
 ) -> dict[str, Source | None]:
-    """Return the content of each of the job's secrets, None for a missing one. Raises KubeError for an unreadable
-    secret.
+    """Return each of the job's secrets by name, or None if it does not exist. Raises KubeError if a secret cannot be
+    read.
     """
     digests = read.memory_of_kind(_Digests, _Digests)
     chosen, _ = _match_copies(job, copies, job.secrets)
@@ -256,8 +259,8 @@ async def read_sources(
 
 
 async def _read_source(key: Key, read: Read[Any], digests: _Digests, *, copied: str) -> Source | None:
-    """Read a source. Its document is left out when its copy has the same content (`copied` is the digest of the
-    copy).
+    """Read a source. `copied` is the digest of its copy. If the copy has the same content, the result contains no
+    document.
     """
     view = read.get(SECRET_VIEWS, key)
     if view is None:
@@ -277,7 +280,7 @@ async def _read_source(key: Key, read: Read[Any], digests: _Digests, *, copied: 
 
 
 async def _read_digest(copy: CopyView, read: Read[Any], digests: _Digests) -> str:
-    """Return the digest of a copy; empty: the copy was deleted."""
+    """Return the digest of a copy; empty if the copy was deleted."""
     if copy.content:
         return copy.content
     key = Key(copy.namespace, copy.name)
@@ -295,5 +298,5 @@ async def _read_digest(copy: CopyView, read: Read[Any], digests: _Digests) -> st
 
 
 def _content_of(document: Document) -> str:
-    """Return the digest of the content. It ignores the field `immutable`, because a copy is never immutable."""
+    """Return the digest of the content, without the field `immutable`: a copy is never immutable."""
     return content_of(SECRETS.kind, {name: value for name, value in document.items() if name != "immutable"})

@@ -1,10 +1,10 @@
 """Everything that a decision about one ImagePullJob needs, as one value.
 
 PullJobView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
-                       ├── other jobs for the same image; those that the cache never had are read from the
-                       │   API server
-                       ├── nodes: by name, by labels, or those of pods, in the order in which the workload updates
-                       └── the content of secrets, read when a copy must be written
+                       ├── other jobs for the same image; a job that the cache has never contained is read from
+                       │   the API server
+                       ├── nodes: by name, by labels, or of pods, in the order in which their workload updates them
+                       └── the content of a secret, if it must be copied
 
 The snapshot contains the time and the settings, so the same snapshot always gives the same plan.
 """
@@ -36,7 +36,7 @@ from pykruise.runtime.read import Read
 LONGEST_TTL_S: Final = 31 * 24 * 3600
 
 ORDER_AGAIN_S: Final = 60.0
-"""Seconds for which the update order of a workload is remembered."""
+"""Seconds for which the stored object of a workload is remembered, from which the update order is computed."""
 
 
 class ImagePullJobSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,43 +53,43 @@ class ImagePullJobSettings(msgspec.Struct, frozen=True, kw_only=True):
     secrets_namespace: Annotated[str, FromManager("secrets_namespace")] = "kruise-daemon-config"
     """Namespace in which the nodes' agents may read secrets."""
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
-    """The only namespace whose objects this manager caches; empty: all namespaces."""
+    """The only namespace whose objects this manager caches; empty if it caches all namespaces."""
 
 
 class ImagePullJobSnapshot(Judged, frozen=True, kw_only=True):
-    """The state of the world for one ImagePullJob at one instant."""
+    """All that is known about one ImagePullJob at one instant."""
 
     job: PullJobView
     nodes: Sequence[NodeImageView] = ()
-    """Nodes of the job in their starting order; for a job that has ended only its failed nodes."""
+    """Nodes of the job, in the order in which they pull. If the job has ended, only its failed nodes."""
     unknown_nodes: Sequence[str] = ()
-    """Node names that the job lists and that have no NodeImage."""
+    """Names of nodes in spec.selector.names that have no NodeImage."""
     others: Mapping[str, PullJobView | None] = {}
-    """Other jobs by UID that need the same image on these nodes. None: the job was deleted or is being deleted. Jobs
-    of which nothing is known are absent.
+    """UID of other jobs that share entries with this job → the job; None if it was deleted or is being deleted. Jobs
+    about which nothing is known are left out.
     """
     homeless: Sequence[PodView] = ()
-    """Pods that its podSelector selects and that have no node yet, by name."""
+    """Pods without a node that the podSelector selects, sorted by name."""
     absent_secrets: Sequence[Key] = ()
     """Pull secrets of the job that do not exist."""
     sources: Mapping[str, Source | None] = {}
-    """Pull secrets by name; None: the secret is missing."""
+    """Name of each pull secret → the secret; None if it does not exist."""
     copies: Sequence[CopyView] = ()
     """Copied secrets of all jobs in the shared namespace."""
     has_shared_namespace: bool = True
-    """Whether the shared namespace exists, is not being deleted, and is served by this manager."""
+    """Whether the shared namespace exists, is not being deleted, and is cached by this manager."""
     now: Instant
     settings: ImagePullJobSettings = ImagePullJobSettings()
 
 
 class ReadablePullJobView(PullJobView, frozen=True, kw_only=True):
-    """A job with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have it."""
+    """A PullJobView with a readable spec. Only a type: no object is created from this class."""
 
     spec: ImagePullJobSpec
 
 
 class ReadableImagePullJob(ImagePullJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot with a readable spec, so it can be planned."""
+    """A snapshot for which `is_readable()` is True. Only a type, too."""
 
     job: ReadablePullJobView
 
@@ -100,7 +100,7 @@ def is_readable(snapshot: ImagePullJobSnapshot) -> TypeGuard[ReadableImagePullJo
 
 
 class _Order(msgspec.Struct):
-    """Last known update order of the job's workload."""
+    """The job's workload when it was last read, for the update order of its pods."""
 
     asked_at: Instant | None = None
     workload: Document | None = None
@@ -110,7 +110,7 @@ async def read_snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> 
     """Read the job with its nodes and secrets. Raises KubeError for an object that cannot be read."""
     namespace = read.settings.secrets_namespace
     uses_secrets = bool(view.secrets) and view.namespace != namespace
-    # A user who explains a job without secrets needs no permission to read secrets.
+    # Without pull secrets nothing is read: a user who explains such a job needs no permission to read secrets.
     copies = list_copies(namespace, read) if uses_secrets else []
     home = read.get(NAMESPACE_VIEWS, Key("", namespace)) if uses_secrets else None
     names = view.secrets if uses_secrets else ()
@@ -158,8 +158,8 @@ async def read_snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> 
 async def _select_nodes(
     view: PullJobView, chosen: ImageNodeSelector | None, read: Read[ImagePullJobSettings]
 ) -> tuple[Sequence[NodeImageView], Sequence[str]]:
-    """Return the nodes of the job, and the listed node names without a NodeImage. `chosen` is the selector of the
-    job.
+    """Return the nodes of the job, and the names in spec.selector.names of nodes without a NodeImage. `chosen` is
+    spec.selector.
     """
     if view.pod_selector is not None:
         names = await _nodes_of_pods(view, view.pod_selector, read)
@@ -177,7 +177,9 @@ async def _select_nodes(
 def _find_failed_nodes(
     view: PullJobView, read: Read[ImagePullJobSettings]
 ) -> tuple[Sequence[NodeImageView], Sequence[str]]:
-    """Return the failed nodes of a job that has ended, and the listed node names without a NodeImage."""
+    """Return the failed nodes of a job that has ended, and the names in spec.selector.names of nodes without a
+    NodeImage.
+    """
     selector = view.spec.selector if view.spec is not None else None
     named = selector.names if selector is not None else None
     return _find_node_images(view.status.failed_nodes or (), read)[0], _find_node_images(named or (), read)[1]
@@ -186,7 +188,7 @@ def _find_failed_nodes(
 def _find_node_images(
     names: Iterable[str], read: Read[ImagePullJobSettings]
 ) -> tuple[list[NodeImageView], list[str]]:
-    """Return the NodeImages of these nodes, and the names of nodes without one."""
+    """Return the NodeImages of these nodes, and the names of nodes without a NodeImage."""
     node_images: list[NodeImageView] = []
     missing: list[str] = []
     for name in names:
@@ -216,8 +218,8 @@ async def _nodes_of_pods(
 async def _sort_pods(
     view: PullJobView, pods: Sequence[PodView], read: Read[ImagePullJobSettings]
 ) -> Sequence[PodView]:
-    """Return the pods in the update order of the job's workload; in the given order without a workload or without a
-    readable order.
+    """Return the pods in the update order of the job's workload. If there is no workload or its order is unknown,
+    return the pods in the given order.
     """
     resource = strategy_of(view.controller)
     if resource is None or view.controller is None or len(pods) < 2:
@@ -239,7 +241,7 @@ async def _sort_pods(
 async def _find_others(
     view: PullJobView, nodes: Iterable[NodeImageView], read: Read[ImagePullJobSettings]
 ) -> Mapping[str, PullJobView | None]:
-    """Return the other jobs that share entries. Each job is looked up once, regardless of its number of nodes."""
+    """Return the other jobs that share entries with this job. Each job is looked up only once."""
     names: dict[str, Key] = {}
     for node in nodes:
         entry = node.find_entry(view.image) if view.image is not None else None

@@ -22,7 +22,7 @@ EXCEEDED: Final = "job exceeds activeDeadlineSeconds"
 def compute_status(
     snapshot: ImagePullJobSnapshot, targets: Iterable[FanOutTarget], counts: FanOutCounts
 ) -> ImagePullJobStatus:
-    """Return the current status, before this plan writes anything."""
+    """Return the status for the current state of the nodes, before this plan's writes."""
     return ImagePullJobStatus(
         start_time=snapshot.job.status.start_time or format_time(snapshot.now),
         desired=counts.wanted,
@@ -43,8 +43,8 @@ def _format_progress(counts: FanOutCounts) -> str:
 def finish_status(
     snapshot: ImagePullJobSnapshot, targets: Sequence[FanOutTarget], decision: FanOutDecision, finish: Finish
 ) -> ImagePullJobStatus:
-    """Return the final status. When the deadline has passed, every node that has not succeeded counts as failed,
-    once.
+    """Return the status at the end of the job. After the deadline, every node that has not succeeded counts as
+    failed.
     """
     status = compute_status(snapshot, targets, decision.counts)
     over = msgspec.structs.replace(status, completion_time=format_time(snapshot.now), message=COMPLETED)

@@ -1,9 +1,9 @@
-"""Nodes of an ImagePullJob, as targets of the rule that all jobs follow.
+"""Nodes of an ImagePullJob, as targets for the rules that all jobs have in common (pods/jobs/fan_out.py).
 
 Snapshot ──▶ targets_of() ──▶ one target for every node, in the order in which they start
 
-Pure. Only the status of the job's own entry in its current version counts; a status of an older version is ignored. A
-node on which the job has no entry is pending.
+Pure. A node is pending until its NodeImage has an entry of the job. The status is read only if it belongs to the
+current version of this entry; a status of an older version is ignored.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def targets_of(snapshot: ImagePullJobSnapshot, image: ImageName) -> Sequence[Fan
 
 
 def state_of(node: NodeImageView, job: PullJobView, image: ImageName) -> TargetState:
-    """Progress of the job on a node."""
+    """Return the state of the job on a node."""
     entry = node.find_entry(image)
     if entry is None or not any(ref.uid == job.uid for ref in entry.owner_references or ()):
         return TargetState.PENDING

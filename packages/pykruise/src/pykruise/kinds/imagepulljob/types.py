@@ -11,7 +11,7 @@ __all__ = ["IMAGE_PULL_JOBS", "ImagePullJob", "ImagePullJobSpec", "ImagePullJobS
 
 
 class ImagePullJob(ApiObject, frozen=True, kw_only=True):
-    """Pulls an image to nodes before pods need it there."""
+    """Pulls an image to nodes before pods on these nodes need the image."""
 
     api_version: str = IMAGE_PULL_JOBS.api_version
     kind: str = IMAGE_PULL_JOBS.kind

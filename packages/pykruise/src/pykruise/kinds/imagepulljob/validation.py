@@ -2,7 +2,7 @@
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 
-Pure. An unchanged spec is not checked again, so a stored job can still be changed.
+Pure. An unchanged spec is not checked again, so the metadata of a stored job can always be changed.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from pykruise.pods.workload.validation import find_metadata_errors
 def errors_of(
     doc: Mapping[str, Any], spec: ImagePullJobSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
-    """Find all field errors of a document. `spec`: its parsed spec. `old`: the stored document on an update."""
+    """Find all field errors of a document whose typed spec is `spec`. `old` is the stored document on an update."""
     errors = [*find_metadata_errors(doc.get("metadata") or {})]
     given: Mapping[str, Any] = doc.get("spec") or {}
     before: Mapping[str, Any] | None = (old.get("spec") or {}) if old is not None else None

@@ -1,10 +1,10 @@
 """Events that enqueue an ImagePullJob.
 
-job: any change · NodeImage: created, deleted, newly selected or no longer selected, or a change for the job's own
-image · pod of its podSelector: assigned to a node, deleted · pull secret: created, changed
+job: any change · NodeImage: created, deleted, now selected or no longer selected by the job, or a change of the entries
+for the job's image · pod that its podSelector matches: assigned to a node, deleted · pull secret: created, changed
 
-Pure, except for what `around` reads. A change of one image on one node enqueues only the jobs for that image and
-node.
+Pure, except for what `around` reads. A change of one image on one node enqueues only the jobs that pull this image to
+this node.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ from pykruise.runtime.wakes import Wake, wake_itself
 
 
 def list_wakes(_: ImagePullJobSettings) -> Sequence[Wake]:
-    """Return the wakes, the same for all settings."""
+    """Return the wakes. They are the same for all settings."""
     return (
         wake_itself(PULL_JOB_VIEWS),
         Wake(on=NODE_IMAGE_VIEWS, keys=_enqueue_by_node_image),
@@ -78,7 +78,7 @@ def _is_for(job: PullJobView, tag: str) -> bool:
 
 
 def _may_be_on(job: PullJobView, node: NodeImageView) -> bool:
-    """Whether the job may include the node. With a podSelector the reconcile decides it."""
+    """Whether the job possibly pulls to the node. With a podSelector, only the reconcile can find this out."""
     return job.pod_selector is not None or job.selects(node.name, node.labels)
 
 
@@ -86,8 +86,8 @@ def _may_be_on(job: PullJobView, node: NodeImageView) -> bool:
 
 
 def _enqueue_by_pod(change: Change[PodView], around: Around[ImagePullJobSettings]) -> Iterator[Key]:
-    """Enqueue the jobs that newly select the pod on its node or no longer select it, and those whose pod without a
-    node has another obstacle.
+    """Enqueue the jobs for which the pod adds or removes a node. If the pod has no node, and the reason for this has
+    changed, enqueue the jobs that select the pod.
     """
     old, new = change.old, change.new
     pod = new or old
@@ -101,7 +101,7 @@ def _enqueue_by_pod(change: Change[PodView], around: Around[ImagePullJobSettings
 
 
 def _node_of_pod(job: PullJobView, pod: PodView | None) -> str:
-    """Name of the node that the job includes because of this pod; empty: the job does not select the pod."""
+    """Return the node to which the job pulls because of this pod; empty if the job does not select the pod."""
     selector = job.pod_selector
     if pod is None or selector is None or not pod.is_active or not selector.matches(pod.labels):
         return ""

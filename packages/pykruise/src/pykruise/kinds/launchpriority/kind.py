@@ -1,10 +1,10 @@
-"""Registration of container launch priority for the rest of the program: admission adds barriers to pods, and the
-controller opens them in order.
+"""Registration of container launch priority for the rest of the program. Admission adds barriers to pods, and the
+controller opens the barriers in order.
 
 KIND ──▶ pod admission, roles, controllers (plans/kind.py)
 
-A ConfigMap is read from the API server when its pod waits. A cache of all ConfigMaps of a cluster, for a few keys of
-a few pods, would need more memory than all other caches of the manager together.
+The ConfigMap of a waiting pod is read from the API server. ConfigMaps are not cached: a cache of all ConfigMaps of a
+cluster would need more memory than all other caches of the manager together.
 """
 
 import msgspec
@@ -55,14 +55,14 @@ def read_barrier(raw: bytes) -> Barrier:
 
 
 async def read_snapshot(pod: PodView, read: Read[NoSettings]) -> LaunchPrioritySnapshot | None:
-    """Read a waiting pod with its ConfigMap; None: the pod does not wait or was deleted."""
+    """Read a waiting pod and its ConfigMap; None if the pod does not wait or was deleted."""
     if not is_waiting(pod):
         return None
     try:
         barrier = read_barrier(await read.live.get(CONFIG_MAPS, pod.namespace, format_barrier_name(pod.name)))
     except NotFoundError:
         barrier = None
-    # The pod may have changed in the meantime, so the plan uses its latest state.
+    # The pod may have changed while its ConfigMap was read, so the plan uses the latest state of the pod.
     now = read.get(POD_VIEWS, Key(pod.namespace, pod.name))
     return LaunchPrioritySnapshot(pod=now, barrier=barrier) if now is not None else None
 
@@ -83,7 +83,7 @@ KIND = Kind(
         make_right(
             CONFIG_MAPS,
             *("get", "create", "patch", "delete"),
-            why="containers that start sequentially: to watch what they wait for",
+            why="containers that start sequentially: to manage the ConfigMap that they wait for",
         ),
     ),
     pods=STEPS,

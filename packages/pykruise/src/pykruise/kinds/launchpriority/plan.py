@@ -1,9 +1,10 @@
 """The plan that opens the next barrier of a pod.
 
-pod + its ConfigMap ──▶ plan_barriers() ──▶ Plan: the ConfigMap with the next key, a mark on the pod when all are open
+pod + its ConfigMap ──▶ plan_barriers() ──▶ Plan: the next key of the ConfigMap; a mark of the pod if all keys exist
 
-Pure. The barrier of the highest priority that has an unready container opens now. All containers of higher priorities
-are ready. Keys are never removed, so a container that restarts later does not wait.
+Pure. A container waits until the ConfigMap has a key for its priority; this key is its barrier. The plan opens the
+barrier of the highest priority with an unready container. All containers of higher priorities are ready. Keys are never
+removed, so a container that restarts later does not wait.
 """
 
 from collections.abc import Mapping
@@ -35,20 +36,20 @@ class Barrier(msgspec.Struct, frozen=True, kw_only=True):
 
     uid: str
     owner_uid: str = ""
-    """UID of the pod that owns the ConfigMap; empty: no owner."""
+    """UID of the pod that owns the ConfigMap; empty if it has no owner."""
     keys: frozenset[str] = frozenset()
 
 
 class LaunchPrioritySnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """One pod at one instant."""
+    """One pod and its ConfigMap at one instant."""
 
     pod: PodView
     barrier: Barrier | None
-    """The ConfigMap of the pod; None: it does not exist."""
+    """The ConfigMap of the pod; None if it does not exist."""
 
 
 def is_waiting(pod: PodView) -> bool:
-    """Whether the pod has a barrier that may need to be opened."""
+    """Whether the pod possibly has a barrier that must be opened."""
     if not pod.is_active or pod.annotations.get(COMPLETED_ANNOTATION) == "true":
         return False
     if not any(container.launch_priority is not None for container in pod.containers):
@@ -58,7 +59,9 @@ def is_waiting(pod: PodView) -> bool:
 
 
 def plan_barriers(snapshot: LaunchPrioritySnapshot) -> Plan:
-    """Open the barrier of the highest priority that is not ready. Mark the pod when the last barrier opens."""
+    """Plan to open the barrier of the highest priority with an unready container. Mark the pod after the last
+    barrier.
+    """
     pod = snapshot.pod
     if not is_waiting(pod):
         return Plan()
@@ -66,14 +69,15 @@ def plan_barriers(snapshot: LaunchPrioritySnapshot) -> Plan:
     lowest, highest = min(waiting), max(waiting)
     old, present, steps = snapshot.barrier, frozenset[str](), list[Step]()
     if old is not None and old.owner_uid not in ("", pod.uid):
-        # It belongs to an earlier pod with this name. The garbage collector would delete it while this pod needs it.
+        # An earlier pod with this name owns the ConfigMap. The garbage collector would delete it while this pod needs
+        # it.
         steps.append(_delete_barrier(pod, old))
         old = None
     if old is not None:
         present = old.keys
     is_last = format_barrier_key(lowest) in present
     if not is_last:
-        # Higher priorities are included: a deleted ConfigMap must not block containers that have already run.
+        # Higher priorities are included: if the ConfigMap was deleted, containers that restart need their keys too.
         open_now = {format_barrier_key(priority) for priority in _list_priorities(pod) if priority >= highest}
         if missing := sorted(open_now - present):
             because = f"all containers of a priority above {highest} are ready"
@@ -94,7 +98,7 @@ def _list_priorities(pod: PodView) -> list[int]:
 
 
 def _list_waiting(pod: PodView) -> list[int]:
-    """Priorities of the containers behind a barrier that are not ready or have no status yet."""
+    """Return the priorities of the containers with a barrier that are not ready or have no status yet."""
     ready = {status.name for status in pod.container_statuses if status.ready}
     return [
         container.launch_priority
@@ -140,5 +144,5 @@ def _mark_completed(pod: PodView) -> Step:
         action=pod_patch(
             pod, {"metadata": {"annotations": {COMPLETED_ANNOTATION: "true"}}}, patch_type=PatchType.MERGE
         ),
-        because="the last barrier is open",
+        because="all containers are allowed to start",
     )

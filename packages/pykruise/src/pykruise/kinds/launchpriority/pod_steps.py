@@ -1,10 +1,10 @@
-"""Container launch priority: the containers of a pod start in order, each behind a barrier.
+"""Container launch priority: the containers of a pod start in order. Each container waits for its barrier.
 
 pod ──▶ read_priorities() ──▶ add_barriers() ──▶ every container waits for a key of the ConfigMap `<pod>-barrier`
 
-The kubelet cannot start a container before the key that its environment refers to exists. A controller
-(kinds/launchpriority) adds the keys from the highest priority to the lowest. Pure, except for the random name of a
-pod that has none yet.
+The environment of a container refers to a key of the ConfigMap, its barrier. The kubelet cannot start the container
+before this key exists. The controller (plan.py) adds the keys from the highest priority to the lowest. Pure, except for
+the random name of a pod without a name.
 """
 
 import re
@@ -24,21 +24,21 @@ ORDERED: Final = "Ordered"
 PRIORITY_VARIABLE: Final = "KRUISE_CONTAINER_PRIORITY"
 
 LONGEST_GENERATED: Final = 58
-"""Characters of `generateName` that are kept, so that a suffix of five more fits."""
+"""Maximum number of characters of `generateName` that are used, because a suffix of five characters follows."""
 
 ASKS_FOR_ORDER: Final = (
     f'(has(object.metadata.annotations) && "{ORDER_ANNOTATION}" in object.metadata.annotations) || '
     "object.spec.containers.exists(c, has(c.env) && "
     f'c.env.exists(e, e.name == "{PRIORITY_VARIABLE}"))'
 )
-"""CEL: the pod mentions launch priorities."""
+"""CEL expression: the pod requests launch priorities."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _LARGEST = 2**63
 
 
 def read_priorities(pod: Mapping[str, Any]) -> list[int]:
-    """Return the priority of each container; an empty list when all containers may start at the same time.
+    """Return the priority of each container; an empty list if all containers can start at the same time.
 
     Raises StepError for a priority that is not an integer.
     """
@@ -52,7 +52,9 @@ def read_priorities(pod: Mapping[str, Any]) -> list[int]:
 
 
 def _parse_priority(container: Mapping[str, Any], number: int) -> int:
-    """Priority of a container. The last value counts, as it does in the container."""
+    """Return the priority of a container. If the variable is set several times, its last value is used, as in the
+    container.
+    """
     values = [env.get("value") for env in container.get("env") or () if env.get("name") == PRIORITY_VARIABLE]
     if not values:
         return 0
@@ -65,7 +67,9 @@ def _parse_priority(container: Mapping[str, Any], number: int) -> int:
 
 
 def add_barriers(pod: Document, order: Sequence[int], *, name: str) -> Document:
-    """Return the pod, called `name`, with a barrier as the last variable of each container that has none yet."""
+    """Return the pod with the name `name`, and with a barrier as the last variable of each container without a
+    barrier.
+    """
     spec = pod["spec"]
     containers = [
         container if _has_barrier(container) else _add_barrier(container, _build_barrier(name, priority))
@@ -89,13 +93,15 @@ def _build_barrier(name: str, priority: int) -> Document:
 
 
 class LaunchPriority:
-    """The step of `/mutate-pod`. It runs after injection, so that injected containers also start in order."""
+    """The step of the webhook `/mutate-pod`. It runs after injection, so that injected containers also start in
+    order.
+    """
 
     def __init__(self, context: StepContext) -> None:
         self._rng = context.rng
 
     def build_match_condition(self, interests: Interests) -> str:
-        """CEL expression that matches pods that request an order."""
+        """Return a CEL expression that matches pods that request an order."""
         return ASKS_FOR_ORDER
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -105,8 +111,8 @@ class LaunchPriority:
         return add_barriers(pod, order, name=self._choose_name(pod.get("metadata") or {}))
 
     def _choose_name(self, metadata: Mapping[str, Any]) -> str:
-        """Return the pod's name. A name that is still to be generated is chosen here, because the ConfigMap's name
-        contains it.
+        """Return the pod's name. If the API server would generate the name, it is chosen here instead, because the name
+        of the ConfigMap contains it.
         """
         name: str = metadata.get("name") or ""
         prefix: str | None = metadata.get("generateName")
@@ -116,8 +122,8 @@ class LaunchPriority:
 
 
 def _has_order(template: Document) -> bool:
-    """Whether the containers of the template start in order. A pod with unreadable priorities is rejected, so it has
-    no order.
+    """Whether the containers of the template start in order. False if a priority is unreadable, because such pods are
+    rejected.
     """
     try:
         return bool(read_priorities(template))

@@ -3,7 +3,7 @@
 AdmissionRequest ──▶ build_mutating_review(clock) ──▶ the object with its defaults
                  ──▶ validate_nodeimage()         ──▶ allowed, or rejected (422) with every field error
 
-Both versions get the same reviews: no rule concerns the field that v1alpha1 lacks.
+Both versions use the same reviews. v1alpha1 has one field less, but no rule depends on this field.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _REVIEWS: Final = SpecReviews[NodeImageSpec](
 
 
 def build_mutating_review(clock: Clock) -> Reviewer:
-    """Return the mutating review. `clock` gives the creation time of entries without one."""
+    """Return the mutating review. Entries without a creation time get the time of `clock`."""
     return _REVIEWS.build_mutating_review(lambda _, doc: add_defaults(doc, now=clock()))
 
 

@@ -1,4 +1,6 @@
-"""Conversion of NodeImages between v1alpha1 and v1beta1. The nodes' agents read NodeImages by the same rules."""
+"""Conversion of NodeImages between v1alpha1 and v1beta1. The rules are shared with the node agents, which read
+NodeImages in both versions.
+"""
 
 from pykruise.agent.rules.versions import NODE_IMAGE_VERSIONS as CONVERSION
 

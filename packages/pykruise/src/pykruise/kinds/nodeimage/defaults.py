@@ -2,7 +2,7 @@
 
 document ──▶ add_defaults() ──▶ the document to store
 
-Pure; the input document is not changed. Same rule as OpenKruise's mutating webhook. The time to live of an entry and
+Pure; the input document is not changed. Same rules as OpenKruise's mutating webhook. The time to live of an entry and
 the image pull policy have no default.
 """
 

@@ -1,11 +1,11 @@
-"""Entries of a NodeImage that stay because something still needs them.
+"""Entries of a NodeImage that are still needed. All other entries are removed.
 
-Snapshot ──▶ list_kept_images() ──▶ Kept: the remaining images, and the time at which an entry expires
+Snapshot ──▶ list_kept_images() ──▶ Kept: the images that are kept, and when entries expire
 
-Pure. An entry stays beyond its time to live while a job with an end still runs and needs it. Otherwise the first
-nodes of a long job would pull again while its last nodes wait. A reference is removed when its job was deleted, when
-another job has that name, or when the job is now for another image. Only the time to live removes an entry that a
-user or another program wrote.
+Pure. While a job whose type is not Never runs, its entries are kept even after their time to live. Otherwise the first
+nodes of a long job would pull again before its last nodes have pulled. A reference to a job is removed if the job was
+deleted, if its name belongs to a new job, or if the job now pulls another image. An entry without references, which a
+user or another program wrote, is removed only after its time to live.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,18 +22,18 @@ from pykruise.pods.images.pull_jobs import is_pull_job
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """Entries that stay."""
+    """The entries that are kept."""
 
     images: Mapping[str, ImageSpec]
-    """Remaining images by name. An unchanged image is the same value as before."""
+    """Name of each image that is kept → the image. An unchanged image is the same Python object as before."""
     look_again: Sequence[float] = ()
-    """Seconds until further entries expire."""
+    """Seconds until each of the next entries expires."""
     because: str = ""
-    """Reason for a change; empty: everything stays."""
+    """Reason for a change; empty if nothing changes."""
 
 
 def list_kept_images(snapshot: NodeImageSnapshot) -> Kept:
-    """Return the images and leave out each entry that nothing needs; tags are sorted."""
+    """Return the images without the entries that are no longer needed. Tags are sorted."""
     images: dict[str, ImageSpec] = {}
     reasons: list[str] = []
     look_again: list[float] = []
@@ -52,7 +52,7 @@ def list_kept_images(snapshot: NodeImageSnapshot) -> Kept:
         if tags == image.tags and secrets == named:
             images[name] = image
             continue
-        reasons.append("a secret was removed" if secrets != named else "its tags are sorted")
+        reasons.append("a pull secret was removed" if secrets != named else "its tags are sorted")
         images[name] = msgspec.structs.replace(image, tags=tags, pull_secrets=secrets or None)
     return Kept(images=images, look_again=look_again, because=reasons[0] if reasons else "")
 
@@ -70,7 +70,7 @@ def _keep_entry(
     left = _time_left(image, entry, snapshot)
     if left is not None and not any(_is_running(ref, snapshot) for ref in owners):
         if left <= 0:
-            reasons.append(f"{image.reference} was pulled ttlSecondsAfterFinished ago")
+            reasons.append(f"ttlSecondsAfterFinished has passed since {image.reference} was pulled")
             return None
         look_again.append(left)
     if len(owners) < len(entry.owner_references or ()):
@@ -80,7 +80,7 @@ def _keep_entry(
 
 
 def _is_owner(ref: ObjectReference, image: ImageName, snapshot: NodeImageSnapshot) -> bool:
-    """Whether the reference stays."""
+    """Whether the reference is kept."""
     key = Key(ref.namespace, ref.name)
     if not is_pull_job(ref) or key not in snapshot.jobs:
         return True
@@ -89,7 +89,7 @@ def _is_owner(ref: ObjectReference, image: ImageName, snapshot: NodeImageSnapsho
 
 
 def _is_running(ref: ObjectReference, snapshot: NodeImageSnapshot) -> bool:
-    """Whether the reference names a job that has an end and has not ended yet."""
+    """Whether the reference is to a running job whose type is not Never."""
     if not is_pull_job(ref):
         return False
     job = snapshot.jobs.get(Key(ref.namespace, ref.name))
@@ -97,7 +97,7 @@ def _is_running(ref: ObjectReference, snapshot: NodeImageSnapshot) -> bool:
 
 
 def _time_left(image: ImageName, entry: TagSpec, snapshot: NodeImageSnapshot) -> float | None:
-    """Seconds for which an entry with a completed pull may still stay; None: its time to live does not apply."""
+    """Return the seconds until the entry's time to live has passed; None if it does not apply (yet)."""
     ttl = entry.pull_policy.ttl_seconds_after_finished if entry.pull_policy else None
     status = snapshot.node_image.statuses.get(image)
     if ttl is None or status is None or not is_over(entry, status):

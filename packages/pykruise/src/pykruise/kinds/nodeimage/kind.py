@@ -45,7 +45,7 @@ _STORED: Final = StoredSpec(
 
 
 def _list_reads(settings: NodeImageSettings) -> Sequence[Views[Any]]:
-    """Return the views; secrets only where the manager may read them."""
+    """Return the views to read; secrets only if the manager has permission to read them."""
     return (NODE_VIEWS, PULL_JOB_VIEWS, *((SECRET_VIEWS,) if settings.looks_at_secrets else ()))
 
 
@@ -76,12 +76,12 @@ KIND = Kind(
         _STORED,
     ),
     rights=(
-        make_right(NODE_IMAGES, *READ, *WRITE, why="NodeImage: to create one for every node"),
+        make_right(NODE_IMAGES, *READ, *WRITE, why="NodeImage: to create a NodeImage for every node"),
         make_right(
             NODE_IMAGES,
             "patch",
             subresource="status",
-            why="NodeImage: to report that an agent does not answer",
+            why="NodeImage: to report that an agent does not respond",
         ),
         make_right(NODES, *READ, why="NodeImage: to watch nodes"),
         make_right(IMAGE_PULL_JOBS, *READ, why="NodeImage: to read the images that jobs request"),

@@ -1,10 +1,10 @@
-"""The plan for a NodeImage: it joins all decisions.
+"""All decisions about a NodeImage, as one plan.
 
 Snapshot ──▶ plan_node_image() ──▶ Plan: create or delete it, remove entries, report that its agent does not respond
 
-Pure. An entry is removed when nothing needs it: its jobs were deleted, or its pull completed ttlSecondsAfterFinished
-ago and no running job needs it. The node's agent writes the status. The manager writes only what the agent leaves
-out.
+Pure. An entry is removed when it is no longer needed: its jobs were deleted, or its pull was completed
+ttlSecondsAfterFinished ago and no running job needs the entry. The node's agent writes the status. The manager writes
+the status only if the agent does not respond, or if an entry was removed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,16 +32,16 @@ from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import build_status_patch
 
 FAKE_LABEL: Final = "apps.kruise.io/fake-nodeimage"
-"""Label of a NodeImage that stays without a node."""
+"""Label of a NodeImage that is kept although its node does not exist."""
 
 SOONEST_S: Final = 3.0
-"""Shortest requeue in seconds when only time has to pass."""
+"""Minimum number of seconds until the next reconcile, if it is only needed because time passes."""
 
 _WARN_AGAIN_S: Final = 600.0
 
 
 def plan_node_image(snapshot: NodeImageSnapshot) -> Plan:
-    """Plan all writes that this NodeImage needs now, and the time of the next reconcile."""
+    """Plan all writes that this NodeImage needs now, and when it is reconciled again."""
     view, node = snapshot.node_image, snapshot.node
     if node is None or node.is_deleting:
         if not view.uid or view.is_deleting:
@@ -57,7 +57,7 @@ def plan_node_image(snapshot: NodeImageSnapshot) -> Plan:
         return make_refused_plan([view.problem] if view.problem else snapshot.refused)
     kept = list_kept_images(snapshot)
     changes = _build_changes(view, node, kept)
-    if changes:  # the change enqueues it again, and then the status is written
+    if changes:  # this write enqueues the NodeImage, and the next plan writes the status
         return Plan(stages=(_patch_stage(view, changes, kept.because or "the labels of the node changed"),))
     return _plan_status(snapshot, kept)
 
@@ -96,7 +96,7 @@ def _patch_stage(view: NodeImageView, body: Document, because: str) -> Stage:
 
 
 def _build_changes(view: NodeImageView, node: NodeView | None, kept: Kept) -> Document:
-    """Build a merge patch of labels and entries."""
+    """Build a merge patch for labels and entries."""
     changes: Document = {}
     if node is not None and dict(node.labels) != dict(view.labels):
         changes["metadata"] = {"labels": diff_merge(view.labels, node.labels)}
@@ -107,7 +107,7 @@ def _build_changes(view: NodeImageView, node: NodeView | None, kept: Kept) -> Do
             images[name] = None
         elif after is not image:
             before = msgspec.to_builtins(image)
-            # An empty list is removed completely, because an absent list means the same.
+            # If the list is empty, the patch removes the field, which means the same.
             images[name] = diff_merge(before, msgspec.to_builtins(after))
     if images:
         changes["spec"] = {"images": images}
@@ -134,7 +134,7 @@ def _plan_status(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
             because = (
                 "its agent does not answer"
                 if result.silent
-                else "it has results that are no longer requested"
+                else "it has results of images that are no longer requested"
             )
             chain = Chain(subject=view.name, steps=(Step(action=patch, because=because),))
             stages.append(Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,)))
@@ -154,7 +154,7 @@ def _plan_status(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
 
 
 def _list_notes(view: NodeImageView, silent: Silent) -> Iterator[Note]:
-    """Yield events for the NodeImage and for each job that needs the image."""
+    """Yield an event for the NodeImage, and one for each job that needs the image."""
     message = f"node {view.name}, image {silent.image.reference}: {silent.message}"
     yield Note(reason="PullImageFailed", message=message, warning=True, again_after_s=_WARN_AGAIN_S)
     for ref in silent.entry.owner_references or ():
@@ -170,7 +170,7 @@ def _list_notes(view: NodeImageView, silent: Silent) -> Iterator[Note]:
 
 
 def _list_skipped(snapshot: NodeImageSnapshot) -> dict[str, Reason]:
-    """Return the images that the node does not have yet or failed to pull, each with the reason."""
+    """Return the images that the node could not pull or does not have yet, each with the reason."""
     view = snapshot.node_image
     result: dict[str, Reason] = {}
     for image, entry in view.entries:

@@ -1,11 +1,11 @@
 """Everything that a decision about one NodeImage needs, as one value.
 
 NodeImageView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
-                         ├── jobs; those that the cache never had are read from the API server
-                         ├── secrets without a mode; each read asks the API server whether they exist
+                         ├── jobs; a job that the cache has never contained is read from the API server
+                         ├── secrets that were listed by hand (without a mode), from the API server
                          └── pull secrets of failed entries, from the cache
 
-A missing NodeImage is a view without UID, because its node may get one.
+If the NodeImage does not exist, the view has no UID: the plan creates a NodeImage if its node needs one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,41 +35,46 @@ class NodeImageSettings(msgspec.Struct, frozen=True, kw_only=True):
     creation_delay_s: Annotated[
         float,
         FromFlag(
-            "nodeimage-creation-delay", "Time from a node's readiness to the creation of its NodeImage."
+            "nodeimage-creation-delay",
+            "Time between the moment when a node becomes ready and the creation of its NodeImage.",
         ),
     ] = 30.0
     looks_at_secrets: Annotated[bool, OnGate("ImagePullJobGate")] = False
-    """Whether the manager looks up secrets that were listed by hand. Otherwise it assumes that all of them exist. The
-    lookup needs the permission to read secrets, which the manager has if its gate is on.
+    """Whether the manager looks up whether secrets that were listed by hand exist. It can look them up only if this
+    gate is on, because otherwise it has no permission to read secrets; then it assumes that they exist.
     """
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
-    """The only namespace whose ImagePullJobs this manager caches; empty: all namespaces."""
+    """The only namespace whose ImagePullJobs this manager caches; empty if it caches all namespaces."""
 
 
 class NodeImageSnapshot(Judged, frozen=True, kw_only=True):
-    """The state of the world for one NodeImage at one instant."""
+    """All that is known about one NodeImage at one instant."""
 
     node_image: NodeImageView
     node: NodeView | None = None
     jobs: Mapping[Key, PullJobView | None] = {}
-    """ImagePullJobs that the entries name. None: the job does not exist. Jobs of which nothing is known are absent."""
+    """ImagePullJobs that the entries reference; None if a job does not exist. Jobs about which nothing is known are
+    left out.
+    """
     is_behind: bool = False
     """Whether some of these jobs are not in the cache yet."""
     missing_secrets: frozenset[Key] = frozenset()
-    """Secrets without a mode that do not exist."""
+    """Secrets that were listed by hand (without a mode) and do not exist."""
     absent_secrets: frozenset[Key] = frozenset()
-    """Pull secrets that jobs of failed entries name and that do not exist."""
+    """Pull secrets of jobs with failed entries that do not exist."""
     now: Instant
     creation_delay_s: float = 30.0
 
 
 def make_absent_view(key: Key) -> NodeImageView:
-    """Return the view of a missing NodeImage."""
+    """Return a view for a NodeImage that does not exist."""
     return NodeImageView(name=key.name, uid="", resource_version=0)
 
 
 async def read_snapshot(view: NodeImageView, read: Read[NodeImageSettings]) -> NodeImageSnapshot | None:
-    """Read a NodeImage with its node and the jobs that its entries name. None: the cache of nodes is not filled yet."""
+    """Read a NodeImage, its node, and the jobs that its entries reference. None if the cache of nodes is not filled
+    yet.
+    """
     if not read.is_read(NODE_VIEWS):
         return None
     owners = [(key, uid) for key, uid in _list_owners(view) if _is_known(key, read)]
@@ -99,8 +104,8 @@ def _is_known(key: Key, read: Read[NodeImageSettings]) -> bool:
 
 
 async def _find_missing_secrets(view: NodeImageView, read: Read[NodeImageSettings]) -> frozenset[Key]:
-    """Find the secrets without a mode that do not exist. The API server is asked for each, because there are few such
-    entries and a watch would have to cover all secrets.
+    """Find the secrets without a mode that do not exist. Each is read from the API server: there are only few such
+    secrets, and a cache would have to contain all secrets.
     """
     if not read.settings.looks_at_secrets:
         return frozenset()
@@ -116,14 +121,14 @@ async def _find_missing_secrets(view: NodeImageView, read: Read[NodeImageSetting
 def _find_absent_secrets(
     view: NodeImageView, jobs: Mapping[Key, PullJobView], read: Read[NodeImageSettings]
 ) -> frozenset[Key]:
-    """Find the pull secrets of failed entries that do not exist, in the cache that ImagePullJobs fill."""
+    """Find the pull secrets of failed entries that do not exist. They are looked up in the cache for ImagePullJobs."""
     if not read.is_read(SECRET_VIEWS):
         return frozenset()
     failed = [entry for image, entry in view.entries if _has_failed(view, image)]
     named = {key for entry in failed for key in list_pull_secrets(entry, jobs)}
     try:
         return frozenset(key for key in named if read.get(SECRET_VIEWS, key) is None)
-    except ForbiddenError:  # a user of explain may not read secrets
+    except ForbiddenError:  # a user of the command explain perhaps has no permission to read secrets
         return frozenset()
 
 
@@ -133,7 +138,7 @@ def _has_failed(view: NodeImageView, image: ImageName) -> bool:
 
 
 def list_pull_secrets(entry: TagSpec, jobs: Mapping[Key, PullJobView | None]) -> tuple[Key, ...]:
-    """Return the pull secrets of the jobs that request an entry, each in the namespace of its job."""
+    """Return the pull secrets of the jobs that reference the entry, each in the namespace of its job."""
     keys = (Key(ref.namespace, ref.name) for ref in entry.owner_references or () if is_pull_job(ref))
     known = (job for key in keys if (job := jobs.get(key)) is not None)
     return tuple(dict.fromkeys(Key(job.namespace, name) for job in known for name in job.secrets))

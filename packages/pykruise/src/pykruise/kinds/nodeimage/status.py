@@ -1,9 +1,9 @@
-"""Status of a NodeImage that the manager writes instead of the agent: the agent does not respond, or an entry was
+"""Status of a NodeImage that the manager writes instead of the agent, if the agent does not respond or an entry was
 removed.
 
-Snapshot ──▶ compute_status_after() ──▶ the status to store, entries without a response, the time of the next reconcile
+Snapshot ──▶ compute_status_after() ──▶ the status to store, entries without a response, and when to look again
 
-Pure. The agent's status of an older version of an entry does not count for the current version.
+Pure. If the agent's status is for an older version of an entry, the agent has not responded to the current version.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,14 +19,14 @@ from pykruise.pods.images.node_image_api import TagSpec, TagStatus
 from pykruise.pods.images.node_images import FAILED, PULLING, SUCCEEDED, WAITING, instant_of
 
 RESPONSE_S: Final = 600.0
-"""Seconds that an agent has to respond to an entry, or to report a pull after its deadline."""
+"""Seconds within which an agent must respond to an entry, and within which it must report a pull after its deadline."""
 
 NO_RESPONSE: Final = "node has not responded for a long time"
 TOO_LATE: Final = "pulling exceeds the activeDeadlineSeconds"
 
 
 class Silent(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that counts as failed because its agent does not respond."""
+    """An entry that counts as failed, because the agent does not respond."""
 
     image: ImageName
     entry: TagSpec
@@ -34,17 +34,17 @@ class Silent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusAfter(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of the status."""
+    """Changes of the status by the manager."""
 
     document: Document | None = None
-    """The new status; None: the status stays."""
+    """The new status; None if the status does not change."""
     silent: Sequence[Silent] = ()
     look_again: Sequence[float] = ()
-    """Seconds until an agent has not responded for too long."""
+    """Seconds until the agent is late for each of the entries to which it has not responded."""
 
 
 def compute_status_after(snapshot: NodeImageSnapshot) -> StatusAfter:
-    """Return the status to store now."""
+    """Return the status to store now, and when the status must be computed again."""
     view = snapshot.node_image
     wanted = dict(view.entries)
     statuses = {image: status for image, status in view.statuses.items() if image in wanted}
@@ -67,7 +67,7 @@ def compute_status_after(snapshot: NodeImageSnapshot) -> StatusAfter:
 def _time_left(
     entry: TagSpec, status: TagStatus | None, snapshot: NodeImageSnapshot
 ) -> tuple[float | None, str]:
-    """Seconds until the agent is too late, and the message for that case; None: no response is awaited."""
+    """Return the seconds until the agent is late, and the message for this case; None if no response is awaited."""
     since = instant_of(entry.created_at)
     if since is None:
         return None, ""
@@ -94,7 +94,7 @@ def _fail_entry(
 
 
 def _build_document(snapshot: NodeImageSnapshot, statuses: dict[ImageName, TagStatus]) -> Document:
-    """Build the complete status. The agent's report about itself (firstSyncStatus) stays."""
+    """Build the complete status. The agent's report about itself (firstSyncStatus) is kept."""
     stored = snapshot.node_image.stored_status
     images: dict[str, list[Document]] = {}
     for image in sorted(statuses, key=lambda status: (status.name, status.tag)):

@@ -10,7 +10,7 @@ __all__ = ["NODE_IMAGES", "NodeImage", "NodeImageSpec", "NodeImageStatus"]
 
 
 class NodeImage(ApiObject, frozen=True, kw_only=True):
-    """Lists the images that the node of the same name should have."""
+    """Lists the images that the node with the same name should have."""
 
     api_version: str = NODE_IMAGES.api_version
     kind: str = NODE_IMAGES.kind

@@ -23,11 +23,11 @@ class NodeImageSpecV1Alpha1(Typed, frozen=True, kw_only=True):
     """Desired state of the node's images."""
 
     images: dict[str, ImageSpecV1Alpha1] | None = None
-    """Images by name without tag. At most 256."""
+    """Images, by their names without tags. At most 256."""
 
 
 class NodeImageV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """Lists the images that the node of the same name should have."""
+    """Lists the images that the node with the same name should have."""
 
     api_version: str = f"{NODE_IMAGES.group}/v1alpha1"
     kind: str = NODE_IMAGES.kind

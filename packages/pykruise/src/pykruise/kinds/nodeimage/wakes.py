@@ -1,7 +1,7 @@
 """Events that enqueue a NodeImage.
 
 NodeImage: any change · node: created, deleted, ready, labels changed · ImagePullJob: deleted, ended, image changed,
-now without an end
+type changed to Never
 
 Pure, except for what `around` reads. A heartbeat enqueues nothing.
 """
@@ -19,7 +19,7 @@ from pykruise.runtime.wakes import Wake, wake_itself
 
 
 def list_wakes(_: NodeImageSettings) -> Sequence[Wake]:
-    """Return the wakes, the same for all settings."""
+    """Return the wakes. They are the same for all settings."""
     return (
         wake_itself(NODE_IMAGE_VIEWS),
         Wake(on=NODE_VIEWS, keys=_enqueue_by_node),
@@ -42,12 +42,12 @@ def _enqueue_by_node(change: Change[NodeView], around: Around[NodeImageSettings]
 
 
 def _creation_facts(node: NodeView) -> tuple[bool, float | None]:
-    """Facts that decide whether and when the node gets a NodeImage."""
+    """Return the values that determine whether and when the node gets a NodeImage."""
     return node.is_virtual, node.ready_since
 
 
 def _enqueue_by_job(change: Change[PullJobView], around: Around[NodeImageSettings]) -> Iterator[Key]:
-    """Enqueue the NodeImages with entries of the job, when these entries may be removed."""
+    """Enqueue the NodeImages with entries of the job, if these entries can perhaps be removed now."""
     old, new = change.old, change.new
     if old is None:
         return
@@ -57,5 +57,5 @@ def _enqueue_by_job(change: Change[PullJobView], around: Around[NodeImageSetting
 
 
 def _job_facts(job: PullJobView) -> tuple[object, ...]:
-    """Facts that decide whether an entry of the job stays, and whether its time to live applies."""
+    """Return the values that determine whether an entry of the job is kept, and whether its time to live applies."""
     return job.uid, job.image, job.is_active, job.ends

@@ -12,7 +12,7 @@ from pykruise.pods.probes.views import FAILED, SUCCEEDED, UNKNOWN
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """A line about the results of the node's probes."""
+    """Return one line about the results of the node's probes."""
     states = Counter(
         state.get("state")
         for pod in status.get("podProbeStatuses") or ()

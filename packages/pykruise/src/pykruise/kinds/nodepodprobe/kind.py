@@ -40,7 +40,7 @@ KIND = Kind(
             "create",
             "patch",
             "delete",
-            why="NodePodProbe: to create one for every node",
+            why="NodePodProbe: to create a NodePodProbe for every node",
         ),
         make_right(POD_PROBE_MARKERS, *READ, why="NodePodProbe: to read how outcomes change pods"),
         make_right(NODES, *READ, why="NodePodProbe: to watch nodes"),

@@ -1,10 +1,10 @@
-"""The plan for a NodePodProbe: it joins all decisions.
+"""All decisions about a NodePodProbe, as one plan.
 
-Snapshot ──▶ plan_node_probes() ──▶ Plan: create or delete it, remove deleted pods, write results to pods
+Snapshot ──▶ plan_node_probes() ──▶ Plan: create or delete the object, remove entries of deleted pods, write results
 
-Pure. PodProbeMarkers write the probes (kinds/podprobemarker), the node's agent writes the status. A pod gets its
-metadata first, by a patch of the pod, then its conditions, by a patch of its status: the API server accepts conditions
-only there.
+Pure. The controller of PodProbeMarkers writes the probes (kinds/podprobemarker), and the node's agent writes the
+status. This plan writes the results to pods in two patches: first labels and annotations, and then conditions, because
+the API server accepts conditions only in a patch of the status.
 """
 
 from collections.abc import Iterator, Sequence
@@ -110,7 +110,7 @@ def _one_step(name: str, action: Action, because: str) -> Stage:
 
 
 def _keep_entries(snapshot: NodePodProbeSnapshot) -> list[PodProbe]:
-    """Entries of pods that still exist, and of pods that this manager does not know."""
+    """Return the entries of pods that still exist, and of pods in namespaces that this manager does not cache."""
     return [
         entry
         for entry in snapshot.node_probes.pods
@@ -119,8 +119,8 @@ def _keep_entries(snapshot: NodePodProbeSnapshot) -> list[PodProbe]:
 
 
 def _entries_stage(view: NodeProbesView, kept: Sequence[PodProbe]) -> Stage:
-    """Replace the whole list. Other writers change it too, so the patch applies only if the object has not changed
-    since it was read.
+    """Return the write that replaces the whole list of entries. Other programs change this list too, so the patch fails
+    if the object has changed since it was read.
     """
     action = patch_object(
         NODE_POD_PROBES, view, {"spec": {"podProbes": msgspec.to_builtins(kept) or None}}, unchanged=True
@@ -141,7 +141,7 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _list_probed(snapshot: NodePodProbeSnapshot) -> list[Probed]:
-    """Existing pods, with their requested probes and the results of the agent."""
+    """Return the existing pods, with their probes and the agent's results."""
     view = snapshot.node_probes
     states = {status.uid: status.probe_states or () for status in view.statuses}
     return [
@@ -162,10 +162,10 @@ def _map_conditions(snapshot: NodePodProbeSnapshot) -> dict[str, str]:
 
 
 def _node_lost(probed: Sequence[Probed], node: NodeView) -> dict[str, Reason]:
-    """Reason for every pod of a node that does not report: the results of its probes are old."""
+    """Return the same reason for every pod, because the node does not report: the results of its probes are old."""
     reason = Reason(
         Code.NODE_LOST,
-        f"node {node.name} does not answer, so the results of its probes are old",
+        f"node {node.name} does not answer, so the results of its probes are outdated",
         f"bring {node.name} back, or delete the node: its pods are then replaced",
     )
     return {pod.name: reason for pod, _, _ in probed}
@@ -179,7 +179,7 @@ def _list_results(snapshot: NodePodProbeSnapshot) -> Iterator[tuple[PodView, Pod
 
 
 def _select_outcomes(snapshot: NodePodProbeSnapshot, status: PodProbeStatus) -> list[MarkOutcome]:
-    """Results of probes that their markers still have, in the order of the status."""
+    """Return the results of probes that are still in the spec of their marker, in the order of the status."""
     outcomes: list[MarkOutcome] = []
     for state in status.probe_states or ():
         marker_name, probe_name = split_name(state.name)
@@ -215,21 +215,21 @@ def _pod_chain(snapshot: NodePodProbeSnapshot, shown: _Shown) -> Chain:
 
 def _pod_step(pod: PodView, body: Document, patch_type: PatchType, subresource: str) -> Step:
     action = pod_patch(pod, body, patch_type=patch_type, subresource=subresource)
-    return Step(action=action, because="a probe has another outcome")
+    return Step(action=action, because="the result of a probe has changed")
 
 
 def _describe_conflict(conflict: MarkConflict) -> Reason:
     loser, winner = conflict.loser, conflict.winner
     return Reason(
         Code.CONFLICT,
-        f"condition {loser.probe.pod_condition_type} shows a probe of PodProbeMarker {winner.marker},"
-        f" and not that of {loser.marker}",
+        f"condition {loser.probe.pod_condition_type} shows the result of a probe of PodProbeMarker"
+        f" {winner.marker}, not of PodProbeMarker {loser.marker}",
         f"give the probe of PodProbeMarker {loser.marker} or {winner.marker} another podConditionType",
     )
 
 
 def _note_conflict(snapshot: NodePodProbeSnapshot, pod: PodView, conflict: MarkConflict) -> Note:
-    """Return an event for the marker whose probe cannot set its condition."""
+    """Return an event for the PodProbeMarker whose probe cannot set its condition."""
     loser, winner = conflict.loser, conflict.winner
     marker = snapshot.markers[Key(pod.namespace, loser.marker)]
     type_ = loser.probe.pod_condition_type

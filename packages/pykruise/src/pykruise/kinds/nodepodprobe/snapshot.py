@@ -1,12 +1,12 @@
 """Everything that a decision about one NodePodProbe needs, as one value.
 
 NodeProbesView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
-                          ├── pods; those that the cache never had are read from the API server
-                          ├── annotations of pods with results, where a policy sets any, from the API server
-                          └── the node, from the API server, before its NodePodProbe is deleted, or is created again
-                              after a short time
+                          ├── pods; a pod that the cache has never contained is read from the API server
+                          ├── annotations of pods with results, if a policy sets annotations, from the API server
+                          └── the node, from the API server, before its NodePodProbe is deleted, and before it is
+                              created for the second time within LATELY_S
 
-A missing NodePodProbe is a view without UID, because its node may get one.
+If the NodePodProbe does not exist, the view has no UID: the plan creates a NodePodProbe if its node needs one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,51 +29,53 @@ from pykruise.runtime.named_objects import look_up
 from pykruise.runtime.read import Read
 
 LATELY_S: Final = 60.0
-"""Seconds. If a NodePodProbe must be created again within this time, its node may have been deleted."""
+"""If a NodePodProbe is missing twice within this number of seconds, its node is read from the API server: another
+manager may have deleted the NodePodProbe because the node no longer exists.
+"""
 
 
 class NodePodProbeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for decisions about NodePodProbes."""
 
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
-    """The only namespace whose pods this manager caches; empty: all namespaces."""
+    """The only namespace whose pods this manager caches; empty if it caches all namespaces."""
 
 
 class NodePodProbeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of the world for one NodePodProbe at one instant."""
+    """All that is known about one NodePodProbe at one instant."""
 
     node_probes: NodeProbesView
     node: NodeView | None = None
     checked: Mapping[str, PodView] = {}
-    """Listed pods that are still active, by UID."""
+    """UID of each pod in the spec that is still active → the pod."""
     is_behind: bool = False
     """Whether some of these pods are not in the cache yet."""
     markers: Mapping[Key, MarkerView] = {}
-    """Markers of its probes, except those that are being deleted."""
+    """PodProbeMarkers of the probes, except terminating ones."""
     annotations: Mapping[Key, Mapping[str, str]] = {}
-    """Annotations of pods for which a policy sets annotations."""
+    """Annotations of the pods for which a marker policy sets annotations."""
     settings: NodePodProbeSettings = NodePodProbeSettings()
     now: Instant
 
     def is_known(self, namespace: str) -> bool:
-        """Whether this manager knows the pods of a namespace."""
+        """Whether this manager caches the pods of a namespace."""
         return self.settings.namespace in ("", namespace)
 
 
 def make_absent_view(key: Key) -> NodeProbesView:
-    """Return the view of a missing NodePodProbe."""
+    """Return a view for a NodePodProbe that does not exist."""
     return NodeProbesView(name=key.name, uid="", resource_version=0)
 
 
 class _Made:
-    """Remembers the nodes whose NodePodProbe was missing, and when."""
+    """Remembers for which nodes a NodePodProbe was missing, and when."""
 
     def __init__(self) -> None:
         self._at: dict[str, Instant] = {}
-        """Time by node, the latest last."""
+        """Name of each node → time, the latest last."""
 
     def is_again(self, name: str, now: Instant) -> bool:
-        """Whether the NodePodProbe was missing a short time ago. Records that it is missing now."""
+        """Whether the NodePodProbe was also missing a short time ago. Remember that it is missing now."""
         while self._at and now - next(iter(self._at.values())) >= LATELY_S:
             del self._at[next(iter(self._at))]
         is_again = self._at.pop(name, None) is not None
@@ -91,9 +93,9 @@ def needs_node_pod_probe(node: NodeView | None) -> bool:
 async def read_snapshot(
     view: NodeProbesView, read: Read[NodePodProbeSettings]
 ) -> NodePodProbeSnapshot | None:
-    """Read a NodePodProbe with its node, its pods and their markers. None: the cache of nodes is not filled yet, or
-    it disagrees with the API server. In the second case another manager may have newer data, and the two would undo
-    each other's writes forever.
+    """Read a NodePodProbe, its node, its pods and their markers. None if the cache of nodes is not filled yet, or if it
+    differs from the API server: another manager perhaps has newer data, and the two managers would undo each other's
+    writes forever.
     """
     if not read.is_read(NODE_VIEWS):
         return None
@@ -134,7 +136,7 @@ async def _is_there(node: str, read: Read[NodePodProbeSettings]) -> bool:
 
 
 def _known_pods(view: NodeProbesView, namespace: str) -> Iterator[tuple[Key, str]]:
-    """Yield the listed pods of the known namespace, or of all namespaces."""
+    """Yield the pods of the spec that are in the cached namespace, or all pods if all namespaces are cached."""
     for entry in view.pods:
         if namespace in ("", entry.namespace):
             yield Key(entry.namespace, entry.name), entry.uid

@@ -10,7 +10,9 @@ __all__ = ["NODE_POD_PROBES", "NodePodProbe"]
 
 
 class NodePodProbe(ApiObject, frozen=True, kw_only=True):
-    """Lists the probes that the agent on the node of the same name runs. The manager writes it, not users."""
+    """Lists the probes that the agent on the node with the same name runs. It is written by the manager, not by
+    users.
+    """
 
     api_version: str = NODE_POD_PROBES.api_version
     kind: str = NODE_POD_PROBES.kind

@@ -1,7 +1,7 @@
 """Events that enqueue a NodePodProbe.
 
-NodePodProbe: any change · node: created, deleted, ready, not ready · pod that it lists: deleted, ended, or has another
-obstacle · PodProbeMarker of its probes: spec changed
+NodePodProbe: any change · node: created, deleted, ready, not ready · pod in its spec: deleted, ended, or does not run
+for another reason than before · PodProbeMarker of its probes: spec changed
 
 Pure, except for what `around` reads. A heartbeat enqueues nothing.
 """
@@ -21,7 +21,7 @@ from pykruise.runtime.wakes import Wake, wake_itself
 
 
 def list_wakes(_: NodePodProbeSettings) -> Sequence[Wake]:
-    """Return the wakes, the same for all settings."""
+    """Return the wakes. They are the same for all settings."""
     return (
         wake_itself(NODE_PROBES_VIEWS),
         Wake(on=NODE_VIEWS, keys=_enqueue_by_node),
@@ -31,8 +31,8 @@ def list_wakes(_: NodePodProbeSettings) -> Sequence[Wake]:
 
 
 def _enqueue_by_node(change: Change[NodeView], around: Around[NodePodProbeSettings]) -> Iterator[Key]:
-    """Enqueue the NodePodProbe of a node that is deleted, or that is ready or lost now, and the missing NodePodProbe of
-    a ready node with an agent.
+    """Enqueue the NodePodProbe of a node that was deleted, or whose readiness changed. If a node needs a NodePodProbe
+    but has none, also enqueue its name.
     """
     node, key = change.new, Key("", change.key.name)
     is_there = around.get(NODE_PROBES_VIEWS, key) is not None

@@ -2,7 +2,7 @@
 
 AdmissionRequest ──▶ build_validating_review(reader) ──▶ allowed, or rejected with every field error
 
-v1beta1 only: writes in v1alpha1 are converted first. Rejections have code 400, like OpenKruise's.
+Only v1beta1 is reviewed, because writes in v1alpha1 are converted first. Rejections have code 400, as in OpenKruise.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,9 @@ from pykruise.pods.workload.allowed_workloads import WhiteListError
 
 
 def build_validating_review(reader: StateReader | None) -> Reviewer:
-    """Create the review. Without a reader it checks only the object itself, and accepts every kind of workload."""
+    """Return the validating review. Without a reader it checks only the object itself, and allows every kind of
+    workload.
+    """
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if not is_reviewed_write(request):
@@ -53,7 +55,12 @@ async def _validate(
         others = await reader.list_states(request.namespace) if reader is not None else ()
     except (WhiteListError, KubeError) as error:
         return _make_refusal(
-            name, [_make_internal_error(f"the objects that it refers to cannot be read: {error}")]
+            name,
+            [
+                _make_internal_error(
+                    f"the objects that the PersistentPodState refers to cannot be read: {error}"
+                )
+            ],
         )
     errors = errors_of(spec, name=name, others=others, is_supported=is_supported, old=old)
     return _make_refusal(name, errors) if errors else ALLOWED
@@ -69,7 +76,9 @@ def _make_refusal(name: str, errors: list[Cause]) -> AdmissionAnswer:
 
 
 def _read(given: Any) -> tuple[PersistentPodStateSpec | None, str]:
-    """Read the typed spec. Missing fields of targetRef become field errors instead of an unreadable object."""
+    """Return the typed spec, or None and the problem. If a field of targetRef is missing, it is empty in the result, so
+    that the validation reports a field error.
+    """
     if given is not None and not isinstance(given, Mapping):
         return None, f"spec: Expected `object`, got `{type(given).__name__}`"
     result = dict(given or {})

@@ -1,4 +1,6 @@
-"""Conversion of PersistentPodStates between v1alpha1 and v1beta1: the keys of node labels have another name."""
+"""Conversion of PersistentPodStates between v1alpha1 and v1beta1. The field for keys of node labels has another
+name.
+"""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,8 +1,8 @@
-"""Node affinity of a new pod, so that it returns to the place of the previous pod with the same name.
+"""Node selector and node affinity of a new pod, so that it runs in the same topology as the previous pod of this name.
 
-pod, StateView ──▶ inject() ──▶ the pod with nodeSelector and preferred node affinity; None: no change
+pod, StateView ──▶ inject() ──▶ the pod with nodeSelector and preferred node affinity; None if it does not change
 
-Pure. Recorded annotations are not written into pods; other programs read them from the status.
+Pure. Recorded annotations are not written into pods; they are only for programs that read the status.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from pykruise.pods.view.keys import INJECTED_STATE_ANNOTATION
 
 
 def inject(pod: Document, state: StateView) -> Document | None:
-    """The changed pod; None: it needs no change. The argument is not changed."""
+    """Return the changed pod; None if it needs no change. The argument is not changed."""
     record = state.records.get(get_path(pod, "metadata", "name", default=""))
     labels = (record.node_topology_labels if record is not None else None) or {}
     required = {key: labels[key] for key in state.required_keys if key in labels}
@@ -34,7 +34,7 @@ def inject(pod: Document, state: StateView) -> Document | None:
 
 
 def _preferred(state: StateView, labels: Mapping[str, str]) -> list[Document]:
-    """A term for each preference with recorded labels. An empty term would match no node."""
+    """Return a term for each preference with recorded labels. Empty terms are left out, because they match no node."""
     terms: list[Document] = []
     for preferred_topology in (
         state.spec.preferred_persistent_topology if state.spec is not None else None
@@ -52,7 +52,7 @@ def _preferred(state: StateView, labels: Mapping[str, str]) -> list[Document]:
 
 
 def _ensure_section(document: Document, *path: str) -> dict[str, Any]:
-    """The object at the path; created when it is missing or null."""
+    """Return the object at the path. If it is missing or null, create it."""
     section: dict[str, Any] = document
     for name in path:
         if section.get(name) is None:

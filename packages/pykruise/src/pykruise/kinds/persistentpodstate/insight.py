@@ -1,4 +1,4 @@
-"""PersistentPodState, as `explain` and `plan` present it.
+"""PersistentPodState for the commands explain and plan.
 
 status ──▶ headline_of()      object ──▶ bindings_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -13,13 +13,13 @@ from pykruise.plans.insight import Binding, Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """Number of recorded pods, in words."""
+    """Return one line with the number of recorded pods."""
     count = len(status.get("podStates") or {})
     return format_count(count, "pod is recorded", "pods are recorded")
 
 
 def bindings_of(state: Document) -> Iterator[Binding]:
-    """Recorded pods that must return to a node with the same labels."""
+    """Yield the recorded pods for which a node label is required, each with the remedy that makes it a preference."""
     keys = get_path(state, "spec", "requiredPersistentTopology", "keys", default=())
     records: Mapping[str, Any] = get_path(state, "status", "podStates", default={})
     for pod, record in records.items() if keys else ():
@@ -37,8 +37,8 @@ def bindings_of(state: Document) -> Iterator[Binding]:
 
 
 def _prefer_keys(state: Document, moved: Sequence[str], keys: Sequence[str]) -> str:
-    """Instruction that makes a preference of required keys. A generated object follows the annotations of its workload,
-    which would restore the spec.
+    """Return how to change required keys to preferred keys. If the workload's annotations request the object, they must
+    be changed, because the controller would undo a change of the spec.
     """
     meta, names = state["metadata"], ", ".join(moved)
     references = meta.get("ownerReferences") or ()

@@ -1,4 +1,4 @@
-"""The PersistentPodState kind, as the rest of the program uses it.
+"""Registration of the kind PersistentPodState for the rest of the program.
 
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """

@@ -1,7 +1,8 @@
-"""Records of a workload's pods, and the PersistentPodState that a workload requests: the sequence of steps.
+"""All decisions about one PersistentPodState, as one plan: its records of pods, and the object itself if the
+annotations of a workload request it.
 
 StateSnapshot ──▶ plan_state() ──▶ Plan ──▶ runtime/execute.py
-                create, change or delete the one that a workload requests ▶ take, keep or drop records ▶ status
+                create, change or delete the object that a workload requests ▶ add, keep or remove records ▶ status
 
 Pure. A workload's annotations neither overwrite nor delete a PersistentPodState that a person created.
 """
@@ -35,21 +36,23 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject, compu
 from pykruise.runtime.reasons import Reason
 
 NODE_AGAIN_S: Final = 5.0
-"""Seconds until an unknown node, or a pod that could not be read, is looked up again."""
+"""Seconds until an unknown node, or a pod that could not be read, is read again."""
 
 WEIGHT: Final = 100
 WARN_AGAIN_S: Final = 600.0
 WHEN_DELETED: Final = "WhenDeleted"
-_NOT_YET: Final = Reason(Code.STARTING, "it is recorded once it is ready")
+_NOT_YET: Final = Reason(Code.STARTING, "the pod is recorded when it is ready")
 _TOO_MANY: Final = Reason(
     Code.OTHER,
-    "the status has no room for its record beside those of the other pods",
-    "take annotations with long values out of spec.persistentPodAnnotations",
+    "the status is full, so this pod is not recorded",
+    "remove annotations with long values from spec.persistentPodAnnotations",
 )
 
 
 def plan_state(snapshot: StateSnapshot) -> Plan:
-    """Plan first what the workload requests: a PersistentPodState that is deleted gets no more records."""
+    """Plan all writes. The object that a workload requests is planned first: if it is deleted, no records are
+    planned.
+    """
     state = snapshot.state
     steps, notes, is_gone = _generation(snapshot)
     chains = tuple(Chain(subject=state.name, steps=(step,)) for step in steps)
@@ -104,7 +107,7 @@ def _plan_records(snapshot: ReadablePersistentPodState, workload: RecordedWorklo
         active = {pod.name for pod in snapshot.pods}
         records, odd = keep_records(records, workload, start=snapshot.start, active=active)
         for name in odd:
-            skipped.setdefault(name, Reason(Code.OTHER, "its name has no ordinal; the record stays"))
+            skipped.setdefault(name, Reason(Code.OTHER, "its name has no ordinal, so its record stays"))
     records, left_out = fit_records(records, state.records)
     for name in left_out:
         skipped[name] = _TOO_MANY
@@ -122,7 +125,7 @@ def _plan_records(snapshot: ReadablePersistentPodState, workload: RecordedWorklo
 
 
 def _find_missing_labels(state: ReadableStateView, node: NodeView | None) -> list[str]:
-    """Required keys that are not labels of the node."""
+    """Return the required keys that are not labels of the node."""
     required = state.spec.required_persistent_topology
     if node is None or required is None:
         return []
@@ -133,7 +136,7 @@ def _find_missing_labels(state: ReadableStateView, node: NodeView | None) -> lis
 
 
 def _generation(snapshot: StateSnapshot) -> tuple[Sequence[Step], Sequence[Note], bool]:
-    """Steps, notes, and whether the PersistentPodState does not exist (yet, or any longer)."""
+    """Return steps, notes, and whether the PersistentPodState does not exist before or after these steps."""
     state = snapshot.state
     asking = [
         namesake
@@ -172,7 +175,7 @@ def _make_conflict_note(workload: RecordedWorkload) -> Note:
 
 
 def build_wanted_spec(workload: RecordedWorkload) -> Document:
-    """The spec that a workload's annotations request."""
+    """Return the spec that the workload's annotations request."""
     spec: Document = {
         "targetRef": {"apiVersion": workload.api_version, "kind": workload.kind, "name": workload.name}
     }
@@ -228,13 +231,13 @@ def _make_creation(workload: RecordedWorkload) -> Step:
 
 
 def _changes(state: StateView, workload: RecordedWorkload) -> list[Step]:
-    """Change the spec to the workload's annotations. A workload without topology annotations changes nothing, and
-    only users set the retention policy.
+    """Return the step that changes the spec as the workload's annotations request. Nothing changes if the workload has
+    no topology annotations. The retention policy is never changed, because only users set it.
     """
     if not workload.has_topology:
         return []
     wanted = build_wanted_spec(workload)
-    # The version of the reference is kept: it is immutable and does not matter.
+    # targetRef is immutable, so it is not changed, even if its apiVersion has another version.
     fields = ("requiredPersistentTopology", "preferredPersistentTopology", "persistentPodAnnotations")
     changed = {
         name: wanted.get(name)

@@ -1,8 +1,8 @@
-"""The admission step that returns a new pod to the place of the previous pod with the same name.
+"""The admission step that places a new pod in the same topology as the previous pod with the same name.
 
 pod ──▶ its controller ──▶ the PersistentPodState with its records ──▶ inject() ──▶ the changed pod, or no change
 
-A dry run is changed like every creation, because the step writes nothing outside the pod.
+The step also changes pods of dry runs, because it writes no other object.
 """
 
 from typing import Final
@@ -24,17 +24,19 @@ _HAS_NAME: Final = (
     "has(object.metadata.name) && has(object.metadata.ownerReferences) && "
     "object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller == true)"
 )
-"""CEL expression: the pod has a controller, which chose its name."""
+"""CEL expression: the pod has a controller and a name."""
 
 
 class StateInjection:
-    """The step of `/mutate-pod`."""
+    """The step of the webhook `/mutate-pod`."""
 
     def __init__(self, context: StepContext) -> None:
         self._reader: StateReader | None = context.reader
 
     def build_match_condition(self, interests: Interests) -> str:
-        """Pods with a controller and a name, in namespaces with PersistentPodStates."""
+        """Return a CEL expression that matches pods with a controller and a name, in namespaces with
+        PersistentPodStates.
+        """
         return join_terms(build_selection(interests, PERSISTENT_POD_STATES.kind), _HAS_NAME)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -50,7 +52,7 @@ class StateInjection:
         try:
             states = await self._reader.list_states(request.namespace)
         except KubeError:
-            return None  # OpenKruise does the same: any node is better than no pod
+            return None  # as in OpenKruise: a pod on another node is better than no pod
         state = choose_state([state for state in states if state.target == (kind, owner.name)])
         return inject(pod, state) if state is not None else None
 

@@ -1,6 +1,6 @@
-"""Reads besides caches: PersistentPodStates for webhooks, the white list, and workloads of its kinds.
+"""Reads of PersistentPodStates for webhooks, of the white list, and of workloads of kinds on the white list.
 
-LiveStates     reads from the API server each time: for reviews in the process of a sandbox
+LiveStates     sends every read to the API server: for reviews in the process of a sandbox
 CachedStates   reads PersistentPodStates from a cache, which is kept up to date while `run()` runs: a pod without a
                PersistentPodState costs no request
 
@@ -30,7 +30,7 @@ from pykruise.pods.workload.allowed_workloads import CONFIGURATION, STATEFUL_KIN
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 RIGHTS: tuple[Right, ...] = (
-    make_right(PERSISTENT_POD_STATES, *READ, why="PersistentPodState: to watch them"),
+    make_right(PERSISTENT_POD_STATES, *READ, why="PersistentPodState: to watch its objects"),
     make_right(
         CONFIG_MAPS,
         *READ,
@@ -39,19 +39,21 @@ RIGHTS: tuple[Right, ...] = (
         why="PersistentPodState: to read the other kinds whose pods are recorded",
     ),
 )
-"""RBAC rules of both admission and controller. An administrator must allow kinds on the white list separately."""
+"""RBAC rules that both admission and the controller need. For kinds on the white list, an administrator must grant
+permissions separately.
+"""
 
 
 class KindReader:
-    """Reads the white list, and workloads of its kinds."""
+    """Reads the white list, and workloads of kinds on this list."""
 
     def __init__(self, client: Callable[[], Client], *, namespace: str, clock: Clock) -> None:
-        """`namespace`: the manager's namespace, which contains the white list."""
+        """Create a reader. `namespace` is the manager's namespace, which contains the white list."""
         self._workloads = WorkloadReader(client)
         self._listed = WhiteListReader(client, namespace=namespace, key=STATEFUL_KINDS, clock=clock)
 
     async def read_white_list(self) -> WhiteList:
-        """Further kinds of workloads. Raises WhiteListError, KubeError."""
+        """Return the further kinds of workloads. Raises WhiteListError, KubeError."""
         return await self._listed.read()
 
     async def is_supported(self, kind: GroupKind | None) -> bool:
@@ -63,7 +65,7 @@ class KindReader:
     async def read_workload(
         self, api_version: str, kind: str, namespace: str, name: str
     ) -> RecordedWorkload | None:
-        """A workload of a kind on the white list; None: it does not exist. Raises KubeError."""
+        """Return a workload of a kind on the white list; None if it does not exist. Raises KubeError."""
         result = group_kind(api_version, kind)
         if result is None:
             return None
@@ -73,10 +75,10 @@ class KindReader:
 
 
 class StateReader(Protocol):
-    """Reads of admission. All methods raise KubeError when the answer is unknown."""
+    """Reads that admission needs. All methods raise KubeError if the API server does not respond."""
 
     async def list_states(self, namespace: str) -> Sequence[StateView]:
-        """PersistentPodStates of a namespace."""
+        """Return the PersistentPodStates of a namespace."""
         ...
 
     async def is_supported(self, kind: GroupKind | None) -> bool:
@@ -85,7 +87,7 @@ class StateReader(Protocol):
 
 
 class LiveStates(KindReader):
-    """A `StateReader` that reads from the API server."""
+    """A `StateReader` that sends every read to the API server."""
 
     def __init__(
         self,
@@ -103,16 +105,16 @@ class LiveStates(KindReader):
 
 
 class CachedStates(LiveStates):
-    """A `StateReader` over a cache of PersistentPodStates (runtime/object_reader.py)."""
+    """A `StateReader` that reads from a cache of PersistentPodStates (runtime/object_reader.py)."""
 
     def __init__(self, client: Client, *, namespace: str, clock: Clock, rng: random.Random) -> None:
         self.objects = CachedObjects(client, STATE_VIEWS, clock=clock, rng=rng)
         super().__init__(lambda: client, namespace=namespace, clock=clock, objects=self.objects)
 
     def list_problems(self) -> Sequence[str]:
-        """Reasons why reviews would have to wait."""
+        """Return the reasons why reviews would have to wait."""
         return self.objects.list_problems()
 
     async def run(self) -> None:
-        """Keep the cache up to date until cancelled."""
+        """Keep the cache up to date until this is cancelled."""
         await self.objects.run()

@@ -1,4 +1,4 @@
-"""Presentation of PersistentPodStates: fields, verbs, columns, and progress.
+"""Presentation of the kind PersistentPodState: its fields, verbs and columns, and the progress of an object.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """

@@ -1,11 +1,11 @@
-"""Facts for a decision about one PersistentPodState, as one value.
+"""Everything that a decision about one PersistentPodState needs, as one value.
 
 StateView + Read ──▶ read_snapshot() ──▶ StateSnapshot ──▶ plan.py
 
-One name identifies two things: a PersistentPodState, and workloads of that name that may request one. So a snapshot
-exists even if the PersistentPodState does not exist yet. StatefulSets are cached, and so are workloads of kinds on
-the white list. Workloads that may not be watched are read each time. Annotations of recorded pods are read once per
-version of a pod.
+A snapshot is for a name: a PersistentPodState has this name, or workloads with this name request a PersistentPodState
+that does not exist yet. StatefulSets and workloads of kinds on the white list are cached. If the manager has no
+permission to watch a kind, its workloads are read each time. Annotations of recorded pods are read once per version of
+a pod.
 """
 
 import asyncio
@@ -39,14 +39,16 @@ from pykruise.runtime.read import Read
 READS_AT_ONCE: Final = 16
 
 POLL_S: Final = 10.0
-"""Seconds between two reads of a workload of the white list that cannot be watched."""
+"""Seconds between two reads of a workload, if the manager has no permission to watch workloads of its kind."""
 
 
 class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for decisions about PersistentPodStates."""
 
     start_ordinal: Annotated[bool, OnGate("StatefulSetStartOrdinal")] = False
-    """Whether Advanced StatefulSets start at spec.ordinals.start; built-in StatefulSets always do."""
+    """Whether the ordinals of Advanced StatefulSets start at spec.ordinals.start, as those of built-in
+    StatefulSets do.
+    """
     namespace: Annotated[str, FromManager("own_namespace")] = "kruise-system"
     """The manager's namespace, which contains the white list."""
 
@@ -56,53 +58,53 @@ class StateGatherError(KubeError):
 
 
 class StateSnapshot(Judged, frozen=True, kw_only=True):
-    """State of one PersistentPodState and its surroundings at one time."""
+    """All that is known about one PersistentPodState at one instant."""
 
     state: StateView
-    """The PersistentPodState; without a uid it does not exist."""
+    """The PersistentPodState; if the uid is empty, it does not exist."""
     workload: RecordedWorkload | None = None
-    """The workload whose pods are recorded; None: it does not exist."""
+    """The workload whose pods are recorded; None if it does not exist."""
     start: int = 0
     """First ordinal of the workload."""
     namesakes: Sequence[RecordedWorkload] = ()
-    """Workloads of the same name, one of which may have requested the PersistentPodState."""
+    """Workloads with the same name as the PersistentPodState. The annotations of one of them perhaps request it."""
     pods: Sequence[PodView] = ()
     """Pods of the workload that are neither finished nor terminating."""
     nodes: Mapping[str, NodeView] = {}
     annotations: Mapping[str, Mapping[str, str]] = {}
-    """All annotations of a pod, by uid; only if annotations are recorded."""
+    """Uid of each pod → all its annotations. Empty if no annotations are recorded."""
     unread: Sequence[str] = ()
     """Names of pods whose annotations could not be read."""
     polls_after: float | None = None
-    """Seconds until the workload must be read again; None: events report its changes."""
+    """Seconds until the workload must be read again; None if events report its changes."""
     now: Instant
 
 
 class ReadableStateView(StateView, frozen=True, kw_only=True):
-    """A view with a readable spec. Only a type: `is_readable()` decides which snapshots have it."""
+    """A StateView with a readable spec. Only a type: no object is created from this class."""
 
     spec: PersistentPodStateSpec
 
 
 class ReadablePersistentPodState(StateSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot for which `is_readable()` is True. Only a type, too."""
 
     state: ReadableStateView
 
 
 def is_readable(snapshot: StateSnapshot) -> TypeGuard[ReadablePersistentPodState]:
-    """Whether the spec can be read, and admission accepts the stored object. This is the only place that decides it."""
+    """Whether the spec can be read and admission accepts the stored object. Only this function decides it."""
     return snapshot.state.spec is not None and not snapshot.refused
 
 
 class KnownAnnotations(msgspec.Struct):
-    """Annotations of pods by uid, with the resourceVersion at which they were read."""
+    """Uid of each pod → the resourceVersion at which its annotations were read, and the annotations."""
 
     annotations: dict[str, tuple[int, Mapping[str, str]]] = {}
 
 
 async def read_snapshot(view: StateView, read: Read[StateSettings]) -> StateSnapshot | None:
-    """Collect the facts about one name; None: there is nothing to reconcile. Raises StateGatherError, KubeError."""
+    """Return the snapshot for one name; None if there is nothing to reconcile. Raises StateGatherError, KubeError."""
     namesakes = [
         result
         for views in WORKLOAD_VIEWS.values()
@@ -149,7 +151,7 @@ def _start_ordinal_of(view: StateView, workload: RecordedWorkload | None, settin
 async def _find_workload(
     view: StateView, read: Read[StateSettings]
 ) -> tuple[RecordedWorkload | None, float | None]:
-    """The workload, and the seconds until it must be read again because no event reports its changes."""
+    """Return the workload, and the seconds until it must be read again; None if events report its changes."""
     target, spec = view.target, view.spec
     if target is None or spec is None:
         return None, None
@@ -171,7 +173,7 @@ async def _find_workload(
         raise StateGatherError(
             f"PersistentPodState {view.key}: the white list cannot be read: {error}"
         ) from error
-    if not is_supported:  # editing the list must not lose records
+    if not is_supported:  # if a kind was removed from the list, the records of its pods must not be lost
         raise StateGatherError(f"PersistentPodState {view.key}: {kind.kind} is not on the white list")
     api_version = spec.target_ref.api_version
     return await reader.read_workload(api_version, kind.kind, view.namespace, name), POLL_S
@@ -180,7 +182,7 @@ async def _find_workload(
 async def _read_annotations(
     view: StateView, pods: Iterable[PodView], read: Read[StateSettings]
 ) -> Sequence[str]:
-    """Read annotations of Ready pods in a new version. Returns the names of pods that could not be read."""
+    """Read the annotations of Ready pods that have changed. Return the names of pods that could not be read."""
     memory = read.find_memory(KnownAnnotations)
     ready = [pod for pod in pods if pod.is_ready and pod.node_name]
     memory.annotations = {
@@ -199,7 +201,7 @@ async def _read_annotations(
                 result = decode(await read.live.get(PODS, pod.namespace, pod.name))
             except KubeError:
                 return pod.name
-        # The record of a deleted pod is kept: its successor must find it.
+        # A new pod has this name. The record of the deleted pod is kept, because admission needs it for the new pod.
         if result["metadata"]["uid"] != pod.uid:
             return pod.name
         version = int(result["metadata"]["resourceVersion"])

@@ -1,10 +1,10 @@
-"""Records of pods, and their removal.
+"""Addition, update and removal of the records of pods.
 
 stored records + Ready pods + their nodes ──▶ record_pods() ──▶ records
 records + ordinals that the workload wants + active pods ──▶ keep_records() ──▶ records
 
-Pure. A record is kept after its pod is deleted, which is its purpose. It is removed when the workload no longer wants
-the ordinal.
+Pure. A record is kept after its pod is deleted, because the successor needs it. It is removed when the workload no
+longer has a pod with this ordinal.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,9 +26,9 @@ def record_pods(
     nodes: Mapping[str, NodeView],
     annotations: Mapping[str, Mapping[str, str]],
 ) -> tuple[dict[str, PodState], list[str]]:
-    """Update the records of Ready pods, and list pods whose node is unknown.
+    """Return the records after updating those of Ready pods, and the names of pods whose node is unknown.
 
-    `annotations`: of pods, by uid; only if annotations are recorded.
+    `annotations`: uid of each pod → its annotations; empty if no annotations are recorded.
     """
     result, unknown = dict(state.records), []
     node_keys, annotation_keys = state.node_keys, state.annotation_keys
@@ -49,8 +49,8 @@ def record_pods(
 def keep_records(
     records: Mapping[str, PodState], workload: RecordedWorkload, *, start: int, active: Collection[str]
 ) -> tuple[dict[str, PodState], list[str]]:
-    """Keep the records of wanted ordinals and of existing pods. The second list contains names without an ordinal,
-    whose records are kept.
+    """Return the records of ordinals that the workload has and of existing pods. Records of names without an ordinal
+    are kept too; the second result lists these names.
     """
     ordinals = {name: ordinal_of(name) for name in records}
     odd = [name for name, ordinal in ordinals.items() if ordinal is None]
@@ -65,16 +65,16 @@ def keep_records(
 
 
 MOST_RECORDED: Final = 768 * 1024
-"""Maximum total size of the records in bytes. etcd rejects an object of 1.5 MiB, and then no record could be written
-at all. A pod's annotations can have 256 KiB, and a record may contain all annotations.
+"""Maximum size of all records in bytes. Annotations of one pod can have 256 KiB, and a record can contain all of them.
+If the object were larger than 1.5 MiB, etcd would reject it, and no record could be written any more.
 """
 
 
 def fit_records(
     records: Mapping[str, PodState], before: Mapping[str, PodState]
 ) -> tuple[dict[str, PodState], list[str]]:
-    """Select as many records as fit, and list the pods whose record is left out. Unchanged stored records come first,
-    so a record keeps its place as long as it does not grow.
+    """Return as many records as fit, and the names of pods whose record does not fit. Unchanged stored records are
+    selected first, so a stored record is not replaced by the record of another pod.
     """
     left, fitting, left_out = MOST_RECORDED, dict[str, PodState](), list[str]()
     for name in sorted(records, key=lambda name: (records[name] != before.get(name), name)):
@@ -88,7 +88,7 @@ def fit_records(
 
 
 def ordinal_of(pod_name: str) -> int | None:
-    """The number after the last dash; None: there is no whole number."""
+    """Return the number after the last dash; None if there is no integer."""
     digits = pod_name.rpartition("-")[2]
     return int(digits) if digits.isascii() and digits.isdecimal() else None
 

@@ -41,22 +41,22 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
     """Desired state: the fields that all versions have."""
 
     persistent_pod_annotations: list[AnnotationKey] | None = None
-    """Annotations of pods that are recorded. They are not written into new pods."""
+    """Annotations of pods to record. They are not written into new pods."""
     target_ref: TargetReference
-    """The workload whose pods are recorded. Immutable."""
+    """The workload whose pods are recorded. The reference is immutable."""
 
 
 class PersistentPodStateSpec(CommonSpec, frozen=True, kw_only=True):
-    """Desired state: the workload, and the topology that its pods keep."""
+    """Desired state: the workload, and the topology in which its pods are created again."""
 
     persistent_pod_state_retention_policy: Annotated[str, schema(enum=("WhenScaled", "WhenDeleted"))] = ""
-    """Time at which a record is removed: WhenScaled (the default), as soon as the workload no longer has the pod, or
-    WhenDeleted, together with the workload.
+    """When the record of a pod is removed. WhenScaled (the default): when the workload no longer has a pod of this
+    name, for example after a scale-in. WhenDeleted: when the workload is deleted.
     """
     preferred_persistent_topology: list[PreferredTopology] | None = None
-    """Node labels that a new pod prefers to share with its predecessor's node."""
+    """Node labels whose values should preferably be the same as on the node of the previous pod."""
     required_persistent_topology: TopologyKeys | None = None
-    """Node labels that a new pod must share with its predecessor's node."""
+    """Node labels whose values must be the same as on the node of the previous pod."""
 
 
 class PodState(Typed, frozen=True, kw_only=True):
@@ -67,20 +67,22 @@ class PodState(Typed, frozen=True, kw_only=True):
     node_name: str = ""
     """Node of the pod."""
     node_topology_labels: dict[str, str] | None = None
-    """Recorded labels of that node."""
+    """Recorded labels of the node."""
 
 
 class PersistentPodStateStatus(Status, frozen=True, kw_only=True):
     """Observed state: the recorded pods."""
 
     observed_generation: Int64
-    """The metadata.generation that this status describes."""
+    """The metadata.generation for which this status was computed."""
     pod_states: dict[str, PodState] | None = None
-    """Records by pod name."""
+    """Name of each pod → its record."""
 
 
 class PersistentPodState(ApiObject, frozen=True, kw_only=True):
-    """PersistentPodState records the nodes of a workload's pods and returns new pods of the same name to them."""
+    """Records the nodes of a workload's pods. A new pod with the same name is placed on the same node or in the same
+    topology.
+    """
 
     api_version: str = PERSISTENT_POD_STATES.api_version
     kind: str = PERSISTENT_POD_STATES.kind

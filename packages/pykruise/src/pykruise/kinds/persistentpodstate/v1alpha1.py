@@ -1,4 +1,5 @@
-"""The PersistentPodState kind in its older version, v1alpha1: other field names, and less strict.
+"""The PersistentPodState kind in its older version, v1alpha1. Some fields have other names, and fewer values are
+rejected.
 
 types.py ──▶ these types ──▶ kind.py (the schema of v1alpha1). Objects are read and written in the hub version only.
 """
@@ -27,20 +28,22 @@ class PreferredTopologyV1Alpha1(Typed, frozen=True, kw_only=True):
 
 
 class PersistentPodStateSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
-    """Desired state: the workload, and the topology that its pods keep."""
+    """Desired state: the workload, and the topology in which its pods are created again."""
 
     persistent_pod_state_retention_policy: str = ""
-    """Time at which a record is removed: WhenScaled (the default), as soon as the workload no longer has the pod, or
-    WhenDeleted, together with the workload.
+    """When the record of a pod is removed. WhenScaled (the default): when the workload no longer has a pod of this
+    name, for example after a scale-in. WhenDeleted: when the workload is deleted.
     """
     preferred_persistent_topology: list[PreferredTopologyV1Alpha1] | None = None
-    """Node labels that a new pod prefers to share with its predecessor's node."""
+    """Node labels whose values should preferably be the same as on the node of the previous pod."""
     required_persistent_topology: TopologyKeysV1Alpha1 | None = None
-    """Node labels that a new pod must share with its predecessor's node."""
+    """Node labels whose values must be the same as on the node of the previous pod."""
 
 
 class PersistentPodStateV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """PersistentPodState records the nodes of a workload's pods and returns new pods of the same name to them."""
+    """Records the nodes of a workload's pods. A new pod with the same name is placed on the same node or in the same
+    topology.
+    """
 
     api_version: str = f"{PERSISTENT_POD_STATES.group}/v1alpha1"
     kind: str = PERSISTENT_POD_STATES.kind

@@ -1,6 +1,6 @@
 """Validation of a PersistentPodState.
 
-typed spec, others of the namespace ──▶ errors_of() ──▶ all field errors
+typed spec, other PersistentPodStates of the namespace ──▶ errors_of() ──▶ all field errors
 
 Pure.
 """
@@ -36,8 +36,8 @@ def errors_of(
     is_supported: bool = True,
     old: PersistentPodStateSpec | None = None,
 ) -> list[Cause]:
-    """All field errors. `others`: other PersistentPodStates of the namespace. `is_supported`: whether pods of the
-    workload's kind can be recorded. `old`: the stored spec of an update; errors that it already has are ignored.
+    """Return all field errors. `others`: other PersistentPodStates of the namespace. `is_supported`: whether pods of
+    the workload's kind can be recorded. `old`: the stored spec on an update; errors that it also has are ignored.
     """
     causes = [*_target_errors(spec, is_supported=is_supported)]
     if spec.required_persistent_topology is None and not spec.preferred_persistent_topology:
@@ -87,7 +87,9 @@ def _label_errors(path: str, keys: Sequence[str]) -> Iterator[Cause]:
 
 
 def _double_errors(spec: PersistentPodStateSpec, name: str, others: Iterable[StateView]) -> Iterator[Cause]:
-    """Reject a second PersistentPodState for one workload: users could not tell which one applies."""
+    """Yield an error if another PersistentPodState has the same workload. Users could not know which of them
+    applies.
+    """
     target = (group_kind(spec.target_ref.api_version, spec.target_ref.kind), spec.target_ref.name)
     for other in sorted(others, key=lambda state: state.name):
         if other.name != name and other.target == target:
@@ -97,5 +99,5 @@ def _double_errors(spec: PersistentPodStateSpec, name: str, others: Iterable[Sta
 
 
 def find_stored_errors(spec: PersistentPodStateSpec) -> list[Cause]:
-    """Errors of a stored spec, considered alone."""
+    """Return the errors of a stored spec that do not depend on other objects."""
     return errors_of(spec, name="stored")

@@ -1,9 +1,9 @@
-"""PersistentPodStates, and the workloads whose pods they record, as caches keep them.
+"""PersistentPodStates, and the workloads whose pods they record, as stored in caches.
 
 JSON of a PersistentPodState ──▶ project_state() ──▶ StateView
 JSON of a workload ──▶ project_workload() ──▶ RecordedWorkload: replicas, ordinals, requests in annotations
 
-Pure. Kinds of workloads are compared by group and kind; the version does not matter.
+Pure. Kinds of workloads are compared by group and kind. The version is ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ BUILT_IN: Final = GroupKind(STATEFUL_SETS.group, STATEFUL_SETS.kind)
 ADVANCED: Final = GroupKind(STATEFUL_SETS_OF_KRUISE.group, STATEFUL_SETS_OF_KRUISE.kind)
 
 BY_NODE: Final = "node"
-"""Index of PersistentPodStates by the name of a recorded node."""
+"""Index of PersistentPodStates by the names of recorded nodes."""
 
 BY_TARGET: Final = "target"
 """Index of PersistentPodStates by namespace, kind and name of the workload."""
@@ -61,7 +61,7 @@ class _Meta(msgspec.Struct, rename="camel"):
 
 
 class StateView(msgspec.Struct, frozen=True, kw_only=True):
-    """A PersistentPodState; without a uid it does not exist."""
+    """A PersistentPodState. If the uid is empty, it does not exist."""
 
     namespace: str
     name: str
@@ -74,10 +74,10 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
     stored_spec: Document = {}
     stored_status: Document = {}
     spec: PersistentPodStateSpec | None = None
-    """None: the spec cannot be read; `problem` gives the reason."""
+    """The typed spec; None if it is unreadable: `problem` contains the reason."""
     problem: str = ""
     records: Mapping[str, PodState] = {}
-    """Records by pod name."""
+    """Name of each recorded pod → its record."""
 
     @property
     def key(self) -> Key:
@@ -86,7 +86,7 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def target(self) -> Target | None:
-        """The workload; None: the reference is invalid."""
+        """Kind and name of the workload; None if the reference is invalid."""
         if self.spec is None:
             return None
         ref = self.spec.target_ref
@@ -95,13 +95,13 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def required_keys(self) -> Sequence[str]:
-        """Node labels that a new pod must share with its predecessor's node."""
+        """Keys of node labels whose values must be the same as on the node of the previous pod."""
         topology_keys = self.spec.required_persistent_topology if self.spec is not None else None
         return topology_keys.keys if topology_keys is not None else ()
 
     @property
     def node_keys(self) -> frozenset[str]:
-        """Node labels that are recorded."""
+        """Keys of the node labels to record."""
         preferred = (self.spec.preferred_persistent_topology if self.spec is not None else None) or ()
         return frozenset(
             [
@@ -112,7 +112,7 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def annotation_keys(self) -> frozenset[str]:
-        """Pod annotations that are recorded."""
+        """Keys of the pod annotations to record."""
         keys = (self.spec.persistent_pod_annotations if self.spec is not None else None) or ()
         return frozenset(annotation_key.key for annotation_key in keys)
 
@@ -132,7 +132,9 @@ def read_spec(doc: Mapping[str, Any]) -> tuple[PersistentPodStateSpec | None, st
 
 
 def project_state(raw: bytes | msgspec.Raw) -> StateView:
-    """Decode a PersistentPodState into its view. Raises msgspec.DecodeError when the text is not one."""
+    """Decode a PersistentPodState into its view. Raises msgspec.DecodeError if the bytes are not a Kubernetes
+    object.
+    """
     state = _decode_state(raw)
     meta = state.metadata
     spec, problem = read_spec(state.spec or {})
@@ -165,13 +167,13 @@ class _Records(msgspec.Struct, rename="camel"):
 
 
 def make_absent_view(key: Key) -> StateView:
-    """View of a PersistentPodState that does not exist, but may have to be created."""
+    """Return a view for a PersistentPodState that does not exist, but perhaps must be created."""
     return StateView(namespace=key.namespace, name=key.name)
 
 
 def choose_state(states: Sequence[StateView]) -> StateView | None:
-    """The effective one of several PersistentPodStates for one workload: the oldest, then the first by name. Ignores
-    objects that are being deleted.
+    """Choose the PersistentPodState that applies, if several have the same workload: the oldest, or else the first by
+    name. Terminating objects are ignored.
     """
     there = [state for state in states if not state.is_deleting]
     return min(there, key=lambda state: (state.created_at, state.name), default=None)
@@ -208,21 +210,21 @@ class RecordedWorkload(msgspec.Struct, frozen=True, kw_only=True):
     is_deleting: bool = False
     replicas: int = 0
     start: int = 0
-    """`spec.ordinals.start`."""
+    """The value of `spec.ordinals.start`."""
     reserved: Reserved = Reserved()
     is_generating: bool = False
-    """Whether its annotation requests a PersistentPodState."""
+    """Whether the workload's annotation requests a PersistentPodState."""
     required: tuple[str, ...] = ()
     preferred: tuple[str, ...] = ()
     pod_annotations: tuple[str, ...] = ()
 
     @property
     def has_topology(self) -> bool:
-        """Whether its annotations request a topology."""
+        """Whether the workload's annotations request a topology."""
         return bool(self.required or self.preferred)
 
     def is_same_request(self, other: "RecordedWorkload") -> bool:
-        """Whether all fields that matter for PersistentPodStates are equal."""
+        """Whether all fields are equal on which a PersistentPodState depends."""
         return all(
             getattr(self, field) == getattr(other, field)
             for field in (
@@ -240,7 +242,7 @@ class _Workload(msgspec.Struct, rename="camel"):
 
 
 def workload_of(document: Mapping[str, Any]) -> RecordedWorkload:
-    """Decode any workload. Raises msgspec.ValidationError when the document is not one."""
+    """Decode a workload of any kind. Raises msgspec.ValidationError if the document is not a Kubernetes object."""
     workload = msgspec.convert(document, _Workload)
     meta, spec = workload.metadata, workload.spec or {}
     annotations = meta.annotations or {}
@@ -264,7 +266,7 @@ def workload_of(document: Mapping[str, Any]) -> RecordedWorkload:
 
 
 def project_workload(resource: Resource) -> Any:
-    """Create a projector for one resource. Its views always have the resource's apiVersion."""
+    """Return a projector for one resource. The views have the apiVersion and kind of the resource."""
 
     def project(raw: bytes | msgspec.Raw) -> RecordedWorkload:
         workload = workload_of(decode(raw))
@@ -274,7 +276,7 @@ def project_workload(resource: Resource) -> Any:
 
 
 def _to_whole(value: Any) -> int:
-    """A whole number of any size; 0 for everything else."""
+    """Return the value if it is an integer, and otherwise 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
@@ -288,14 +290,14 @@ def _split_list(text: str | None) -> tuple[str, ...]:
 
 
 def _make_workload_views(resource: Resource) -> Views[RecordedWorkload]:
-    # Other kinds cache these objects too, in another form.
+    # Other kinds cache these objects too, but with other fields.
     return Views[RecordedWorkload](
         resource=resource, projector=lambda: project_workload(resource), is_apart=True
     )
 
 
 def make_further_views(resource: Resource) -> Views[RecordedWorkload]:
-    """Views of the workloads of a kind on the white list."""
+    """Return the views of workloads of a kind on the white list."""
     return _make_workload_views(resource)
 
 
@@ -303,4 +305,4 @@ WORKLOAD_VIEWS: Final[Mapping[GroupKind, Views[RecordedWorkload]]] = {
     ADVANCED: _make_workload_views(STATEFUL_SETS_OF_KRUISE),
     BUILT_IN: _make_workload_views(STATEFUL_SETS),
 }
-"""Workloads that are supported without the white list."""
+"""Views of workloads of the kinds that need no white list."""

@@ -3,7 +3,7 @@
 The PersistentPodState itself · pods of its workload: ready, terminating, deleted, adopted, released · StatefulSets:
 requests in annotations, replicas · recorded nodes: changes of recorded labels
 
-Pure, except for the caches that `around` reads. A heartbeat enqueues nothing.
+Pure, except for what `around` reads. A heartbeat of a node enqueues nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ from pykruise.runtime.wakes import Wake, split_by_owner, wake_itself
 
 
 def list_wakes(settings: object) -> Sequence[Wake]:
-    """Wakes for any settings."""
+    """Return the wakes. They are the same for all settings."""
     return (
         wake_itself(STATE_VIEWS),
         Wake(on=POD_VIEWS, keys=_keys_of_pod, wakes_absent=False),
@@ -41,14 +41,14 @@ def list_wakes(settings: object) -> Sequence[Wake]:
 
 
 def make_further_wake(views: Views[RecordedWorkload]) -> Wake:
-    """Wake for workloads of a kind on the white list."""
+    """Return the wake for workloads of a kind on the white list."""
     kind = GroupKind(views.resource.group, views.resource.kind)
     return Wake(on=views, keys=partial(_keys_of_workload, kind))
 
 
 def _keys_of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
-    """Keys for changes of a record or of its obstacle: the pod becomes Ready, meets an obstacle, terminates, is
-    deleted, or gets another owner.
+    """Yield the key of the PersistentPodState that records the pod, if the pod becomes Ready, terminates, is deleted,
+    gets another controller, or does not run for another reason than before.
     """
     if _is_relevant(change.old, change.new):
         for pod in split_by_owner(change):
@@ -96,7 +96,7 @@ def _is_relevant(old: PodView | None, new: PodView | None) -> bool:
 def _keys_of_workload(
     kind: GroupKind, change: Change[RecordedWorkload], around: Around[object]
 ) -> Iterator[Key]:
-    """Keys of the PersistentPodState that the workload may request, and of the one that records its pods."""
+    """Yield the keys of the PersistentPodState that the workload requests, and of those that record its pods."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.is_same_request(new):
         return

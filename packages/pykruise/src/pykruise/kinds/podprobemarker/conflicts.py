@@ -3,8 +3,8 @@
 entries and results of a NodePodProbe + specs of the namespace's markers ──▶ find_conflicts() ──▶ ProbeConflict of
                                                                                                 each pod
 
-Pure. choose_by_type() in pods/probes/marks.py chooses the probe that is shown: the first one in the report of the
-agent. So the probe of a marker that was created later may win.
+Pure. When several probes set the same condition type, choose_by_type() in pods/probes/marks.py chooses the probe whose
+result the condition shows: the first one in the agent's report. So a marker that was created later may win.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from pykruise.pods.probes.views import MarkerView, split_name
 
 
 class ProbeConflict(msgspec.Struct, frozen=True):
-    """A condition type of the marker that shows the probe of another marker."""
+    """A condition type that the marker sets, although the pod's condition shows the probe of another marker."""
 
     condition_type: str
     probe: str
@@ -33,8 +33,8 @@ def find_conflicts(
     *,
     results: Iterable[PodProbeStatus] = (),
 ) -> dict[str, ProbeConflict]:
-    """Return the first conflict of each pod, by UID. `others`: the other markers of the namespace, by name; `results`:
-    reports of the node's agent.
+    """Return the first conflict of each pod, by the pod's UID. `others`: the other markers of the namespace, by name;
+    `results`: reports of the node's agent.
     """
     reported = {result.uid: _list_reported(result) for result in results}
     types = {
@@ -58,7 +58,9 @@ def _list_reported(result: PodProbeStatus) -> Sequence[str]:
 
 
 def _sort_probes(entry: PodProbe, reported: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the markers and names of a pod's probes: those with a result in the order of the report, then others."""
+    """Return the marker and the name of each probe of a pod: first probes with a result in the order of the report,
+    then probes without a result.
+    """
     requested = [probe.name for probe in entry.probes or ()]
     first = [name for name in reported if name in requested]
     return [split_name(name) for name in dict.fromkeys((*first, *requested))]

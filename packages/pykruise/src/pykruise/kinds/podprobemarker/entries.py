@@ -1,7 +1,7 @@
 """Entries of a NodePodProbe for a marker's pods.
 
 pods + probes of the marker ──▶ build_wanted_probes() ──▶ for each pod: probes with port numbers
-NodePodProbe + these        ──▶ build_entries_after() ──▶ its entries with the marker's current probes
+NodePodProbe + these probes ──▶ build_entries_after() ──▶ its entries with the marker's current probes
 
 Pure. Probes of other markers and pods of other namespaces do not change.
 """
@@ -22,7 +22,7 @@ class WantedProbes(msgspec.Struct, frozen=True, kw_only=True):
     pod: PodView
     probes: Sequence[NamedProbe]
     problem: str = ""
-    """Reason why a probe is left out or its container is missing; empty: there is no problem."""
+    """Reason why a probe is left out, or why the container of a probe is missing; empty: there is no problem."""
 
 
 def build_wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodView) -> WantedProbes:
@@ -109,7 +109,7 @@ def build_entries_after(
 def _merge_probes(
     stored: Sequence[NamedProbe], marker: str, wanted: Sequence[NamedProbe]
 ) -> Iterator[NamedProbe]:
-    """Yield the probes of an entry. Existing probes keep their places, new ones follow at the end."""
+    """Yield the probes of an entry: existing probes in the stored order, then new probes."""
     left = {named_probe.name: named_probe for named_probe in wanted}
     for probe in stored:
         if split_name(probe.name)[0] != marker:

@@ -17,13 +17,15 @@ from pykruise.pods.probes.api import ContainerProbe
 from pykruise.pods.probes.views import MarkerView
 
 PROBES_ANNOTATION: Final = "kruise.io/podprobe"
-"""Annotation with the probes as JSON, without policies: virtual nodes write the results as conditions."""
+"""Annotation with the probes as JSON, without marker policies: a virtual node only writes the results as conditions."""
 MARKERS_ANNOTATION: Final = "kruise.io/podprobemarker-list"
 """Annotation with the sorted names of the markers."""
 
 
 def inject(pod: Mapping[str, Any], markers: Iterable[MarkerView]) -> Document | None:
-    """Return the pod with the probes of the markers that select it; None: no probe is for its containers."""
+    """Return the pod with the probes of the markers that select it; None: no marker has a probe for a container of the
+    pod.
+    """
     labels = labels_of(pod)
     result = sorted(
         (marker for marker in markers if not marker.is_deleting and marker.selects(labels)),

@@ -13,7 +13,7 @@ from pykruise.pods.probes.views import make_marker_projector
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """A line about the number of its pods."""
+    """Return a line about the number of the marker's pods."""
     pods = status.get("matchedPods", 0)
     return format_count(pods, "pod is checked", "pods are checked")
 

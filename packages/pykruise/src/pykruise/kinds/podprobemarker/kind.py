@@ -40,7 +40,7 @@ _validate: Final = _REVIEWS.build_validating_review(
 _STORED: Final = StoredSpec(
     errors=find_stored_errors,
     kept={
-        f"spec.probes[].probe.{action}.port": "pods without that port are left out, and the marker names them"
+        f"spec.probes[].probe.{action}.port": "pods without this port are not probed, and the marker reports these pods"
         for action in ("httpGet", "tcpSocket")
     },
 )
@@ -67,7 +67,9 @@ KIND = Kind(
     ),
     lends=(make_right(PODS, "create", subresource="exec"), make_right(PODS, "patch")),
     rights=(
-        make_right(POD_PROBE_MARKERS, *READ, "patch", why="PodProbeMarker: to watch and release markers"),
+        make_right(
+            POD_PROBE_MARKERS, *READ, "patch", why="PodProbeMarker: to watch markers and set their finalizers"
+        ),
         make_right(
             POD_PROBE_MARKERS,
             "patch",

@@ -94,19 +94,19 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
 
 
 def _map_conditions(marker: MarkerView) -> dict[str, str]:
-    """Return the condition of a pod that each probe of the marker sets."""
+    """Return the type of the condition that each probe of the marker sets, by the probe's name in a NodePodProbe."""
     probes = marker.spec.probes if marker.spec is not None else ()
     return {name_of_probe(marker.name, probe.name): probe.pod_condition_type for probe in probes}
 
 
 def _list_stuck(snapshot: PodProbeMarkerSnapshot) -> dict[str, Reason]:
-    """Selected pods that do not run and cannot be probed, because of something that needs a person."""
+    """Selected pods that cannot be probed, because a problem that only a person can solve keeps them from running."""
     stuck = blockers_of(snapshot.unprobed, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     return {pod.name: reason for pod, reason in stuck if reason.code in REPEATED}
 
 
 def _reason_of_nothing(snapshot: PodProbeMarkerSnapshot) -> Reason | None:
-    """Reason why no pod is probed; None: the selected pods start."""
+    """Reason why no pod is probed; None: the selected pods will run without an action by a person."""
     if not snapshot.unprobed:
         return _NOTHING
     stuck = blockers_of(snapshot.unprobed, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
@@ -128,7 +128,7 @@ def _release(snapshot: PodProbeMarkerSnapshot) -> Plan:
 
 def _patch_finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -> Stage:
     action = patch_object(POD_PROBE_MARKERS, marker, {"metadata": {"finalizers": wanted}}, unchanged=True)
-    because = "its probes are removed before it is deleted"
+    because = "the probes are removed before the marker is deleted"
     chain = Chain(subject=marker.name, steps=(Step(action=action, because=because),))
     return Stage(purpose=purpose, chains=(chain,))
 
@@ -148,8 +148,8 @@ def _patch_nodes(snapshot: PodProbeMarkerSnapshot, wanted: list[WantedProbes]) -
 
 
 def _entries_chain(view: NodeProbesView, entries: list[Document], marker: MarkerView) -> Chain:
-    """Replace the whole list. Other writers change it too, so the patch applies only if the object has not changed
-    since it was read.
+    """Replace the whole list of entries. Other writers change the list too, so the patch applies only if the
+    NodePodProbe has not changed since it was read.
     """
     action = patch_object(NODE_POD_PROBES, view, {"spec": {"podProbes": entries or None}}, unchanged=True)
     because = f"PodProbeMarker {marker.namespace}/{marker.name}"
@@ -183,7 +183,9 @@ def _list_probed(snapshot: ReadablePodProbeMarker, wanted: Iterable[WantedProbes
 
 
 def _list_conflicts(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> dict[str, Reason]:
-    """Pods with a condition that shows the probe of another marker, each with the reason."""
+    """Pods with a condition that shows the probe of another marker instead of this marker's probe, each with the
+    reason.
+    """
     if not snapshot.others:
         return {}
     names = {item.pod.uid: item.pod.name for item in wanted}
@@ -191,8 +193,8 @@ def _list_conflicts(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]
     return {
         names[uid]: Reason(
             Code.CONFLICT,
-            f"condition {conflict.condition_type} shows a probe of PodProbeMarker {conflict.winner}, and not probe"
-            f" {conflict.probe}",
+            f"condition {conflict.condition_type} shows the result of a probe of PodProbeMarker"
+            f" {conflict.winner}, not of probe {conflict.probe}",
             f"set another podConditionType in spec.probes, here or in PodProbeMarker {conflict.winner}",
         )
         for name, view in snapshot.node_probes.items()
@@ -226,14 +228,16 @@ def _mark_pods(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
         )
         if body is not None:
             action = pod_patch(pod, body, patch_type=PatchType.MERGE)
-            because = "a condition of the pod, on a virtual node, reports it"
+            because = "a pod condition, set on a virtual node, reports the result of the probe"
             yield Chain(subject=pod.name, steps=(Step(action=action, because=because),))
 
 
 def _list_policies(
     snapshot: ReadablePodProbeMarker, pod: PodView
 ) -> Iterator[tuple[list[MarkerPolicy], str]]:
-    """Yield the policies of the probes whose condition the pod has, with the state of the probe."""
+    """Yield the marker policies of each probe whose condition the pod has, and the state that this
+    condition reports.
+    """
     for probe in snapshot.marker.spec.probes:
         condition = pod.find_condition(probe.pod_condition_type)
         if condition is not None and probe.marker_policy:

@@ -28,7 +28,7 @@ class PodProbeMarkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for decisions about PodProbeMarkers."""
 
     on_virtual_nodes: Annotated[bool, OnGate("EnablePodProbeMarkerOnServerless")] = False
-    """Whether pods on virtual nodes are marked by the conditions that these nodes write."""
+    """Whether the conditions that virtual nodes write determine labels and annotations of the pods there."""
 
 
 class PodProbeMarkerSnapshot(Judged, frozen=True, kw_only=True):
@@ -38,13 +38,13 @@ class PodProbeMarkerSnapshot(Judged, frozen=True, kw_only=True):
     checked: Sequence[PodView] = ()
     """Selected pods on nodes with an agent, by name."""
     unprobed: Sequence[PodView] = ()
-    """Selected pods that do not run yet, so that nothing can be probed."""
+    """Selected pods that cannot be probed yet, because they do not run."""
     virtual_pods: Sequence[PodView] = ()
     """Selected pods on virtual nodes."""
     node_probes: Mapping[str, NodeProbesView] = {}
-    """NodePodProbes by node: those of these pods' nodes, and all others that have probes of the marker."""
+    """NodePodProbes by node: those of the nodes of `checked`, and all others that have probes of the marker."""
     others: Mapping[str, MarkerView] = {}
-    """Other markers of its namespace that set one of its condition types, by name."""
+    """Other markers of the same namespace that set a condition type of this marker, by name."""
     annotations: Mapping[Key, Mapping[str, str]] = {}
     """Annotations of pods on virtual nodes, if a policy sets annotations."""
     settings: PodProbeMarkerSettings = PodProbeMarkerSettings()
@@ -52,7 +52,7 @@ class PodProbeMarkerSnapshot(Judged, frozen=True, kw_only=True):
 
 
 class ReadableMarkerView(MarkerView, frozen=True, kw_only=True):
-    """A marker with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have it."""
+    """A marker with a readable spec. It is used only as a type: `is_readable()` decides which snapshots have it."""
 
     spec: PodProbeMarkerSpec
 
@@ -77,7 +77,9 @@ def is_probed(pod: PodView) -> bool:
 async def read_snapshot(
     view: MarkerView, read: Read[PodProbeMarkerSettings]
 ) -> PodProbeMarkerSnapshot | None:
-    """Read the marker with its pods and their NodePodProbes. None: the cache of NodePodProbes is not filled yet."""
+    """Read the marker with its pods and the NodePodProbes of their nodes. None: the cache of NodePodProbes is not
+    filled yet.
+    """
     if not read.is_read(NODE_PROBES_VIEWS):
         return None
     selected = list(_select_pods(view, read))

@@ -1,4 +1,5 @@
-"""The PodProbeMarker kind, v1alpha1 (its only version). Its parts are shared: pods/probes/api.py.
+"""The PodProbeMarker kind, v1alpha1 (its only version). Its spec and status are in pods/probes/api.py, because other
+modules use them too.
 
 JSON of the API server ──▶ PodProbeMarker ──▶ its schema; for decisions see pods/probes/views.py
 """

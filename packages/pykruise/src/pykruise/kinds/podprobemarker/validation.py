@@ -63,7 +63,7 @@ def _selector_errors(selector: Mapping[str, Any] | None) -> Iterator[Cause]:
 
 def _probes_errors(probes: list[ContainerProbe]) -> Iterator[Cause]:
     if not probes:
-        yield make_invalid_error("spec.probes", [], "must name a probe")
+        yield make_invalid_error("spec.probes", [], "must contain at least one probe")
     names: set[str] = set()
     types: set[str] = set()
     for index, probe in enumerate(probes):
@@ -81,7 +81,7 @@ def _name_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[C
     elif "#" in name:
         yield make_invalid_error(f"{path}.name", name, "must not contain '#'")
     elif name in RESERVED_TYPES:
-        yield make_invalid_error(f"{path}.name", name, "is the name of a condition of pods")
+        yield make_invalid_error(f"{path}.name", name, "is reserved: it is the type of a pod condition")
     elif name in seen:
         yield make_duplicate_error(f"{path}.name", name)
     seen.add(name)
@@ -98,7 +98,7 @@ def _type_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[C
     if type_ in seen:
         yield make_duplicate_error(place, type_)
     elif type_ in RESERVED_TYPES:
-        yield make_invalid_error(place, type_, "belongs to others")
+        yield make_invalid_error(place, type_, "is reserved: another controller sets this condition")
     else:
         yield from check_qualified_name(type_, place)
     seen.add(type_)
@@ -154,7 +154,7 @@ def _http_errors(action: HttpGetAction, path: str) -> Iterator[Cause]:
     if not action.path:
         yield make_required_error(f"{path}.path")
     elif not _is_path(action.path):
-        yield make_invalid_error(f"{path}.path", action.path, "cannot be read as a path")
+        yield make_invalid_error(f"{path}.path", action.path, "is not a valid URL path")
     if action.scheme and action.scheme not in _SCHEMES:
         yield make_not_supported_error(f"{path}.scheme", action.scheme, _SCHEMES)
     for index, header in enumerate(action.http_headers or ()):

@@ -25,7 +25,7 @@ from pykruise.runtime.wakes import Wake, wake_itself
 
 
 def list_wakes(_: PodProbeMarkerSettings) -> Sequence[Wake]:
-    """Return the wakes, the same for all settings."""
+    """Return the wakes, which are the same for all settings."""
     return (
         wake_itself(MARKER_VIEWS),
         Wake(on=MARKER_VIEWS, keys=_enqueue_rivals),
@@ -69,7 +69,9 @@ def _pod_facts(pod: PodView | None) -> tuple[str, str, str] | None:
 def _changed_conditions(
     old: PodView | None, new: PodView | None, around: Around[PodProbeMarkerSettings]
 ) -> Collection[str]:
-    """Types of the conditions that changed. Only pods on virtual nodes have any, and only when such pods are marked."""
+    """Types of the conditions that changed; empty unless the pod is on a virtual node and the setting
+    `on_virtual_nodes` is on.
+    """
     if old is None or new is None or not around.settings.on_virtual_nodes:
         return ()
     node = around.get(NODE_VIEWS, Key("", new.node_name))

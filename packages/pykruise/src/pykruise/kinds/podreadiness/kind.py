@@ -1,5 +1,5 @@
-"""Registration of pod readiness for the rest of the program: pods get the gate KruisePodReady, and new pods its
-condition.
+"""Registration of pod readiness for the rest of the program: it adds the readiness gate KruisePodReady to pods and sets
+the condition of new pods.
 
 KIND ──▶ pod admission, controllers (plans/kind.py)
 """
@@ -16,7 +16,7 @@ from pykruise.runtime.wakes import wake_itself
 
 
 async def read_snapshot(pod: PodView, read: Read[PodReadinessSettings]) -> PodReadinessSnapshot:
-    """The given pod at the current time."""
+    """Return the snapshot of this pod at the current time."""
     return PodReadinessSnapshot(pod=pod, now=read.now())
 
 

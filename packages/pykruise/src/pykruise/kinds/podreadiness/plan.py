@@ -1,9 +1,9 @@
-"""The first condition KruisePodReady, True, for pods that no workload of pykruise manages.
+"""Sets the condition KruisePodReady to True in new pods that no workload of pykruise manages.
 
 pod ──▶ lacks_condition() ──▶ plan_readiness() ──▶ Plan: one patch of the pod's status
 
 Pure. pykruise's own workloads set the condition in the same write as everything else that a new pod needs. With the
-feature gate KruisePodReadinessGate other pods get the readiness gate too, and nothing else would ever set its
+feature gate KruisePodReadinessGate, other pods get the readiness gate too, and only this controller sets their
 condition.
 """
 
@@ -22,7 +22,7 @@ from pykruise.runtime.plan import Plan, Stage, Step
 
 GROUP: Final = "apps.kruise.io"
 SELF_SERVING: Sequence[str] = ("CloneSet", "DaemonSet", "StatefulSet")
-"""Kinds of that group that set the condition of their own pods."""
+"""Kinds of this API group whose controllers set the condition of their own pods."""
 
 
 class PodReadinessSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class PodReadinessSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lacks_condition(pod: PodView) -> bool:
-    """Whether the pod has the gate, its condition is not set, and no workload will set it."""
+    """Whether the pod has the gate, its condition is not set, and no workload will set the condition."""
     if pod.is_deleting or keys.KRUISE_POD_READY not in pod.open_gates:
         return False
     owner = pod.controller
@@ -52,6 +52,6 @@ def plan_readiness(snapshot: PodReadinessSnapshot) -> Plan:
     ]
     step = Step(
         action=pod_patch(pod, {"status": {"conditions": conditions}}, subresource="status"),
-        because="nothing holds the pod back",
+        because="nothing keeps the pod out of service",
     )
     return Plan(stages=(Stage(purpose=Purpose.SET_READINESS, chains=(make_pod_chain(pod, step),)),))

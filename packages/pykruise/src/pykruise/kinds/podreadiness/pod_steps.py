@@ -1,4 +1,4 @@
-"""Readiness gate KruisePodReady: admission adds it to pods whose readiness pykruise may need to hold back.
+"""Readiness gate KruisePodReady: admission adds it to pods that pykruise may have to make unready.
 
 Pure. OpenKruise does the same: it adds the gate to pods of its own workloads, or with a feature gate to every pod.
 """
@@ -19,7 +19,7 @@ _LACKS_IT: Final = (
     "!(has(object.spec.readinessGates) && object.spec.readinessGates.exists(g, "
     f'g.conditionType == "{KRUISE_POD_READY}"))'
 )
-"""CEL: the pod lacks the gate. Pods of workloads that update in place are created with it."""
+"""CEL: the pod lacks the gate. Workloads that update pods in place create their pods with the gate."""
 
 
 def add_readiness_gate(pod: Document) -> Document | None:

@@ -31,7 +31,7 @@ _REVIEWS: Final = SpecReviews[PodUnavailableBudgetSpec](
 
 
 def build_validating_review(reader: BudgetReader | None) -> Reviewer:
-    """Create the review. Without a reader the other budgets of the namespace are unknown."""
+    """Create the review. Without a reader, the review does not know the other budgets of the namespace."""
 
     async def errors(request: AdmissionRequest, doc: Document, spec: PodUnavailableBudgetSpec) -> list[Cause]:
         return [

@@ -2,9 +2,9 @@
 
 AdmissionRequest (v1alpha1) ──▶ SPOKE_RULES.errors ──▶ field errors, or none
 
-Conversion never fails, so that stored objects can always be listed, and ignores an invalid annotation. Here it is an
-error. An unchanged stored annotation does not block other changes. The annotation of the total exists in v1beta1
-objects too, and is checked there (validation.py).
+Conversion ignores an invalid annotation and never fails, so that stored objects can always be listed. This module
+reports the invalid annotation as an error, but an unchanged stored annotation does not block other changes. v1beta1
+objects can also have the annotation of the total; validation.py checks that annotation.
 """
 
 from collections.abc import Sequence

@@ -13,7 +13,7 @@ from pykruise.plans.targets import TARGET_RESOURCES
 
 
 def short_workloads(snapshot: BudgetSnapshot) -> Iterator[InsightChild]:
-    """Yield the workloads of its pods while pods are missing, because missing pods use up the budget."""
+    """Yield the workloads of the budget's pods while pods are missing, because missing pods use up the budget."""
     if len(snapshot.pods) >= snapshot.total:
         return
     for kind, name in snapshot.workloads:

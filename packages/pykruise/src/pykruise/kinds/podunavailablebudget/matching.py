@@ -25,7 +25,8 @@ def budget_of(
 ) -> BudgetView | None:
     """The first budget that covers a pod with these labels; None: no budget does.
 
-    `owners`: kind and name of its controller, and of its ReplicaSet's controller, if they are known.
+    `owners`: kind and name of the pod's controller and, if it is a ReplicaSet, of the ReplicaSet's controller, as far
+    as they are known.
     """
     known = frozenset(owners)
     for budget in sort_budgets(budgets):

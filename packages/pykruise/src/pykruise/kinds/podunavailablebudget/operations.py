@@ -1,4 +1,4 @@
-"""Effect of a request on a pod, from the view of budgets.
+"""Operation of a request on a pod, as budgets classify it.
 
 AdmissionRequest of an update ──▶ operation_of_update() ──▶ UPDATE, RESIZE; None: no budget protects against it
 
@@ -14,7 +14,7 @@ from pykruise.pods.in_place.resources import RESIZABLE, qos_of
 from pykruise.pods.workload.budgets import UNAVAILABLE_LABEL, Operation
 
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
-"""Annotation of static and mirror pods: the kubelet's source of the pod."""
+"""Annotation of static and mirror pods: the source from which the kubelet read the pod."""
 
 Pod = Mapping[str, Any]
 
@@ -34,7 +34,7 @@ def _is_unavailable(pod: Pod) -> bool:
 
 
 def is_resized_in_place(old: Pod, new: Pod) -> bool:
-    """Whether only quantities of cpu and memory change, in containers that need no restart for it."""
+    """Whether the update changes only quantities of cpu and memory, in containers that need no restart for it."""
     if any(_is_static(pod) for pod in (old, new)):
         return False
     if not is_same(_without_resources(old), _without_resources(new)) or _qos_of(old) != _qos_of(new):
@@ -47,7 +47,7 @@ def _is_static(pod: Pod) -> bool:
 
 
 def _without_resources(pod: Pod) -> Mapping[str, Any]:
-    # `resizePolicy` is kept: changing it too is more than a resize.
+    # `resizePolicy` is compared: an update that also changes `resizePolicy` is more than a resize.
     bare = [
         {key: value for key, value in container.items() if key != "resources"}
         for container in pod["spec"]["containers"]
@@ -61,7 +61,7 @@ def _qos_of(pod: Pod) -> str:
 
 
 def _is_resized(old: Pod, new: Pod) -> bool:
-    """Whether the container changes only quantities that need no restart."""
+    """Whether the only changes of the container are quantities whose change needs no restart."""
     before, after = old.get("resources") or {}, new.get("resources") or {}
     return all(
         _is_kept(name, before.get(bound) or {}, after.get(bound) or {})

@@ -58,7 +58,7 @@ def plan_budget(snapshot: BudgetSnapshot) -> Plan:
 
 
 def _find_waiting_reason(snapshot: BudgetSnapshot) -> Reason | None:
-    """Reason of pods that do not serve and use up the budget, or of a budget that protects nothing."""
+    """Reason why pods do not serve and use up the budget, or why the budget protects nothing."""
     if snapshot.is_target_missing and snapshot.budget.target is not None:
         kind, name = snapshot.budget.target
         words = f"{kind.kind} {name} does not exist: the budget protects nothing"
@@ -92,13 +92,17 @@ def _make_notes(snapshot: BudgetSnapshot) -> Iterator[Note]:
 
 
 def _make_marks(snapshot: BudgetSnapshot) -> Iterator[Chain]:
-    """One write for each pod that names no budget, or one that no longer exists."""
+    """Build one write for each pod that names no budget, or names a budget that no longer exists."""
     name = snapshot.budget.name
     for pod in snapshot.pods:
         text = budget_name_of(pod)
         if text == name or text in snapshot.others:
             continue
-        because = f"its PodUnavailableBudget {text} no longer exists" if text else "it names no budget"
+        because = (
+            f"its PodUnavailableBudget {text} no longer exists"
+            if text
+            else "the pod is assigned to no PodUnavailableBudget yet"
+        )
         yield make_pod_chain(pod, _make_mark(pod, name, because))
 
 
@@ -108,7 +112,7 @@ def _make_mark(pod: PodView, name: str, because: str) -> Step:
 
 
 def _find_pods_of_others(snapshot: BudgetSnapshot) -> Iterator[tuple[str, Reason]]:
-    """Pods that another budget protects. Only that budget decides about them."""
+    """Pods to which another budget is assigned. Only the other budget decides about these pods."""
     for pod in snapshot.pods:
         result = budget_name_of(pod)
         if result in snapshot.others:

@@ -4,7 +4,8 @@ new pod ──▶ the budget that covers it ──▶ both annotations
 UPDATE, resize, DELETE, eviction of an assigned pod ──▶ BudgetSpender (spending.py) ──▶ allowed, or rejected
 eviction, and its CloneSet creates a successor first ──▶ a record on the pod (pods/workload/evictions.py), and rejected
 
-The response to a rejected eviction is 429, so that a client that drains a node tries again; to other requests, 403.
+The response to a rejected eviction has the code 429, so that a client that drains a node tries again. The response to
+other rejected requests has the code 403.
 """
 
 import asyncio
@@ -78,7 +79,9 @@ COMPONENT: Final = "pub-controller"
 
 
 ANSWER_S: Final = 8.0
-"""Maximum seconds for the response to a request. API servers wait 10 s, then reject with 500, which ends a drain."""
+"""Maximum seconds until the response to a request. API servers wait 10 s, and then reject the request with the code
+500, which ends a drain.
+"""
 
 
 def _make_tie_expression(variable: str) -> str:
@@ -126,14 +129,16 @@ def make_guarding(context: StepContext) -> Guarding:
 
 
 class BudgetTie:
-    """The step of `/mutate-pod`. If a budget cannot be read, the pod is admitted: the controller assigns it later."""
+    """The step of `/mutate-pod`. If a budget cannot be read, the pod is admitted, and the controller assigns the pod
+    later.
+    """
 
     def __init__(self, guarding: "Guarding") -> None:
         budgeting = guarding.budgeting
         self._reader: BudgetReader | None = budgeting.reader if budgeting is not None else None
 
     def build_match_condition(self, interests: Interests) -> str:
-        """Pods that a budget selects."""
+        """CEL expression that matches pods that a budget selects."""
         return build_selection(interests, POD_UNAVAILABLE_BUDGETS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -158,7 +163,7 @@ class BudgetTie:
     async def _find_owners(
         self, pod: Document, namespace: str, budgets: Sequence[BudgetView], reader: BudgetReader
     ) -> list[tuple[GroupKind, str]]:
-        """The pod's controller, and the Deployment above it if a budget targets a Deployment."""
+        """The pod's controller and, if a budget targets a Deployment, the Deployment that controls this controller."""
         owner = controller_of(pod)
         kind = group_kind(owner.api_version, owner.kind) if owner is not None else None
         if owner is None or kind is None:
@@ -189,7 +194,9 @@ class BudgetGuard:
         self._clock = guarding.context.clock
 
     def build_match_condition(self, interests: Interests) -> str:
-        """Assigned pods that are deleted or changed, and all evicted pods in namespaces with budgets."""
+        """CEL expression that matches deletions and updates of assigned pods, and all evictions in namespaces with
+        budgets.
+        """
         evicted = join_terms(_make_places_expression(interests), _IS_EVICTED)
         deletions = [_IS_DELETED, evicted] if self._guards_deletion else []
         return any_of([*deletions, *([_IS_CHANGED] if self._guards_updates else [])])
@@ -205,13 +212,15 @@ class BudgetGuard:
                 return await self._decide_refusal(request, *result, self._budgeting)
         except (KubeError, UnsettledError, TimeoutError) as error:
             text = str(error) or f"the PodUnavailableBudget could not be checked within {ANSWER_S:g} s"
-            # A client that drains a node gives up at any response except 429.
+            # A client that drains a node stops at any error code except 429.
             raise StepError(text, code=429 if request.subresource == "eviction" else 500) from error
 
     async def _find_disrupted_pod(
         self, request: AdmissionRequest, reader: BudgetReader
     ) -> tuple[Document, Operation] | None:
-        """The pod that the request takes out of service, and the operation; None: there is none to protect."""
+        """The pod that the request takes out of service, and the operation; None: the request affects no pod that a
+        budget may protect.
+        """
         match request.operation, request.subresource:
             case "UPDATE", "" | "resize" if self._guards_updates:
                 old, new = request.old_object, request.object
@@ -225,7 +234,7 @@ class BudgetGuard:
                 if not await reader.list_in_namespace(request.namespace):
                     return None
                 pod = await reader.read_pod(request.namespace, request.name)
-                # The API server itself reports a deleted pod.
+                # If the pod does not exist, the API server itself responds with 404.
                 return (pod, Operation.EVICT) if pod is not None else None
         return None
 
@@ -237,7 +246,8 @@ class BudgetGuard:
         if not named or is_exempt(annotations):
             return None
         key = Key(request.namespace, named)
-        # An operation must not be free only because a cache does not contain its budget yet.
+        # The budget is read if the cache lacks it. Otherwise the operation would be allowed only because the cache is
+        # late.
         budget = await budgeting.reader.find_newest(key) or await budgeting.reader.read_fresh(key)
         if budget is None:
             return None
@@ -263,7 +273,9 @@ class BudgetGuard:
 
 
 def make_prevention_report(pod: Document, budget: BudgetView, *, username: str) -> StepReport:
-    """Report of a pod that a budget protected from this user's request: the event on the pod, and the metric."""
+    """Build the report about a pod that a budget protected from this user's request: the event on the pod, and the
+    metric.
+    """
     metadata = pod["metadata"]
     namespace, name, uid = budget.namespace, metadata["name"], metadata["uid"]
     event = StepEvent(
@@ -287,7 +299,9 @@ def make_prevention_report(pod: Document, budget: BudgetView, *, username: str) 
 
 
 def _make_places_expression(interests: Interests) -> str:
-    """CEL expression: the namespace has budgets, whatever they select, because an eviction has no labels."""
+    """CEL expression: the namespace has budgets. Their selectors do not matter, because an eviction request has no
+    labels.
+    """
     kind = POD_UNAVAILABLE_BUDGETS.kind
     if kind not in interests:
         return ALWAYS
@@ -296,7 +310,7 @@ def _make_places_expression(interests: Interests) -> str:
 
 
 def _make_message(budget: BudgetView, code: RefusalCode | None) -> str:
-    """Same messages as OpenKruise."""
+    """Build the message. OpenKruise's messages are the same."""
     start = f'podunavailablebudget.policy.kruise.io "{budget.name}" is forbidden: '
     if code == RefusalCode.UNCONFIRMED:
         return (
@@ -323,8 +337,8 @@ def _make_status(operation: Operation, message: str, *causes: Cause) -> ErrorSta
 
 
 def _select_covered_pods(budgets: Iterable[BudgetView]) -> list[Meant]:
-    """Pods that budgets cover. For a target these are all pods of the namespace, because the labels of its pods are
-    unknown.
+    """Pods that budgets cover. For a budget with a targetRef these are all pods of the namespace, because the labels of
+    the target's pods are unknown.
     """
     return [
         Meant(

@@ -1,5 +1,5 @@
-"""Reads of pod admission besides the request: budgets, the evicted pod, its CloneSet, owners of owners. There is also
-one write: the record of an eviction that waits.
+"""Objects that pod admission reads: budgets, the evicted pod, its CloneSet, owners of owners. Pod admission also writes
+one thing: the record of an eviction that waits.
 
 LiveBudgets     reads from the API server each time: for reviews in the process of a sandbox
 CachedBudgets   reads budgets from a cache: a pod without a budget costs no request
@@ -26,14 +26,14 @@ from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 
 class BudgetReader(Protocol):
-    """Reads of admission. All methods raise KubeError when the answer is unknown."""
+    """Reads of admission. All methods raise KubeError when the API server does not respond."""
 
     async def list_in_namespace(self, namespace: str) -> Sequence[BudgetView]:
         """Budgets of a namespace."""
         ...
 
     async def find_newest(self, key: Key) -> BudgetView | None:
-        """The newest known version without a request to the API server; None: it is not known."""
+        """The newest version that this process knows, without a request to the API server; None: it knows none."""
         ...
 
     async def read_fresh(self, key: Key) -> BudgetView | None:
@@ -62,7 +62,9 @@ class BudgetReader(Protocol):
 
 
 async def find_surging_owner(pod: PodView, reader: BudgetReader) -> str:
-    """Name of the CloneSet that creates a successor of this pod before the pod is evicted; empty: none does."""
+    """Name of the CloneSet that creates a successor of this pod before the pod is evicted; empty: no CloneSet does
+    this.
+    """
     owner = pod.controller
     if owner is None or (owner.group, owner.kind) != CLONE_SET:
         return ""
@@ -71,7 +73,7 @@ async def find_surging_owner(pod: PodView, reader: BudgetReader) -> str:
 
 
 class _Cluster:
-    """Reads of other kinds."""
+    """Reads objects of kinds other than the budget."""
 
     def __init__(self, client: Callable[[], Client], *, clock: Clock) -> None:
         self._of_cluster = client
@@ -88,7 +90,7 @@ class _Cluster:
 
     async def record_eviction(self, pod: Document, record: Document) -> None:
         metadata = pod["metadata"]
-        # With the uid, so that a new pod of the same name does not get the record.
+        # The patch contains the uid, so that a new pod of the same name does not get the record.
         patch = {"metadata": {"uid": metadata["uid"], **record["metadata"]}}
         await self._of_cluster().patch(
             PODS, metadata["namespace"], metadata["name"], patch, patch_type=PatchType.MERGE

@@ -2,10 +2,10 @@
 
 BudgetView + Read ──▶ read_snapshot() ──▶ BudgetSnapshot ──▶ plan.py
 
-Workloads of known kinds are cached; others, with a scale subresource, are read each time. The budget's status records
-the pods whose deletion or update it admitted; a recorded pod does not count as available. When a pod's records have
-expired, the pod is read from the API server before it counts again, because a hanging watch may not have delivered the
-deletion or update.
+Workloads of known kinds are cached. Workloads of other kinds are read each time. The budget's status records the pods
+whose deletion or update was admitted; a recorded pod does not count as available. When a pod's records have expired,
+the pod is read from the API server before it counts as available again, because a watch that hangs possibly has not
+delivered the deletion or update.
 """
 
 import logging
@@ -63,7 +63,7 @@ _WITHOUT_SCALE: Final = frozenset(
         GroupKind("apps.kruise.io", "BroadcastJob"),
     }
 )
-"""Owners without a desired number of pods; the API server is not asked about them."""
+"""Kinds of owners without a desired number of pods. These owners are not read from the API server."""
 
 
 class BudgetSettings(GateSettings, frozen=True, kw_only=True):
@@ -84,9 +84,9 @@ class BudgetSnapshot(Judged, frozen=True, kw_only=True):
     pods: Sequence[PodView] = ()
     """Active pods that the budget covers."""
     workloads: Sequence[tuple[GroupKind, str]] = ()
-    """Kind and name of the workloads of its pods."""
+    """Kind and name of each workload that controls these pods."""
     total: int = 0
-    """Desired number of pods."""
+    """Desired number of pods of all workloads together, or the total that the budget sets."""
     unknown: Sequence[str] = ()
     """Workloads without a desired number of pods, as `Kind name`."""
     is_target_missing: bool = False
@@ -104,11 +104,11 @@ class _Workload(msgspec.Struct, frozen=True, kw_only=True):
 
     uid: str = ""
     replicas: int | None = 0
-    """None: it has no desired number. A missing or terminating workload wants no pods."""
+    """Desired number of pods; None: the workload has no such number. A missing or terminating workload has 0."""
     owners: tuple[str, ...] = ()
-    """uids of the objects that control its pods."""
+    """uids of the objects that control the workload's pods."""
     selector: Selector = NOTHING
-    """Selects its pods, if no owner controls any."""
+    """Selects the workload's pods, if none of these owners controls any pod."""
     is_mirrored: bool = True
 
 
@@ -116,7 +116,7 @@ _MISSING: Final = _Workload()
 
 
 async def read_snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapshot | None:
-    """Collect the facts about one budget; None: it was deleted. Raises KubeError for an unreadable workload."""
+    """Collect the facts about one budget; None: it was deleted. Raises KubeError if a workload cannot be read."""
     if view.is_deleting:
         return BudgetSnapshot(budget=view, now=read.now())
     if view.target is not None:
@@ -158,18 +158,18 @@ def _list_controllers(pods: Iterable[PodView]) -> list[tuple[GroupKind, str]]:
 
 
 class _Looked:
-    """Pods as read from the API server, kept until the cache is at least as new."""
+    """Pods that were read from the API server. Each is kept until the cache contains the same or a newer version."""
 
     def __init__(self) -> None:
         self._found: dict[str, PodView | None] = {}
-        """Pods by uid; None: deleted."""
+        """Pods by uid; None: the pod no longer exists."""
 
     def note(self, uid: str, pod: PodView | None) -> None:
         """Record the API server's response."""
         self._found[uid] = pod
 
     def newest(self, pods: Iterable[PodView]) -> list[PodView]:
-        """The active pods among these cached ones, each in its newest known version."""
+        """Return the active pods among these cached pods, each in its newest known version."""
         known = {pod.uid: pod for pod in pods}
         self._found = {
             uid: pod
@@ -181,7 +181,9 @@ class _Looked:
 
 
 async def _look_at_late(pods: Iterable[PodView], budget: BudgetView, read: Read[BudgetSettings]) -> None:
-    """Read pods from the API server if their records have expired although the pods seem unchanged."""
+    """Read the pods whose records have expired from the API server, because the caches may lack their deletion or
+    update.
+    """
     looked = read.find_memory(_Looked)
     for pod in pods:
         if not _is_late(pod, budget, now=read.now()):
@@ -243,7 +245,7 @@ async def _find_owners(
 async def _find_workload(
     kind: GroupKind, key: Key, read: Read[BudgetSettings], *, uid: str = "", version: str = ""
 ) -> _Workload:
-    """Facts about a workload. `uid`: the workload must have this uid. Raises KubeError."""
+    """Facts about a workload. `uid`: a workload with another uid counts as missing. Raises KubeError."""
     if kind in COUNTED_VIEWS:
         return await _find_cached(kind, key, read, uid=uid)
     if kind in _WITHOUT_SCALE and uid:
@@ -291,7 +293,7 @@ async def _read_uncached(
                 kind,
                 key,
             )
-    # The scale is read first: generated roles allow it for every kind, and it contains the desired number.
+    # The scale is read first: generated roles allow this for every kind, and the scale contains the desired number.
     scale = await reader.read_scale(*where, version=version)
     try:
         document = scale or await reader.read(*where, version=version)
@@ -325,7 +327,9 @@ async def _is_listed(kind: GroupKind, read: Read[BudgetSettings]) -> bool:
 
 
 def _read_listed(document: Document | None, uid: str) -> _Workload:
-    """Facts about a workload of the white list from its spec.replicas; 0 when the field or the workload is missing."""
+    """Facts about a workload of the white list. The number of pods is its spec.replicas, or 0 when the field or the
+    workload is missing.
+    """
     result = get_path(document, "metadata", "uid", default="")
     if get_path(document, "metadata", "deletionTimestamp") or (uid and result != uid):
         return _Workload(is_mirrored=False)

@@ -1,10 +1,11 @@
-"""Spends budgets: for many pods at the same time, and never more than the budget has.
+"""Spends budgets for many pods at the same time, but never more units than the budget has.
 
 pod + operation ──▶ BudgetSpender.ask() ──▶ one status write for all waiting requests ──▶ BudgetAnswer
                                             (kube/cache/batched_updates.py)
 
-An allowed operation is stored before the response. If a manager dies in between, it has spent the budget for a pod
-that stays; the controller returns the unit when the record expires (status.py).
+An allowed operation is stored in the budget's status before the response is sent. If a manager ends between the write
+and the response, a unit of the budget is spent although the pod stays; the controller returns the unit when the record
+expires (status.py).
 """
 
 import random
@@ -28,20 +29,20 @@ from pykruise.pods.workload.budgets import (
 )
 
 PATIENCE_S: Final = 6.0
-"""Seconds during which other writers may win every conflict; API servers wait 10 s for a response
-(admission/settings.py). Each write of the others takes a pod from the budget or counts pods. So a request that is
-rejected only because of conflicts could not be written during all this time.
+"""Seconds after which a request is rejected if each write of the budget's status ended with a conflict. API servers
+wait 10 s for a response (admission/settings.py). The conflicts come from writers that spend the budget or compute its
+status.
 """
 
 _FREE = BudgetAnswer()
 
 
 class BudgetConflictsError(Exception):
-    """The budget could not be written, because other writers won every conflict."""
+    """The status of the budget could not be written, because every try ended with a conflict."""
 
 
 class _Spend(UpdateRequest, kw_only=True):
-    """Request to take one pod out of service, and the budget's answer."""
+    """Request to take one pod out of service, and the decision about it."""
 
     pod: PodView
     operation: Operation
@@ -50,7 +51,7 @@ class _Spend(UpdateRequest, kw_only=True):
 
 
 class BudgetSpender:
-    """Asks budgets and spends them for all pods that this process admits."""
+    """Checks and spends budgets for all pods that this process admits."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class BudgetSpender:
         return self._updates.read_stats()
 
     def is_costly(self, budget: BudgetView, pod: PodView, operation: Operation) -> bool:
-        """Whether the operation costs a unit of the budget, as far as this view of the budget shows."""
+        """Whether the operation needs a unit of the budget, according to this view of the budget."""
         answer = self._ledger.ask(budget, pod, operation, spent=0)
         return answer.spends or answer.code in (RefusalCode.EXHAUSTED, RefusalCode.UNCONFIRMED)
 
@@ -90,7 +91,7 @@ class BudgetSpender:
 
 
 class _Status:
-    """Ledger of the batched updates: the status of budgets."""
+    """Reads and writes the status of budgets for the batched updates."""
 
     kind = POD_UNAVAILABLE_BUDGETS.kind
 
@@ -129,7 +130,7 @@ class _Status:
             item.answer = _FREE
 
     def ask(self, view: BudgetView, pod: PodView, operation: Operation, *, spent: int) -> BudgetAnswer:
-        """Answer of the budget in this view, without a write."""
+        """Decide from this view of the budget, without a write."""
         return ask(
             view,
             pod,

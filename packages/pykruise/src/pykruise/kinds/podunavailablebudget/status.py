@@ -1,9 +1,10 @@
-"""Status of a budget: number of pods that serve, that must serve, and that may become unavailable.
+"""Status of a budget: the number of pods that serve, the number that must serve, and the number that may become
+unavailable.
 
 BudgetSnapshot ──▶ compute() ──▶ ComputedBudget: the status, events, the time of the next change without an event
 
-Pure. The records of admitted pods come from the same version of the object to which the new status is written. A
-change in between causes a conflict, and the status is computed again.
+Pure. The records of admitted pods are those of the version of the object to which the new status is written. If the
+object changes before the write, the write fails with a conflict, and the status is computed again.
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ class BudgetAmountError(ValueError):
 
 
 class ComputedBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """The status and its consequences."""
+    """The status, the events to record, and the time of the next computation."""
 
     status: dict[str, Any]
     notes: tuple[Note, ...] = ()
@@ -42,7 +43,7 @@ class ComputedBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compute_desired_available(budget: BudgetView, *, total: int) -> int:
-    """Number of pods of `total` that must be available; maxUnavailable takes precedence. Raises BudgetAmountError."""
+    """Number of the `total` pods that must be available; maxUnavailable takes precedence. Raises BudgetAmountError."""
     if budget.max_unavailable is not None:
         return max(total - _resolve(budget.max_unavailable, "maxUnavailable", of=total), 0)
     if budget.min_available is not None:
@@ -90,7 +91,7 @@ def compute(snapshot: BudgetSnapshot) -> ComputedBudget:
 
 
 class _Records:
-    """Records of existing pods: the ones that have not expired, and the pods of the expired ones."""
+    """Records of existing pods: records that have not expired, and the pods whose records have expired."""
 
     def __init__(self, pods: Mapping[str, PodView], now: Instant, lasting_s: float) -> None:
         self._pods, self._now, self._lasting_s = pods, now, lasting_s
@@ -102,7 +103,7 @@ class _Records:
         for name, text in records.items():
             pod, since = self._pods.get(name), record_time(text)
             if pod is None or (pod.created_at is not None and since < int(pod.created_at)):
-                continue  # deleted, or a successor of the same name
+                continue  # the pod was deleted, or this pod is its successor with the same name
             until = since + self._lasting_s
             if until <= self._now:
                 self.late.append(pod)

@@ -55,7 +55,7 @@ class PodUnavailableBudgetSpec(CommonSpec, frozen=True, kw_only=True):
     protect_operations: list[Annotated[str, schema(enum=OPERATIONS)]] | None = None
     """Protected operations: DELETE, UPDATE (in place), EVICT and RESIZE. Defaults to the first three."""
     protect_total_replicas: Annotated[int, integer("int32", minimum=1)] | None = None
-    """Number of pods that percentages refer to, instead of the workload's replicas."""
+    """Total number of pods for percentages, instead of the workload's replicas."""
 
 
 class PodUnavailableBudgetStatus(Status, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ class PodUnavailableBudgetStatus(Status, frozen=True, kw_only=True):
 
 
 class PodUnavailableBudget(ApiObject, frozen=True, kw_only=True):
-    """PodUnavailableBudget limits how many pods may be unavailable together, whatever takes them out of service."""
+    """PodUnavailableBudget limits how many pods may be unavailable at the same time, for any cause."""
 
     api_version: str = POD_UNAVAILABLE_BUDGETS.api_version
     kind: str = POD_UNAVAILABLE_BUDGETS.kind

@@ -16,7 +16,7 @@ class PodUnavailableBudgetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
 
 
 class PodUnavailableBudgetV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """PodUnavailableBudget limits how many pods may be unavailable together, whatever takes them out of service."""
+    """PodUnavailableBudget limits how many pods may be unavailable at the same time, for any cause."""
 
     api_version: str = f"{POD_UNAVAILABLE_BUDGETS.group}/v1alpha1"
     kind: str = POD_UNAVAILABLE_BUDGETS.kind

@@ -126,7 +126,9 @@ def _ignored_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
     yield from check_selector(selector, "spec.ignoredPodSelector")
     if not (selector.get("matchLabels") or selector.get("matchExpressions")):
         yield make_invalid_error(
-            "spec.ignoredPodSelector", selector, "an empty selector would protect no pod"
+            "spec.ignoredPodSelector",
+            selector,
+            "an empty selector would match every pod, so the budget would protect no pod",
         )
 
 
@@ -175,8 +177,8 @@ _Term = tuple[str, frozenset[str]]
 
 
 def may_overlap(selector: Selector, other: Selector) -> bool:
-    """Whether two selectors count as selecting the same pods: they have equal keys, and for each key some pod could
-    match both.
+    """Whether two selectors count as selecting the same pods: both have the same keys, and for each key a value can
+    match both selectors.
 
     Same rule as OpenKruise. Selectors with different keys may overlap too, but are accepted.
     """
@@ -185,7 +187,9 @@ def may_overlap(selector: Selector, other: Selector) -> bool:
 
 
 def _terms_of(selector: Selector) -> Mapping[str, _Term]:
-    """One expression per key. A label with a required value takes precedence over other expressions of its key."""
+    """Return one expression for each key of the selector. A label with a required value takes precedence over other
+    expressions of the same key.
+    """
     terms: dict[str, _Term] = {}
     for requirement in sorted(
         selector.requirements, key=lambda item: item.operator is SelectorOperator.EQUALS
@@ -218,6 +222,8 @@ _ORDER: Final = {"In": 0, "NotIn": 1, "Exists": 2, "DoesNotExist": 3}
 
 
 def find_stored_errors(view: BudgetView) -> list[Cause]:
-    """Errors of a stored spec, considered alone. An unreadable spec is reported by `view.problem` instead."""
+    """Errors of a stored spec, without comparing it to other objects. `view.problem` reports an unreadable spec
+    instead.
+    """
     spec, _ = read(view.stored_spec, PodUnavailableBudgetSpec, path="spec")
     return [] if spec is None else errors_of({"spec": view.stored_spec}, spec)

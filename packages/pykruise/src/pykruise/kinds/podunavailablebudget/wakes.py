@@ -23,10 +23,11 @@ from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Later, Wake, wake_itself
 
 GOING_S: Final = 5.0
-"""Seconds after which a budget is enqueued for a deleted pod with a record. Until then the record counts the pod."""
+"""Seconds after which the deletion of a recorded pod enqueues the budget. Until then the record still counts the pod.
+"""
 
 _LATER: Final = float("inf")
-"""Time so late that every update that only needs time has completed by then."""
+"""A time so late that every update that completes without further events has completed."""
 
 
 def list_wakes(settings: BudgetSettings) -> Sequence[Wake]:
@@ -58,7 +59,7 @@ def _keys_of_pod(change: Change[PodView], around: Around[BudgetSettings]) -> Ite
 
 
 def _means_of(pod: PodView) -> tuple[object, ...]:
-    """Facts that decide which budgets cover a pod: it may be relabelled, released and adopted."""
+    """Facts that decide which budgets cover a pod. They change when the pod is relabelled, released or adopted."""
     return pod.labels, pod.controller, budget_name_of(pod)
 
 

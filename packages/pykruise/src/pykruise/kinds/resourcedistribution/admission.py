@@ -45,7 +45,7 @@ SPOKE_RULES: Final = SpokeRules(
 
 
 def build_validating_review(trial: Trial | None = None) -> Reviewer:
-    """The validating review. Without a trial it skips the checks that only an API server can make."""
+    """Create the validating review. Without a trial, the review skips the checks that only an API server can make."""
 
     async def errors(request: AdmissionRequest, doc: Document, spec: ResourceDistributionSpec) -> list[Cause]:
         causes = errors_of(doc, spec, old=request.old_object)
@@ -58,7 +58,7 @@ def build_validating_review(trial: Trial | None = None) -> Reviewer:
 
 
 async def _try_creation(resource: Document, trial: Trial) -> Cause | None:
-    """Error of the API server for the resource, from a dry run; None: it can be created."""
+    """Create the resource as a dry run, and return the API server's error; None: the resource can be created."""
     try:
         await trial(resource)
     except (InvalidError, BadRequestError) as error:
@@ -66,5 +66,5 @@ async def _try_creation(resource: Document, trial: Trial) -> Cause | None:
     except ForbiddenError as error:
         return make_forbidden_error(RESOURCE, str(error))
     except KubeError as error:
-        return make_internal_error(RESOURCE, f"the dry run of its creation failed: {error}")
+        return make_internal_error(RESOURCE, f"the dry run of the creation of the resource failed: {error}")
     return None

@@ -74,20 +74,21 @@ KIND = Kind(
             object_of=lambda snapshot: snapshot.distribution,
             plan=plan_distribution,
             learn=learn,
-            # A status that is written late would stay, because changes of its own status do not enqueue the object.
+            # Changes of an object's own status do not enqueue the object, so nothing would correct an outdated status.
             is_status_shared=True,
         ),
         _STORED,
     ),
     rights=(
-        make_right(RESOURCE_DISTRIBUTIONS, *READ, why="ResourceDistribution: to watch them"),
+        make_right(RESOURCE_DISTRIBUTIONS, *READ, why="ResourceDistribution: to watch its objects"),
         make_right(
             RESOURCE_DISTRIBUTIONS,
             "patch",
             subresource="status",
-            why="ResourceDistribution: to report their status",
+            why="ResourceDistribution: to report the status of its objects",
         ),
-        # Owner references with blockOwnerDeletion need this under OwnerReferencesPermissionEnforcement.
+        # The admission plugin OwnerReferencesPermissionEnforcement requires this permission for owner references with
+        # blockOwnerDeletion.
         make_right(
             RESOURCE_DISTRIBUTIONS,
             "update",

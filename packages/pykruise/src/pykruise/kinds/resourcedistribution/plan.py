@@ -3,8 +3,8 @@
 DistributionSnapshot ──▶ plan_distribution() ──▶ Plan ──▶ runtime/execute.py
                        targets ▶ one verdict per namespace ▶ create, update ▶ delete outside targets ▶ status
 
-Pure. At most one write per namespace. Namespaces do not wait for each other: a failed write is retried later in its
-own namespace. Objects that are not copies of this distribution are never written to.
+Pure. A plan contains at most one write per namespace. A failed write in one namespace is retried later and does not
+delay the other namespaces. Objects that are not copies of this distribution are never written to.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ _FIELDS: Final[Mapping[str, Sequence[str]]] = {
 
 
 class _Verdicts(msgspec.Struct):
-    """Decisions about namespaces so far."""
+    """Collects the decisions about all namespaces."""
 
     writes: list[Chain] = []
     deletions: list[Chain] = []
@@ -83,7 +83,7 @@ class _Verdicts(msgspec.Struct):
 def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
     """Plan all copies, and the status."""
     view = snapshot.distribution
-    if view.is_deleting:  # garbage collection deletes its copies by their owner reference
+    if view.is_deleting:  # garbage collection deletes the copies because of their owner references
         return Plan()
     if not is_readable(snapshot):
         return make_refused_plan(snapshot.refused or [snapshot.distribution.problem])
@@ -109,7 +109,7 @@ def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
 
 
 def _is_known(name: str, snapshot: ReadableResourceDistribution) -> bool:
-    """Whether the manager knows the namespace: a manager of one namespace knows nothing about other namespaces."""
+    """Whether this manager manages the namespace: a manager can be limited to one namespace."""
     return snapshot.only_namespace in ("", name)
 
 
@@ -134,7 +134,7 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
     if namespace is None or namespace.is_deleting:
         what = "does not exist" if namespace is None else "is being deleted"
         remedy = (
-            f"create it (kubectl create namespace {name}), or remove it from spec.targets"
+            f"create the namespace (kubectl create namespace {name}), or remove it from spec.targets"
             if namespace is None
             else f"remove namespace {name} from spec.targets, or create the namespace again after its deletion"
         )
@@ -149,7 +149,7 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
         verdicts.fail(GET_FAILED, name, Reason(Code.WRITE_FAILED, snapshot.unread[name]))
         verdicts.look_again(READ_AGAIN_S)
     elif copy is not None and not copy.content:
-        # It has just changed or been deleted; an event will report it.
+        # Another writer has just changed or deleted the copy; an event will report the change.
         verdicts.look_again(READ_AGAIN_S)
     elif copy is not None and copy.content == view.content:
         verdicts.succeeded += 1
@@ -170,7 +170,9 @@ def _reason_fixed(copy: CopyView) -> Reason:
 def _wait_for_deletion(
     name: str, kind: str, copy: CopyView, verdicts: _Verdicts, *, condition: str = CREATE_FAILED
 ) -> None:
-    """Wait for an event of a copy that is being deleted. A finalizer that holds the copy counts as a failure."""
+    """Wait for the event that reports the end of the copy's deletion. If finalizers delay the deletion, report a
+    failure.
+    """
     message = f"the copy {copy.name} is being deleted"
     if not copy.finalizers:
         verdicts.skipped[name] = Reason(Code.DEPARTING, message)
@@ -183,7 +185,7 @@ def _wait_for_deletion(
 
 
 def _reason_taken(what: str, copy: CopyView) -> Reason:
-    """Reason for an object of the copy's name that this distribution does not own."""
+    """Reason when an object with the copy's name exists that this distribution does not own."""
     owner = copy.controller
     if owner is None:
         message = f"{what} exists, and this distribution did not create it"
@@ -202,7 +204,9 @@ def _reason_taken(what: str, copy: CopyView) -> Reason:
 
 
 def _clean_up(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verdicts) -> None:
-    """Decide about a namespace that should have no copy. Terminating namespaces delete theirs."""
+    """Decide about a namespace that should have no copy. In a terminating namespace, Kubernetes itself deletes the
+    copy.
+    """
     view, copy, namespace = snapshot.distribution, snapshot.copies[name], snapshot.namespaces.get(name)
     if namespace is None or namespace.is_deleting or is_target(view, name, namespace.labels):
         return
@@ -225,7 +229,9 @@ def _clean_up(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verd
 
 
 def _is_held(name: str, condition: str, snapshot: ReadableResourceDistribution, verdicts: _Verdicts) -> bool:
-    """Whether the last write of this kind failed and must not be retried yet. `condition`: its condition type."""
+    """Whether the last write of this kind failed and must not be retried yet. `condition`: type of the condition that
+    reports failures of this kind of write.
+    """
     failed = snapshot.failed.get(name)
     if failed is None or failed.condition != condition:
         _keep_failure(name, condition, snapshot.distribution, verdicts)
@@ -238,7 +244,7 @@ def _is_held(name: str, condition: str, snapshot: ReadableResourceDistribution, 
 
 
 def _keep_failure(name: str, condition: str, view: ReadableDistributionView, verdicts: _Verdicts) -> None:
-    """Keep failures of the previous manager in the status until the write succeeds."""
+    """Keep a failure that a previous manager stored in the status, until the write succeeds."""
     if view.stored_status.get("observedGeneration") != view.generation:
         return
     entry = read_stored_conditions(view).get(condition, {})
@@ -273,7 +279,7 @@ def _write(namespace: str, view: ReadableDistributionView, copy: CopyView | None
             uid=copy.uid,
             resource_version=str(copy.resource_version),
         ),
-        because="the copy has changed",
+        because="the copy differs from spec.resource",
         failed=Note(
             reason="UpdateResourceFailed", message=f"failed to update the copy in {namespace}", warning=True
         ),
@@ -281,16 +287,16 @@ def _write(namespace: str, view: ReadableDistributionView, copy: CopyView | None
 
 
 def _make_body(namespace: str, view: ReadableDistributionView) -> Document:
-    """A new copy: the resource as written in the spec, in that namespace."""
+    """Build a new copy: the resource as written in the spec, in this namespace."""
     resource = {key: value for key, value in view.spec.resource.items() if key != "status"}
     metadata = {"name": view.copy_name, "namespace": namespace, **_make_metadata(view)}
     return {**resource, "metadata": metadata}
 
 
 def _update(view: ReadableDistributionView, copy: CopyView) -> Document:
-    """A strategic merge patch. Additional labels, annotations, finalizers and owners of the copy are kept; its
-    contents are replaced. A `$patch` directive is set only for an existing field, because it would drop a missing
-    one.
+    """Build a strategic merge patch that replaces the contents of the copy, and keeps labels, annotations, finalizers
+    and owners that other writers added. The directive `$patch: replace` is set only for fields that the copy has,
+    because the API server would drop a field with this directive if the copy lacks the field.
     """
     wanted = read_contents(view.kind, view.spec.resource)
     patch: Document = {"metadata": _make_metadata(view)}

@@ -4,9 +4,9 @@ DistributionView + Read ──▶ read_snapshot() ──▶ DistributionSnapshot
                             └── copies that another writer changed are read, once per version
 failed writes ──▶ learn() ──▶ memory ──▶ the next DistributionSnapshot
 
-Caches contain only metadata. The contents of a copy are known from the response to the manager's own write. If a person
-changed the copy, or this manager is new, the copy is read: a few copies individually, many with one list of that
-name.
+Caches contain only metadata. The manager knows the contents of a copy from the response to its own write. After a
+change by another writer, and after its own start, the manager reads the copies: a few copies individually, many copies
+with one list of all objects with the copies' name.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ SINGLE_READS: Final = 8
 """Maximum number of copies that are read individually; more are read with one list."""
 
 PAGE: Final = 50
-"""Copies per page of that list. Each may have a megabyte, and is dropped when its digest is known."""
+"""Maximum number of copies per page of the list. A copy can have a megabyte; only its digest stays in memory."""
 
 FIRST_RETRY_S: Final = 1.0
 LAST_RETRY_S: Final = 300.0
-"""Delay until a failed write is retried; it doubles with each failure."""
+"""Maximum seconds until a failed write is retried. The first delay is FIRST_RETRY_S; each failure doubles the delay."""
 
 
 class DistributionSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,9 +59,9 @@ class FailedWrite(msgspec.Struct, frozen=True, kw_only=True):
     """A write in one namespace that the API server rejected."""
 
     code: str = WriteFault.WRITE_FAILED
-    """Reason in one word."""
+    """Code of the reason."""
     condition: str
-    """Type of the condition that reports it."""
+    """Type of the condition that reports the failure."""
     message: str
     remedy: str = ""
     retry_at: Instant
@@ -87,7 +87,7 @@ class DistributionSnapshot(Judged, frozen=True, kw_only=True):
 
 
 class ReadableDistributionView(DistributionView, frozen=True, kw_only=True):
-    """A view with a readable spec. Only a type: `is_readable()` decides which snapshots have it."""
+    """A view with a readable spec. It is used only as a type: `is_readable()` decides which snapshots have it."""
 
     spec: ResourceDistributionSpec
 
@@ -99,12 +99,12 @@ class ReadableResourceDistribution(DistributionSnapshot, frozen=True, kw_only=Tr
 
 
 def is_readable(snapshot: DistributionSnapshot) -> TypeGuard[ReadableResourceDistribution]:
-    """Whether the spec can be read, and admission accepts the stored object. This is the only place that decides it."""
+    """Whether the spec can be read and admission accepts the stored object. Only this function decides it."""
     return snapshot.distribution.spec is not None and not snapshot.refused
 
 
 class KnownCopies(msgspec.Struct):
-    """Memory about one distribution."""
+    """Data about one distribution that the manager remembers between reconciles."""
 
     read: dict[str, CopyView] = {}
     """Copies that were read, by namespace."""
@@ -123,7 +123,7 @@ async def read_snapshot(
     distribution = read.get(DISTRIBUTION_VIEWS, Key("", view.name))
     if distribution is None:
         return None
-    if distribution.generation != known.generation:  # writes that failed may succeed now
+    if distribution.generation != known.generation:  # writes that failed before may succeed with the new spec
         known.generation, known.failed = distribution.generation, {}
     namespaces = {
         namespace.name: namespace
@@ -171,7 +171,7 @@ def learn(
 
 
 _IMMUTABLE: Final = frozenset({"data", "stringData", "binaryData", "immutable", "type"})
-"""Fields of Secrets and ConfigMaps whose change an API server rejects: in immutable ones, or always."""
+"""Fields of Secrets and ConfigMaps whose change an API server rejects: always, or only while `immutable` is true."""
 
 
 def _remedy_of(failure: Failure) -> str:
@@ -216,7 +216,9 @@ def _copies(view: DistributionView, read: Read[DistributionSettings]) -> Iterabl
 
 
 def _with_digest(copy: CopyView, known: KnownCopies) -> CopyView:
-    """The copy with its digest, if it was read at this version or a later one (the cache may be stale)."""
+    """Return the copy with its digest if this version or a newer one was read (the cache may be stale); otherwise
+    return the cached copy.
+    """
     read = known.read.get(copy.namespace)
     if read is None:
         return copy
@@ -227,7 +229,9 @@ def _with_digest(copy: CopyView, known: KnownCopies) -> CopyView:
 async def _read_unknown(
     view: DistributionView, read: Read[DistributionSettings], known: KnownCopies
 ) -> Mapping[str, str]:
-    """Read the distribution's copies whose contents are unknown. Returns the unreadable ones with the reason."""
+    """Read the distribution's copies whose contents are unknown. Returns the namespaces of copies that cannot be read,
+    each with the reason.
+    """
     own = [copy for copy in _copies(view, read) if view.owns(copy.controller)]
     known.read = {
         copy.namespace: known.read[copy.namespace]
@@ -246,7 +250,7 @@ async def _read_unknown(
 async def _get_copy(
     view: DistributionView, read: Read[DistributionSettings], known: KnownCopies, namespace: str
 ) -> str:
-    """Read one copy. Returns the reason of a failure; empty: it was read, or is deleted."""
+    """Read one copy. Returns why the read failed; empty: the copy was read, or does not exist."""
     try:
         raw = await read.live.get(DISTRIBUTED[view.kind], namespace, view.copy_name)
     except NotFoundError:

@@ -2,9 +2,8 @@
 
 counts, failures, stored status ──▶ status_of() ──▶ the whole status
 
-Pure. There are always six conditions in OpenKruise's order; each is found by its type. Namespaces are sorted, so the
-same failures give the same status. While writes are in progress, `succeeded` and `failed` add up to less than
-`desired`.
+Pure. The status always contains all six conditions, in OpenKruise's order. Namespaces are sorted, so the same failures
+give the same status. While writes are in progress, `succeeded` and `failed` add up to less than `desired`.
 """
 
 from collections.abc import Mapping, Sequence

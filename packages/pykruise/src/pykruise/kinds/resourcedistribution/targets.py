@@ -2,7 +2,7 @@
 
 DistributionView, a namespace ──▶ is_target()      DistributionView, all namespaces ──▶ list_target_names()
 
-Pure. Same rule as OpenKruise: all, named or selected namespaces, without excluded ones; never system namespaces.
+Pure. Same rule as OpenKruise: all, named or selected namespaces, except excluded namespaces and system namespaces.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,9 @@ def is_target(view: DistributionView, name: str, labels: Mapping[str, str]) -> b
 
 
 def list_target_names(view: ReadableDistributionView, namespaces: Iterable[NamespaceView]) -> list[str]:
-    """Sorted names of all target namespaces: existing ones, and ones that the spec names."""
+    """Sorted names of all target namespaces: existing namespaces, and namespaces that the spec names even if they do
+    not exist.
+    """
     names = {namespace.name for namespace in namespaces if is_target(view, namespace.name, namespace.labels)}
     if not view.spec.targets.all_namespaces:
         names |= view.included - view.excluded - NEVER

@@ -62,7 +62,7 @@ class ResourceDistributionSpec(Typed, frozen=True, kw_only=True):
 
 
 class CommonCondition(Typed, frozen=True, kw_only=True):
-    """A type of failure: the fields that all versions have."""
+    """Condition that reports the failures of one type: the fields that all versions have."""
 
     last_transition_time: Time | None = None
     """Time of the last change of the status."""
@@ -75,7 +75,7 @@ class CommonCondition(Typed, frozen=True, kw_only=True):
 
 
 class DistributionCondition(CommonCondition, frozen=True, kw_only=True):
-    """A type of failure."""
+    """Condition that reports the failures of one type."""
 
     failed_namespaces: list[str] | None = None
     """Namespaces with the failure."""

@@ -29,7 +29,7 @@ class ResourceDistributionSpecV1Alpha1(Typed, frozen=True, kw_only=True):
 
 
 class DistributionConditionV1Alpha1(CommonCondition, frozen=True, kw_only=True):
-    """A type of failure."""
+    """Condition that reports the failures of one type."""
 
     failed_namespace: list[str] | None = None
     """Namespaces with the failure."""

@@ -2,8 +2,8 @@
 
 document, spec, stored document ──▶ errors_of() ──▶ all field errors
 
-Pure. Only an API server can decide whether the resource could be created; admission.py asks it if this validation
-finds no error in the resource. A resource may be a Secret, so no message contains its contents.
+Pure. Only an API server can decide whether the resource could be created; admission.py sends it a dry run if this
+validation finds no error in the resource. A resource may be a Secret, so no message contains its contents.
 """
 
 from collections.abc import Iterator, Mapping
@@ -91,5 +91,5 @@ def _names_of(listed: NamespaceList | None) -> list[str]:
 
 
 def find_stored_errors(spec: ResourceDistributionSpec) -> list[Cause]:
-    """Errors of a stored spec, considered alone."""
+    """Errors of a stored spec, without comparing it to other objects."""
     return errors_of(to_document(spec), spec)

@@ -3,7 +3,8 @@
 JSON of a ResourceDistribution ──▶ project_distribution() ──▶ DistributionView: typed spec, desired contents
 Secrets and ConfigMaps ──▶ pods/view/secrets.py
 
-Pure. A manager holds no Secret in memory for longer than a moment, except for Secrets in a distribution's own spec.
+Pure. The contents of a Secret stay in memory only while its digest is computed, unless the Secret is part of a
+distribution's spec.
 """
 
 import hashlib
@@ -44,12 +45,14 @@ BY_RESOURCE: Final = "resource"
 """Index of distributions by kind and name of the distributed resource."""
 
 DISTRIBUTED: Final = COPIED
-"""Distributed resources by kind."""
+"""Resources that can be distributed, by kind."""
 
 COPY_VIEWS: Final[Mapping[str, Views[CopyView]]] = {
     views.resource.kind: views for views in (SECRET_VIEWS, CONFIG_MAP_VIEWS)
 }
-"""Views of copies by kind: metadata of all Secrets and ConfigMaps, because objects of other owners matter too."""
+"""Views of copies by kind: metadata of all Secrets and ConfigMaps, because objects of other owners can have a copy's
+name.
+"""
 
 
 # ── the distribution ─────────────────────────────────────────────────────────
@@ -73,7 +76,7 @@ class DistributionView(msgspec.Struct, frozen=True, kw_only=True):
     selector: Selector = NOTHING
     """Selects namespaces."""
     resource_hash: str = ""
-    """SHA-256 of the text of spec.resource, which copies have as an annotation."""
+    """SHA-256 of the text of spec.resource. Each copy has this hash as an annotation."""
     content: str = ""
     """Digest of the desired contents of each copy."""
 
@@ -88,7 +91,7 @@ class DistributionView(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.spec.resource["metadata"]["name"]) if self.spec is not None else ""
 
     def owns(self, controller: ControllerView | None) -> bool:
-        """Whether this distribution is the given controller of an object. Without a uid, kind and name decide."""
+        """Whether `controller` is this distribution. If a uid is unknown, kind and name decide."""
         if controller is None:
             return False
         if controller.uid and self.uid:
@@ -124,7 +127,9 @@ _decode_raw_spec = msgspec.json.Decoder(_RawSpec).decode
 
 
 def project_distribution(raw: bytes | msgspec.Raw) -> DistributionView:
-    """Decode a ResourceDistribution into its view. Raises msgspec.DecodeError when the text is not one."""
+    """Decode a ResourceDistribution into its view. Raises msgspec.DecodeError when the text is not a
+    ResourceDistribution.
+    """
     distribution = _decode_distribution(raw)
     meta = distribution.metadata
     document = decode(distribution.spec)
@@ -157,7 +162,7 @@ def _names_of(listed: NamespaceList | None) -> frozenset[str]:
 
 
 def _read_selector(spec: Mapping[str, Any]) -> tuple[Selector, str]:
-    """Parse the selector; an empty one selects nothing."""
+    """Parse the selector. An empty selector selects nothing."""
     try:
         selector = parse_selector(get_path(spec, "targets", "namespaceSelector"))
     except SelectorError as error:

@@ -25,7 +25,7 @@ from pykruise.runtime.wakes import Wake
 
 
 def list_wakes(settings: object) -> Sequence[Wake]:
-    """Wakes for any settings."""
+    """Return the wakes, which are the same for all settings."""
     return (
         Wake(on=DISTRIBUTION_VIEWS, keys=_keys_of_distribution),
         Wake(on=NAMESPACE_VIEWS, keys=_keys_of_namespace),
@@ -34,7 +34,9 @@ def list_wakes(settings: object) -> Sequence[Wake]:
 
 
 def _keys_of_distribution(change: Change[DistributionView], _: Around[object]) -> Iterator[Key]:
-    """Key of the distribution, unless only its status changed. An event without a change requests a reconcile."""
+    """Key of the distribution, unless only its status changed. An event in which nothing changed is a request to
+    reconcile.
+    """
     old, new = change.old, change.new
     if (
         old is None
@@ -63,6 +65,8 @@ def _is_target_as(old: NamespaceView, new: NamespaceView) -> bool:
 
 
 def _of_copy(kind: str, change: Change[CopyView], around: Around[object]) -> Iterator[Key]:
-    """Keys of the distributions with this kind and name: the object may be a copy, or occupy a copy's name."""
+    """Keys of the distributions whose copies have this kind and name: the object is a copy, or prevents the creation of
+    a copy with this name.
+    """
     for view in around.list_by_index(DISTRIBUTION_VIEWS, BY_RESOURCE, (kind, change.key.name)):
         yield Key("", view.name)

@@ -3,8 +3,8 @@
 AdmissionRequest ──▶ mutate_sidecarset()                    ──▶ the object with its defaults and hashes
                  ──▶ build_validating_review(reader, …)()   ──▶ allowed, or rejected (422) with every field error
 
-v1beta1 only; other versions are rejected with 400. Validation reads the objects that the SidecarSet refers to and may
-conflict with. Without a reader it checks only the object itself.
+v1beta1 only; other versions are rejected with 400. Validation reads the objects to which the SidecarSet refers and with
+which it may conflict. Without a reader, validation checks only the object itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ _REVIEWS: Final = SpecReviews[SidecarSetSpec](
 )
 
 mutate_sidecarset: Final = _REVIEWS.build_mutating_review(lambda _, doc: add_defaults(doc))
-"""The mutating review. It always computes the hashes, whatever the client sent."""
+"""The mutating review. It always computes the hashes, even if the client sent hashes."""
 
 
 def build_validating_review(reader: SidecarReader | None, *, allows_any_annotation: bool) -> Reviewer:

@@ -13,7 +13,7 @@ from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.pods.workload.revisions import RevisionView
 
 WHITELIST_KEY: Final = "SidecarSet_PatchPodMetadata_WhiteList"
-"""Key in the ConfigMap kruise-configuration."""
+"""Key of the whitelist of annotations in the ConfigMap kruise-configuration."""
 
 
 class SidecarSetFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class SidecarSetFacts(msgspec.Struct, frozen=True, kw_only=True):
     whitelist_problem: str = ""
     """Why the whitelist cannot be read."""
     allows_any_annotation: bool = False
-    """Gate SidecarSetPatchPodMetadataDefaultsAllowed."""
+    """Whether the feature gate SidecarSetPatchPodMetadataDefaultsAllowed is on."""
 
 
 class SidecarReader(Protocol):

@@ -59,7 +59,7 @@ def find_annotation_errors(
 
 
 def find_entry_errors(spec: SidecarSetSpec) -> Iterator[Cause]:
-    """Errors of the annotations except those of the whitelist."""
+    """Errors of the annotations, except annotations that the whitelist does not allow."""
     seen: set[str] = set()
     for index, entry in enumerate(spec.patch_pod_metadata or ()):
         field = f"{FIELD}[{index}]"

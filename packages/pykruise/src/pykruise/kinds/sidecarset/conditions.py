@@ -23,8 +23,8 @@ NOT_ALL = "UpdateImmutableField"
 
 
 def build_condition_patch(managed: ManagedPod, name: str, *, is_stuck: bool, now: Instant) -> Document | None:
-    """Patch that updates the condition. `is_stuck`: the pod cannot be upgraded to this SidecarSet. An unreadable
-    message is replaced.
+    """Patch that updates the condition. `is_stuck`: the pod cannot be upgraded in place to the current sidecars. An
+    unreadable message is replaced.
     """
     pod = managed.pod
     condition = pod.find_condition(keys.SIDECARSET_UPGRADABLE)

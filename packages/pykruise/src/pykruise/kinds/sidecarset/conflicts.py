@@ -2,8 +2,8 @@
 
 spec + the other SidecarSets ──▶ find_conflict_errors() ──▶ field errors, each naming the other SidecarSet
 
-Pure. Two SidecarSets meet when some pod could match both, in a namespace that both select. A canary replaces its base
-in a pod, so the two never meet.
+Pure. Two SidecarSets meet when a pod can match both selectors, in a namespace that both select. A pod gets either a
+canary or its base, so the two never meet.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -81,7 +81,9 @@ def _volume_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -
 
 
 def _annotation_errors(spec: SidecarSetSpec, other: SidecarSetSpec, name: str) -> Iterator[Cause]:
-    """Two SidecarSets may merge into one annotation, but one that overwrites it conflicts with the other one."""
+    """Yield conflicts about annotations. Two SidecarSets may merge their values into the same annotation. If one of
+    them overwrites an annotation that the other one overwrites or merges into, they conflict.
+    """
     theirs = {
         key: patch_pod_metadata.patch_policy
         for patch_pod_metadata in other.patch_pod_metadata or ()

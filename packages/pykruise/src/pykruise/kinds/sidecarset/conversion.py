@@ -13,7 +13,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import Conversion, annotate, find_section
 
 CUSTOM_VERSION: Final = "apps.kruise.io/sidecarset-custom-version"
-"""Label of a v1alpha1 SidecarSet: the field `customVersion`."""
+"""Label of a v1alpha1 SidecarSet. Its v1beta1 form is the field `customVersion`."""
 WRITTEN_NAMESPACE: Final = "pykruise.io/written-namespace"
 """Annotation of a v1beta1 SidecarSet whose namespace was given by name."""
 
@@ -32,7 +32,7 @@ def to_hub(doc: Document) -> Document:
 
 
 def to_spoke(doc: Document) -> Document:
-    """Convert v1beta1 to v1alpha1. The field always sets the label."""
+    """Convert v1beta1 to v1alpha1. The field `customVersion` always sets the label."""
     spec = find_section(doc, "spec")
     if spec is not None:
         if (find_section(doc, "metadata", "annotations") or {}).get(WRITTEN_NAMESPACE) == "true":
@@ -46,7 +46,7 @@ def to_spoke(doc: Document) -> Document:
 
 
 def _select_namespace(spec: Document) -> bool:
-    """Turn a name into a selector. Returns whether there was a name."""
+    """Convert the name of a namespace to a selector. Returns whether the document had a name."""
     name = spec.get("namespace")
     if name is not None and not isinstance(name, str):
         return False
@@ -57,7 +57,9 @@ def _select_namespace(spec: Document) -> bool:
 
 
 def _name_namespace(spec: Document) -> None:
-    """Turn the selector of one name back into the name. A selector that a client has changed since is kept."""
+    """Convert a selector that was created from a name to this name. If a client has changed the selector in the
+    meantime, the selector is kept.
+    """
     selector = spec.get("namespaceSelector")
     labels = selector.get("matchLabels") if isinstance(selector, dict) and len(selector) == 1 else None
     name = labels.get(NAMESPACE_NAME_LABEL) if isinstance(labels, dict) and len(labels) == 1 else None

@@ -1,9 +1,9 @@
-"""Defaults that admission sets in a SidecarSet, and the hashes that it always writes.
+"""Defaults that admission sets in a SidecarSet, and the hashes that admission always writes.
 
 document ──▶ add_defaults() ──▶ the document to store
 
-Pure; the argument is not changed. Same rules as OpenKruise's mutating webhook. Startup probes get no defaults,
-because the hashes of stored objects would change.
+Pure; the argument is not changed. Same rules as OpenKruise's mutating webhook. Startup probes get no defaults, because
+defaults would change the hashes of stored objects.
 """
 
 from collections.abc import Mapping

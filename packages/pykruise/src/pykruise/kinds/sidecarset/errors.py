@@ -1,6 +1,6 @@
-"""The error of a pod that cannot get its sidecars.
+"""Error for a pod that cannot get its sidecars.
 
-InjectionError   the pod is rejected, never partly injected; `sidecarset` names the cause (empty: the pod itself)
+InjectionError   the pod is rejected and gets no sidecar; `sidecarset` names the cause (empty: the pod itself)
 """
 
 

@@ -61,7 +61,9 @@ def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
 
 
 def check(text: str, *, variable: str) -> None:
-    """Raise ResourceExpressionError if no value of `variable` makes the text valid. A negative result is valid."""
+    """Raise ResourceExpressionError if the text cannot be evaluated for any value of `variable`. A negative result is
+    no error here.
+    """
     _Parser(text, variable, _ONE).parse_result()
 
 
@@ -78,7 +80,7 @@ class _Parser:
     def parse_result(self) -> _Value:
         value = self._parse_expression()
         if self._next.kind != "end":
-            raise ResourceExpressionError(f"has the unexpected {self._next.text!r}")
+            raise ResourceExpressionError(f"has an unexpected {self._next.text!r}")
         return value
 
     @property
@@ -91,7 +93,9 @@ class _Parser:
         return token
 
     def _take_sign(self, *signs: str) -> str:
-        """Take the next token if it is one of these signs, and return it; empty: it is not."""
+        """Take the next token if it is one of these signs, and return the sign; empty: it is no such sign, and is not
+        taken.
+        """
         token = self._next
         if token.text in signs:
             self._at += 1
@@ -167,7 +171,7 @@ def _tokenize(text: str) -> list[_Token]:
     while True:
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ResourceExpressionError(f"has {text[position:].strip()[:1]!r}, which means nothing here")
+            raise ResourceExpressionError(f"has {text[position:].strip()[:1]!r}, which is not allowed here")
         position = match.end()
         if match["number"] is not None:
             tokens.append(_parse_number(match["number"], match["suffix"]))

@@ -1,9 +1,9 @@
-"""The two hashes of a SidecarSet. Pods record them, to show which sidecars they have.
+"""The two hashes of a SidecarSet. Each pod records the hashes of its sidecars.
 
 spec ──▶ to_typed_sidecar() of each sidecar ──▶ JSON in the form of a typed Go client ──▶ SHA-256 ──▶ Hashes
 
-Pure. The text must have the same bytes as OpenKruise's: pods that another manager injected carry its hash, and a
-different hash looks like an upgrade. Fields that the types do not know are left out.
+Pure. The hashed text must have the same bytes as OpenKruise's: pods record the hash that the other manager computed,
+and a different hash would cause an upgrade. Fields that the types do not know are left out.
 """
 
 import hashlib
@@ -72,9 +72,10 @@ _TABLE: Final[Mapping[str, str]] = {
     "Windows": "gmsaCredentialSpecName* gmsaCredentialSpec* runAsUserName* hostProcess*",
     "Profile": "type! localhostProfile*",
 }
-"""Fields of the API's types in their declared order, `field[marks][:type]`. Marks: `!` always written (as empty text,
-with `#` as 0, with `?` as null, with a type as {}); `*` a pointer, so that an empty value counts; `$` a quantity, or
-a map of quantities. Other fields are left out when they are empty.
+"""Fields of the API's types in their declared order, `field[marks][:type]`. A field with `!` is always written: when it
+is absent as "", with `#` as 0, with `?` as null, and with a type as {}. A field with `*` is a pointer in Go, so an
+empty value is written too. A field with `$` is a quantity or a map of quantities. Other fields are left out when they
+are empty.
 """
 
 
@@ -154,7 +155,9 @@ def _format_quantity(value: Any) -> Any:
 def build_hashed_text(
     containers: Sequence[Mapping[str, Any]] | None, init_containers: Sequence[Mapping[str, Any]] | None
 ) -> str:
-    """Text to hash. If one init container is a native sidecar, the text contains all init containers."""
+    """Text from which the hash is computed. If one init container is a native sidecar, the text contains all init
+    containers.
+    """
     doc: Document = {"containers": _to_typed_list(containers)}
     if any(is_native(container) for container in init_containers or ()):
         doc["initContainers"] = _to_typed_list(init_containers)

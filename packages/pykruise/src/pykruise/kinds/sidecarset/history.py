@@ -38,7 +38,7 @@ class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
     revision: RevisionView
     collision_count: int
     stages: tuple[Stage, ...] = ()
-    """Writes that must come first."""
+    """Writes that store the revision. They must succeed before all other writes."""
 
     @property
     def name(self) -> str:
@@ -47,7 +47,7 @@ class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ensure_revision(snapshot: ReadableSidecarSet) -> StoredRevision:
-    """The revision of the spec, and the writes that make it the newest stored one."""
+    """Return the revision of the spec, and the writes that make it the newest stored revision."""
     sidecar_set = snapshot.sidecarset
     choice = choose_update(
         sidecar_set.candidate,
@@ -93,7 +93,9 @@ def _make_body(
 
 
 def _make_steps(snapshot: ReadableSidecarSet, choice: UpdateChoice) -> Iterator[Step]:
-    """At most one write: a new revision, or a change of one that is wanted again or got another custom version."""
+    """Yield at most one write. It creates the revision, or it changes a stored revision that is current again or has
+    got another custom version.
+    """
     revision = choice.revision
     key = Key(snapshot.settings.namespace, revision.name)
     if choice.create is not None:
@@ -121,21 +123,24 @@ def _make_steps(snapshot: ReadableSidecarSet, choice: UpdateChoice) -> Iterator[
                 uid=revision.uid,
                 resource_version=str(revision.resource_version),
             ),
-            because=f"revision {revision.name} is the one of the spec",
+            because=f"the spec equals revision {revision.name}",
         )
 
 
 def truncate_history(snapshot: ReadableSidecarSet, present: StoredRevision) -> tuple[Stage, ...]:
-    """Deletions of revisions beyond the limit that no pod has and injection does not request."""
+    """Delete the revisions beyond the limit, except revisions that a pod has or that the injection
+    strategy requests.
+    """
     if present.stages:
-        return ()  # Truncate only after the revision is stored.
+        return ()  # Old revisions are deleted only after the current revision is stored.
     spec = snapshot.sidecarset.spec
     limit = DEFAULT_LIMIT if spec.revision_history_limit is None else spec.revision_history_limit
     in_use = {present.name, *(pod.record.revision for pod in snapshot.pods if pod.record is not None)}
     if (choice := spec.revision_choice) is not None:
         wanted = find_revision(choice, snapshot.revisions, sidecarset=snapshot.sidecarset.name)
         in_use |= {wanted.name} if wanted is not None else set()
-    because = f"more than {format_count(max(limit, 1), 'revision is', 'revisions are')} kept, and no pod uses this one"
+    revisions = format_count(max(limit, 1), "revision is", "revisions are")
+    because = f"more than {revisions} kept, and no pod uses this revision"
     old = to_remove(snapshot.revisions, in_use=in_use, limit=limit)
     chains = (delete_revision(revision, because) for revision in old)
     return stage_of(Purpose.TRUNCATE_REVISIONS, chains, is_optional=True)

@@ -36,8 +36,8 @@ from pykruise.pods.view.sidecars import list_injected_sets
 from pykruise.pods.workload.revisions import RevisionView
 
 MOST_TAKEN: Final = 50_000
-"""Maximum number of parts that all sidecars together copy from the containers of one pod. At 30 bytes each they fill
-the largest object that a cluster can store (1.5 MB).
+"""Maximum number of parts that all sidecars together copy from the containers of one pod. With 30 bytes per part, this
+number fills the largest object that a cluster can store (1.5 MB).
 """
 
 
@@ -45,18 +45,18 @@ class InjectionSurroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a cluster that the injection into one pod depends on."""
 
     sets: Sequence[SidecarSetView]
-    """All SidecarSets, or at least all that select pods with these labels."""
+    """All SidecarSets, or at least all SidecarSets that select the pod's labels."""
     namespace: str
     """Namespace of the pod."""
     namespace_labels: Mapping[str, str] | None = None
-    """None: the labels cannot be read."""
+    """Labels of this namespace; None: they cannot be read."""
     revisions: Mapping[str, Sequence[RevisionView]] = {}
     """Revisions by SidecarSet, for SidecarSets that inject an earlier revision."""
     now: Instant
     seed: int = 0
     """Seed of all random choices."""
     sort_by_name: bool = False
-    """Gate EnableSortSidecarContainerByName."""
+    """Whether the feature gate EnableSortSidecarContainerByName is on."""
 
 
 def inject(pod: Document, around: InjectionSurroundings) -> Document | None:
@@ -105,7 +105,7 @@ def _patch_annotations(
 
 
 def _build_sidecars(pod: Document, contents: Mapping[str, SidecarSetContents]) -> list[tuple[str, Built]]:
-    """Build each sidecar, with its SidecarSet's name; init containers of every SidecarSet come first."""
+    """Return each built sidecar with the name of its SidecarSet. Within a SidecarSet, init containers are first."""
     source = build_pod_source(pod, contents=contents.values())
     built: list[tuple[str, Built]] = []
     taken = 0
@@ -113,7 +113,7 @@ def _build_sidecars(pod: Document, contents: Mapping[str, SidecarSetContents]) -
         for sidecar in (*content.init_containers, *content.containers):
             taken += source.count_taken(sidecar)
             if taken > MOST_TAKEN:
-                detail = f"sidecars may take at most {MOST_TAKEN} mounts, devices and resources from a pod"
+                detail = f"sidecars can take at most {MOST_TAKEN} mounts, devices and resources from a pod"
                 raise InjectionError(f"SidecarSet {name}: {detail}", sidecarset=name)
             try:
                 built.append((name, build(sidecar, content, source)))
@@ -197,7 +197,7 @@ def _container_name(placed: _Placed) -> str:
 
 
 def _join_containers(own: Sequence[Document], added: Iterable[_Placed]) -> list[Document]:
-    """Add containers; one with the name of an existing container replaces it."""
+    """Add containers. A container with the name of an existing container replaces this container."""
     result = list(own)
     places = {value.get("name"): place for place, value in enumerate(result)}
     before: dict[str, Document] = {}

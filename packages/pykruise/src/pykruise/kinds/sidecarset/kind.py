@@ -56,7 +56,7 @@ def _make_wakes(_: SidecarSetSettings) -> Sequence[Wake]:
 
 
 def _keys_listed_by_pod(change: Change[PodView], _: Around[SidecarSetSettings]) -> Iterator[Key]:
-    """Keys of the SidecarSets in the pod's list, before and after the change."""
+    """Keys of the SidecarSets that the pod's annotation lists before or after the change."""
     for pod in (change.old, change.new):
         if pod is not None:
             for name in list_injected_sets(pod.annotations):
@@ -64,7 +64,7 @@ def _keys_listed_by_pod(change: Change[PodView], _: Around[SidecarSetSettings]) 
 
 
 def _keys_selecting_pod(change: Change[PodView], around: Around[SidecarSetSettings]) -> Iterator[Key]:
-    """Keys of the SidecarSets that select the pod: they report selected pods that have no sidecars."""
+    """Keys of the SidecarSets that select the pod: each SidecarSet reports selected pods that lack its sidecars."""
     old, new = change.old, change.new
     if old is not None and new is not None and (old.is_active, old.labels) == (new.is_active, new.labels):
         return

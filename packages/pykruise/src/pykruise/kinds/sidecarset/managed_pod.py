@@ -1,8 +1,9 @@
-"""A pod as its SidecarSet sees it: its sidecars, whether they run with their spec, and whether they can be upgraded.
+"""A pod from the view of one of its SidecarSets: its sidecars, whether they run as specified, and whether they can be
+upgraded.
 
 PodView + SidecarSetView ──▶ is_managed(), build_managed_pod() ──▶ ManagedPod ──▶ status, upgrade, hot upgrade
 
-Pure. Each lookup accepts that the pod does not have the container.
+Pure. A container that the pod lacks causes no error.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -41,7 +42,9 @@ Upgradable = Literal["yes", "in flight", "no"]
 
 
 def is_managed(pod: PodView, sidecar_set: SidecarSetView) -> bool:
-    """Whether a pod in one of the SidecarSet's namespaces has its sidecars and is neither finished nor terminating."""
+    """Whether a pod has the SidecarSet's sidecars and is neither finished nor terminating. The caller must check the
+    pod's namespace.
+    """
     return (
         pod.is_active
         and sidecar_set.contents is not None
@@ -72,7 +75,9 @@ class HotUpgradePair(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the other container is idle. True if the sidecar has no empty image, because the state is unknown."""
+        """Whether the other container is idle. True if the sidecar declares no empty image: its state
+        is then unknown.
+        """
         return not self.sidecar.empty_image or self.other_image == self.sidecar.empty_image
 
 
@@ -97,21 +102,23 @@ class ManagedPod(msgspec.Struct, frozen=True, kw_only=True):
 
     pod: PodView
     record: InjectionRecord | None
-    """Recorded hash of the SidecarSet; None: there is no record, or it is unreadable."""
+    """Recorded hash of the SidecarSet; None: the pod has no record, or the record cannot be read."""
     imageless: InjectionRecord | None
     states: Mapping[str, UpgradeState] | None
-    """Upgrades by SidecarSet; None: the annotation cannot be read."""
+    """Records of upgrades by SidecarSet; None: the annotation cannot be read."""
     state: UpgradeState | None
-    """Upgrades of this SidecarSet; None: the annotation cannot be read."""
+    """Record of the upgrades by this SidecarSet; None: the annotation cannot be read."""
     pairs: tuple[HotUpgradePair, ...] = ()
     is_updated: bool
-    """Whether the recorded hash is the current one, and with the option roll-on-pod-metadata also the annotations."""
+    """Whether the recorded hash is the current one. With the option roll-on-pod-metadata, the pod must also have the
+    current annotations.
+    """
     is_consistent: bool
-    """Whether its sidecars run with their spec, as far as the status shows."""
+    """Whether the pod's status shows that the sidecars run as the pod's spec describes them."""
     is_ready: bool
     upgradable: Upgradable
     restarting: Mapping[str, str] = {}
-    """Containers that still run with earlier annotations, with their ids (option roll-on-pod-metadata)."""
+    """Containers that must restart to read changed annotations, each with its id (option roll-on-pod-metadata)."""
 
     @property
     def label(self) -> str:
@@ -187,8 +194,8 @@ def _find_record(pod: PodView, key: str, name: str) -> InjectionRecord | None:
 def is_consistent(pod: PodView, names: Collection[str], state: UpgradeState | None) -> bool:
     """Whether the named containers run the images of the pod's spec.
 
-    Images with a digest can be compared. For other images, an upgrade has ended when the image id differs from the
-    one before. `state` is the record of upgrades; None: it cannot be read.
+    An image with a digest is compared with the image id in the status. For other images, an upgrade has ended when the
+    image id differs from the recorded previous id. `state` is the record of upgrades; None: it cannot be read.
     """
     if len(pod.containers) != len(pod.container_statuses):
         return False
@@ -204,7 +211,7 @@ def is_consistent(pod: PodView, names: Collection[str], state: UpgradeState | No
 
 
 def status_of(pod: PodView, name: str) -> ContainerStatusFacts | None:
-    """Status of a container of the pod; None: there is none yet."""
+    """Status of a container of the pod; None: the pod has no status of this container yet."""
     return next((status for status in pod.container_statuses if status.name == name), None)
 
 
@@ -222,7 +229,9 @@ def _is_digest(image_id: str, image: str) -> bool:
 
 
 def _is_unchanged(status: ContainerStatusFacts | None, image: str, state: UpgradeState) -> bool:
-    """Whether a container still shows the previous image. Two tags may have one image id, so names are compared too."""
+    """Whether a container still runs the previous image. Two tags can have the same image id, so names are compared
+    too.
+    """
     if status is None:
         return False
     return state.image_ids[status.name] == status.image_id and not mean_the_same(image, status.image)

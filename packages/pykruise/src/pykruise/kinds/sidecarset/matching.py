@@ -40,10 +40,10 @@ def select_matching_sets(
     namespace: str,
     namespace_labels: Mapping[str, str] | None,
 ) -> list[ReadableSidecarSetView]:
-    """SidecarSets that inject into such a pod: first the ones that name the namespace, then the others, each sorted
-    by name.
+    """SidecarSets that inject into such a pod: first SidecarSets that name the namespace, then all others; each group
+    is sorted by name.
 
-    `namespace_labels` is None when they cannot be read. A matching canary replaces its base.
+    `namespace_labels`: None if they cannot be read. A matching canary replaces its base.
     """
     sidecar_sets = [
         candidate
@@ -64,7 +64,7 @@ def choose_contents(
 ) -> SidecarSetContents:
     """Contents that the SidecarSet injects: its spec, or the revision that its injection strategy requests.
 
-    `revisions` are its own. `draw` returns a random number from 0 up to 1. Raises InjectionError.
+    `revisions`: those of the SidecarSet. `draw` returns a random number from 0 up to 1. Raises InjectionError.
     """
     choice = sidecar_set.spec.revision_choice
     if choice is None or not (choice.revision_name or choice.custom_version):
@@ -90,7 +90,9 @@ def _wants_specified(
 def _is_in_partition(
     sidecar_set: SidecarSetView, partition: IntOrPercent | None, draw: Callable[[], float]
 ) -> bool:
-    """Whether chance keeps this pod at the specified revision. Only a percentage can do so."""
+    """Decide at random whether this pod gets the specified revision. The percentage in the partition is the
+    probability; without a percentage the pod does not get it.
+    """
     if partition is None or isinstance(partition, int):
         return False
     if not is_percent(partition):

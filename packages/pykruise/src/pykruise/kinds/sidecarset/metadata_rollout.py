@@ -1,6 +1,7 @@
-"""Annotations of running pods, with the option roll-on-pod-metadata: pods that lack them, and containers that restart.
+"""The option roll-on-pod-metadata: it finds pods that lack annotations of `patchPodMetadata`, and containers that must
+restart to read changed annotations.
 
-pod + patchPodMetadata ──▶ find_outdated() ──▶ annotations that the pod must get; it counts as not updated
+pod + patchPodMetadata ──▶ find_outdated() ──▶ annotations that the pod must get; if any, the pod is not updated
 patch of an upgrade    ──▶ find_restarts() ──▶ containers whose variables read a changed annotation
                        ──▶ record_restarts() ──▶ the patch that also records them
 record in the pod      ──▶ find_pending() ──▶ recorded containers that have not restarted yet
@@ -32,11 +33,11 @@ from pykruise.runtime.actions import Create
 AGAIN_S: Final = 300
 """Seconds after which the restart of a container is requested again. The earlier request has ended by then."""
 KEPT_S: Final = 60
-"""Seconds for which a request that has ended is kept."""
+"""Seconds until a request that has ended is deleted."""
 
 
 class Restarts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Restarts that the last change of a pod's annotations needs."""
+    """Record of the restarts that the last change of a pod's annotations requires."""
 
     containers: Mapping[str, str] = {}
     """Container → its id before the restart."""
@@ -80,7 +81,7 @@ def find_restarts(pod: PodView, body: Document, entries: Iterable[PatchPodMetada
 def record_restarts(
     pod: PodView, body: Document, restarts: Mapping[str, str], *, sidecarset: str, now: Instant
 ) -> Document:
-    """Return the patch that also records these restarts; without restarts the same patch."""
+    """Return the patch with a record of these restarts; without restarts, return the patch unchanged."""
     if not restarts:
         return body
     record = Restarts(containers=dict(sorted(restarts.items())), requested_at=format_time(now))
@@ -92,7 +93,7 @@ def record_restarts(
 
 
 def find_pending(pod: PodView, sidecarset: str) -> Mapping[str, str]:
-    """Return the recorded containers that still run with the earlier annotations, with their ids."""
+    """Return the recorded containers that have not restarted yet, with their ids."""
     record = _read_records(pod.annotations).get(sidecarset)
     ids = _list_ids(pod)
     return {name: id_ for name, id_ in record.containers.items() if ids.get(name) == id_} if record else {}
@@ -108,7 +109,9 @@ def find_request_time(pod: PodView, sidecarset: str) -> Instant:
 
 
 def build_request(pod: PodView, containers: Collection[str], *, sidecarset: str) -> Create:
-    """Return the creation of the request that restarts these containers. Each version of the pod has its own name."""
+    """Return the creation of the request that restarts these containers. The name of the request contains the pod's
+    resourceVersion.
+    """
     name = f"{sidecarset}-{pod.uid[:8]}-{pod.resource_version}"
     body: Document = {
         "apiVersion": REQUESTS.api_version,
@@ -140,7 +143,7 @@ def _reads(sources: Iterable[EnvSource], changed: Collection[str]) -> bool:
 
 
 def _read_records(annotations: Mapping[str, str]) -> Mapping[str, Restarts]:
-    """Return the records by SidecarSet; a text that cannot be read counts as absent."""
+    """Return the records by SidecarSet. An annotation that cannot be read counts as absent."""
     text = annotations.get(keys.METADATA_RESTARTS_ANNOTATION)
     if not text:
         return {}

@@ -24,9 +24,9 @@ _INDEXED: Final = re.compile(r"spec\.(containers|initContainers|volumes)\[(\d+)\
 
 
 def origin_of(field: str, workload: Document, sidecars: Sequence[Document]) -> PodOrigin | None:
-    """The SidecarSet of a container or volume of a new pod: sidecars are injected before or after the template's own
-    containers, so a pod of the template is injected and the part at the index is looked up. None: the field comes from
-    the template, or its origin is unknown.
+    """Find the SidecarSet that added the container or volume of a new pod to which `field` points. Sidecars can be
+    before or after the template's own containers, so this function injects the sidecars into a pod of the template and
+    looks up the index. None: the field comes from the template, or its origin is unknown.
     """
     match = _INDEXED.match(field)
     template = get_path(workload, "spec", "template") or {}
@@ -56,7 +56,9 @@ def origin_of(field: str, workload: Document, sidecars: Sequence[Document]) -> P
 def _find_part(
     name: str | None, section: str, selected: set[str], sidecars: Sequence[Document]
 ) -> PodOrigin | None:
-    """The SidecarSet among `selected` whose list has the part, or the sidecar whose hot pair includes it."""
+    """Find the SidecarSet among `selected` that declares a container or volume with this name, or a hot sidecar with a
+    container of this name.
+    """
     for sidecarset in sorted(sidecars, key=lambda document: str(document["metadata"]["name"])):
         if sidecarset["metadata"]["name"] not in selected:
             continue

@@ -4,7 +4,8 @@ SidecarSetSnapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ runtime/
                        store the revision ▶ finish completed hot upgrades, otherwise upgrade pods
                        ▶ report pods that cannot be upgraded ▶ delete old revisions; and the status
 
-Pure: the same snapshot gives the same plan. Nothing waits for caches: the snapshot includes written changes.
+Pure: the same snapshot gives the same plan. No plan waits for the caches to catch up, because the snapshot contains
+this controller's own writes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,29 +52,30 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject, compu
 from pykruise.runtime.reasons import Reason
 
 NOT_UPDATE: Final = Reason(
-    Code.NOT_UPDATE, "updateStrategy.type is NotUpdate: pods keep what they were injected with"
+    Code.NOT_UPDATE,
+    "updateStrategy.type is NotUpdate: pods keep the sidecars that were injected when they were created",
 )
 PAUSED: Final = Reason(
     Code.PAUSED,
-    "updateStrategy.paused: upgrades are stopped",
-    "resume: set spec.updateStrategy.paused to false",
+    "updateStrategy.paused is true: no pod is upgraded",
+    "set spec.updateStrategy.paused to false",
 )
 HOT_UPGRADES_FIRST: Final = Reason(Code.HOT_UPGRADE, "waits until hot upgrades of other pods have ended")
 RESTARTING: Final = Reason(
     Code.UPDATING_IN_PLACE,
-    "waits until the containers whose variables read its new annotations have restarted",
+    "waits for the restart of the containers whose environment variables read its new annotations",
 )
 BROKEN_ANNOTATION: Final = "correct the annotation, or recreate the pod"
 
 AGAIN_S: Final = 300.0
-"""Seconds after which an event that still holds is recorded again."""
+"""Seconds after which an event is recorded again if its cause still exists."""
 
 
 def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
     """Plan all writes for this SidecarSet now, and its status."""
     sidecar_set = snapshot.sidecarset
     if sidecar_set.is_deleting:
-        return Plan()  # pods keep their containers, and garbage collection deletes the revisions
+        return Plan()  # pods keep their sidecars, and garbage collection deletes the revisions
     if not is_readable(snapshot):
         problems = snapshot.refused or [sidecar_set.problem]
         return make_refused_plan(problems, pods=[pod.label for pod in snapshot.pods])
@@ -105,10 +107,10 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
 
 
 def _plan_hold(snapshot: ReadableSidecarSet, refusal: UpgradeRefusal, revision: StoredRevision) -> Plan:
-    """Plan no writes until the rejected write is tried again. All tries share one event."""
+    """Plan no writes to pods until the rejected write is retried. All retries use the same event."""
     reason, status = refusal.reason, status_of(snapshot, revision)
     is_known = reason.code != Code.WRITE_FAILED and bool(reason.remedy)
-    then = reason.remedy if is_known else f"retried within {LAST_RETRY_S:g} s"
+    then = reason.remedy if is_known else f"the manager retries within {LAST_RETRY_S:g} s"
     note = Note(
         reason="FailedUpgradeSidecar",
         message=f"{refusal.about}: {reason.message}; {then}",
@@ -131,13 +133,13 @@ def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
 
 
 _REPORTED: Final = REPEATED | {Code.NOT_READY}
-"""Codes of updated pods that do not serve and so hold up others."""
+"""Codes that are reported for updated pods: these pods do not serve, and other pods wait for them."""
 
 
 def _find_failing_sidecar(
     snapshot: ReadableSidecarSet, obstacles: Sequence[tuple[PodView, Reason]]
 ) -> Reason | None:
-    """Reason of a sidecar that does not run in an updated pod: all other pods wait for it."""
+    """Reason when a sidecar does not run in an updated pod: all other pods wait for this pod."""
     names = frozenset(list_sidecar_names(snapshot.sidecarset.contents.containers))
     return find_pod_wait(
         [pair for pair in obstacles if pair[1].code in NEEDS_A_PERSON and pair[1].container in names]
@@ -145,9 +147,9 @@ def _find_failing_sidecar(
 
 
 def _find_waiting_reason(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reason | None:
-    """Reason for which the upgrade waits or is on hold; None: all pods run their new sidecars.
+    """Reason why the upgrade waits or is on hold; None: all pods run their new sidecars.
 
-    A pod is ignored if only its own containers are not ready.
+    A pod whose sidecars run is ignored, even if its own containers are not ready.
     """
     old = [pod for pod in pods if not pod.is_updated]
     held = [(pod, reason) for pod in old if (reason := skipped.get(pod.label)) is not None]
@@ -155,7 +157,7 @@ def _find_waiting_reason(pods: Sequence[ManagedPod], skipped: Mapping[str, Reaso
     count = f"{len(old)} of {format_count(len(pods), 'pod has', 'pods have')} older sidecars"
     if stuck:
         pod, reason = min(stuck, key=lambda pair: (rank_of(pair[1].code), pair[0].label))
-        return Reason(reason.code, f"{count}; pod {pod.label} {reason.message}", reason.remedy)
+        return Reason(reason.code, f"{count}; pod {pod.label}: {reason.message}", reason.remedy)
     if len(held) < len(old):
         return Reason(Code.UPDATING, f"{count} and are being upgraded")
     restarting = sum(pod.is_updated and not pod.is_consistent for pod in pods)
@@ -170,7 +172,7 @@ def _find_waiting_reason(pods: Sequence[ManagedPod], skipped: Mapping[str, Reaso
 
 
 def _is_partial(stages: Sequence[Stage]) -> bool:
-    """Whether more writes may follow. Optional writes are always complete, and are retried later when they fail."""
+    """Whether more writes may follow in the next plan. Optional stages always contain all of their writes."""
     return any(len(stage.chains) >= MOST_AT_ONCE and not stage.is_optional for stage in stages)
 
 
@@ -212,7 +214,7 @@ def _make_reset_stage(snapshot: ReadableSidecarSet, pods: Sequence[ManagedPod]) 
             done=Note(reason="ResetContainerSucceed", message=f"{what} is idle again", about=subject),
             failed=Note(
                 reason="ResetContainerFailed",
-                message=f"{what} cannot become idle",
+                message=f"failed to make {what} idle",
                 warning=True,
                 about=subject,
             ),
@@ -264,18 +266,19 @@ def _make_request_steps(
     subject = Subject(resource=PODS, key=make_pod_key(pod.pod), uid=pod.pod.uid)
     yield Step(
         action=build_request(pod.pod, sorted(restarts), sidecarset=snapshot.sidecarset.name),
-        because=f"variables of {names} read a changed annotation, so these containers restart in place",
+        because=f"containers {names} restart in place: their environment variables read a changed annotation",
         done=Note(
             reason="RestartForMetadata",
-            message=f"variables of {names} read an annotation that SidecarSet {snapshot.sidecarset.name} changed",
+            message=f"containers {names} restart in place: their environment variables read an annotation that "
+            f"SidecarSet {snapshot.sidecarset.name} changed",
             about=subject,
         ),
     )
 
 
 def _request_restarts(snapshot: ReadableSidecarSet) -> tuple[tuple[Stage, ...], Instant | None]:
-    """Request restarts again that have not happened, and return when to look again. A plan that writes to pods does
-    not do it, because each write needs the pod as it was read: the next plan does.
+    """Repeat the requests for restarts that have not happened, and return the time of the next check. The plan uses
+    these stages only if it contains no other writes to pods: each write requires the pod as it was read.
     """
     name = snapshot.sidecarset.name
     chains: list[Chain] = []
@@ -296,7 +299,7 @@ def _request_restarts(snapshot: ReadableSidecarSet) -> tuple[tuple[Stage, ...], 
 
 
 def _make_failure_notes(pod: ManagedPod, problem: str) -> Iterator[Note]:
-    """Record the event on both: the SidecarSet, and the pod with the invalid annotation."""
+    """Record the event twice: on the SidecarSet, and on the pod with the invalid annotation."""
     reason, subject = (
         "FailedUpgradeSidecar",
         Subject(resource=PODS, key=make_pod_key(pod.pod), uid=pod.pod.uid),
@@ -306,14 +309,18 @@ def _make_failure_notes(pod: ManagedPod, problem: str) -> Iterator[Note]:
 
 
 def _make_patch(pod: ManagedPod, body: Document, *, subresource: str = "") -> Patch:
-    """Patch of a pod. Its contents were computed from the pod as read, so no other write may come between."""
+    """Build the patch of a pod. It was computed from the pod as read, so it applies only if the pod has not changed
+    since.
+    """
     return pod_patch(pod.pod, body, subresource=subresource, unchanged=True)
 
 
 def _make_condition_stage(
     snapshot: ReadableSidecarSet, stuck: Sequence[ManagedPod], *, except_for: Sequence[ManagedPod]
 ) -> tuple[Stage, ...]:
-    """Patches of the pods' condition, without pods that this plan writes to: their new state is not known yet."""
+    """Build patches of the pods' condition. Pods that this plan upgrades are left out: their new state is not known
+    yet.
+    """
     name, cannot = snapshot.sidecarset.name, {pod.label for pod in stuck}
     written = {pod.label for pod in except_for}
     chains: list[Chain] = []

@@ -2,7 +2,7 @@
 
 annotations + entries ──▶ apply_patches() ──▶ the desired annotations
 
-Pure. Injection and upgrades in place use the same rule.
+Pure. Injection and in-place upgrades use the same rule.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ POLICIES: Final = (RETAIN, OVERWRITE, MERGE)
 
 
 class MetadataPatchError(ValueError):
-    """A value to merge is not JSON; the message names it."""
+    """A value that must be merged is not JSON; the message names the annotation."""
 
 
 def apply_patches(annotations: Mapping[str, str], entries: Iterable[PatchPodMetadata]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 pod ──▶ SidecarSets that select it (reader) ──▶ InjectionSurroundings ──▶ inject() ──▶ the pod with its sidecars
 
-injection.py makes the pure decision; this module provides its facts. A pod that cannot get its sidecars is rejected.
+injection.py decides; this module reads the facts for the decision. A pod that cannot get its sidecars is rejected.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,9 @@ class SidecarInjection:
         self._report = context.report
 
     def build_match_condition(self, interests: Interests) -> str:
-        """Pods that SidecarSets select. Paused SidecarSets are included, because they may be resumed at any moment."""
+        """CEL expression that matches pods that SidecarSets select. Paused SidecarSets are included, because they may
+        be resumed at any time.
+        """
         return build_selection(interests, SIDECAR_SETS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -103,7 +105,7 @@ class SidecarInjection:
 
 
 async def _read_namespace_labels(reader: SidecarReader, name: str) -> Mapping[str, str] | None:
-    """Labels of a namespace; None: it cannot be read. No selector selects it then, and the pod is not blocked."""
+    """Labels of a namespace; None: it cannot be read. Then no namespaceSelector selects it, and the pod is admitted."""
     try:
         return await reader.read_namespace_labels(name)
     except KubeError:
@@ -113,19 +115,19 @@ async def _read_namespace_labels(reader: SidecarReader, name: str) -> Mapping[st
 def make_refusal_report(
     pod: Mapping[str, Any], *, namespace: str, error: InjectionError, sidecarset: SidecarSetView | None
 ) -> StepReport:
-    """Events about a rejected pod: on the SidecarSet that caused it (None: the pod itself did), and on the pod's
-    controller. The pod does not exist, so `kubectl describe` of its controller must show the reason.
+    """Build the events about a rejected pod: on the SidecarSet that caused the rejection (None: the pod itself did),
+    and on the pod's controller. The pod does not exist, so `kubectl describe` of its controller must show the reason.
     """
     metadata = pod.get("metadata") or {}
     events: list[StepEvent] = []
     if sidecarset is not None:
         pod_name = metadata.get("name") or metadata.get("generateName") or ""
-        message = f"a pod of namespace {namespace} is rejected ({pod_name}): {error}"
+        message = f"pod {pod_name} of namespace {namespace} was rejected: {error}"
         events.append(_make_refusal_event(SIDECAR_SETS, "", sidecarset.name, sidecarset.uid, message))
     owner = controller_of(pod)
     if owner is not None:
         group, _, version = owner.api_version.rpartition("/")
-        # The plural is unknown here and not needed: an event contains kind and version.
+        # The plural of the resource is unknown here and not needed: an event contains only kind and version.
         resource = Resource(group, version, owner.kind.lower(), owner.kind)
         events.append(
             _make_refusal_event(

@@ -78,8 +78,9 @@ class CachedSidecars:
     """A `SidecarReader` with its own caches, which are kept up to date while `run()` runs.
 
     `namespace` is the manager's namespace, which contains the whitelist, and the revisions unless `revision_namespace`
-    is given. No pod may be missed: a read waits until its cache is filled. While the watch is broken, the read asks the
-    API server, because an API server that was away may send requests before the watch is tried again.
+    is given. Every selected pod must be injected, so a read waits until its cache is filled. While the watch is
+    interrupted, reads use the API server: after an outage, the API server may send reviews before the watch is
+    connected again.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class CachedSidecars:
         namespace = self._namespaces.get(Key("", name))
         if namespace is not None and self._namespaces.is_connected:
             return namespace.labels
-        return await self._live.read_namespace_labels(name)  # the cached namespace may be stale
+        return await self._live.read_namespace_labels(name)  # the cached labels of the namespace may be stale
 
     async def list_revisions(self, name: str) -> Sequence[RevisionView]:
         await self._revisions.wait_synced()

@@ -1,10 +1,11 @@
 """Rejected writes of a SidecarSet, and the time of their next try.
 
-failed writes ──▶ learn() ──▶ Refusals (in memory) ──▶ SidecarSetSnapshot.refusal: nothing is written meanwhile
+failed writes ──▶ learn() ──▶ Refusals (in memory) ──▶ SidecarSetSnapshot.refusal: no write until the next try
 
-A PodUnavailableBudget rejects each patch of its pods until another pod serves again, and every event of a pod
-enqueues the SidecarSet. Without a delay each event would cause a try. The delay doubles until a pod has been
-upgraded, and ends when the spec changes. Losing this memory is harmless: a new manager tries once and waits again.
+A PodUnavailableBudget rejects each patch of its pods until another pod serves again, and every event of a pod enqueues
+the SidecarSet. Without a delay, each event would cause a try. The delay doubles with each rejection, starts again from
+its first value after a pod was upgraded, and ends when the spec changes. If the manager restarts, it loses this memory,
+tries once and waits again.
 """
 
 from collections.abc import Sequence

@@ -71,7 +71,9 @@ def _find_targets(
 def _compute_amounts(
     targets: Sequence[Mapping[str, Any]], texts: ResourceAmounts | None, bound: str, *, add_up: bool
 ) -> dict[str, str]:
-    """Evaluate the expressions. If one target has no limit for a resource, the sidecar has none either."""
+    """Evaluate the expressions. If one of the containers has no limit for a resource, the sidecar gets
+    no limit for it.
+    """
     amounts: dict[str, str] = {}
     for resource, text in (("cpu", texts.cpu), ("memory", texts.memory)) if texts else ():
         given = [(target.get(bound) or {}).get(resource) for target in targets]

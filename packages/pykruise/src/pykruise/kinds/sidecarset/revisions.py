@@ -4,7 +4,7 @@ spec ──▶ candidate_of() ──▶ Candidate ──▶ choose_update() (pod
 injectionStrategy.revision + stored revisions ──▶ find_revision()
 revisions + pods ──▶ to_remove() ──▶ revisions beyond the limit
 
-Pure. They are ControllerRevisions in the manager's namespace, because a SidecarSet is cluster-scoped.
+Pure. Revisions are ControllerRevisions in the manager's namespace, because a SidecarSet is cluster-scoped.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ _SIDECARS: Final = ("containers", "initContainers")
 
 
 def candidate_of(spec: Mapping[str, Any]) -> Candidate:
-    """The revision in which a spec would be stored, with the same bytes as OpenKruise's."""
+    """Build the revision that stores a spec. Its bytes are the same as those of OpenKruise's revision."""
     restored: Document = {field: _to_typed(field, spec.get(field)) for field in RESTORED_FIELDS}
     data = encode_go_json({"spec": {"$patch": "replace", **restored}}, sort_keys=True)
     return Candidate(template=restored, data=data.encode(), meaning=encode_meaning(restored))
@@ -41,9 +41,9 @@ def _to_typed(field: str, value: Any) -> Any:
 def find_revision(
     choice: RevisionChoice, revisions: Iterable[RevisionView], *, sidecarset: str
 ) -> RevisionView | None:
-    """The revision requested by name; without a name, the newest revision of a custom version.
+    """The revision with the requested name; without a requested name, the newest revision with the custom version.
 
-    Revisions of other SidecarSets are ignored, whatever their name.
+    Revisions of other SidecarSets are ignored, even if their name is the requested one.
     """
     own = [revision for revision in revisions if revision.labels.get(SET_LABEL) == sidecarset]
     if choice.revision_name:
@@ -55,7 +55,7 @@ def find_revision(
 
 
 def read_recorded_hashes(revision: RevisionView) -> Hashes | None:
-    """Hashes of a revision's sidecars from its annotations; None: they must be computed."""
+    """Hashes of a revision's sidecars from its annotations; None: the revision has none, so they must be computed."""
     full = revision.annotations.get(keys.SIDECARSET_HASH_ANNOTATION, "")
     imageless = revision.annotations.get(keys.SIDECARSET_IMAGELESS_ANNOTATION, "")
     return Hashes(full, imageless) if full and imageless else None
@@ -64,7 +64,7 @@ def read_recorded_hashes(revision: RevisionView) -> Hashes | None:
 def to_remove(
     revisions: Sequence[RevisionView], *, in_use: Collection[str], limit: int
 ) -> list[RevisionView]:
-    """Revisions beyond the limit, oldest first; never the last one or one in use.
+    """Revisions beyond the limit, oldest first, without revisions in use and without the last revision.
 
     `revisions` are sorted; the last one is the revision of the current spec.
     """

@@ -2,8 +2,8 @@
 
 sidecar + PodSource ──▶ build() ──▶ Built (one container, or the two of a hot sidecar, with their volumes)
 
-Pure. Reads only the pod as its author wrote it. The arguments are not changed, and the result shares no data with
-them that anyone may change.
+Pure. Only the pod as its author wrote it is read. The arguments are not changed. The result shares data with the
+arguments, so callers must not change either.
 """
 
 import re
@@ -33,18 +33,20 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
 
     pod: Document
     own: tuple[Document, ...]
-    """The pod's containers without injected ones."""
+    """The pod's containers, without injected containers."""
     sidecars: frozenset[str]
     """Names of all sidecars that this pod gets."""
     mounts: tuple[Document, ...] = ()
-    """Volume mounts of its own containers, for sidecars that share them."""
+    """Volume mounts of the pod's own containers, for sidecars that share these mounts."""
     mount_variables: tuple[Document, ...] = ()
-    """Variables that the subPathExpr of these mounts needs."""
+    """Environment variables that the subPathExpr of these mounts refers to."""
     variables: Mapping[str | None, Mapping[str, Document]] = {}
-    """Variables of each container by name. If a name occurs several times, the first variable is used."""
+    """Environment variables by name, for each container. If a container has several variables with the same name, the
+    first is used.
+    """
 
     def count_taken(self, sidecar: Sidecar) -> int:
-        """Number of containers, mounts, devices and variables of the pod that the sidecar reads."""
+        """Number of the pod's containers, mounts, devices and variables that the sidecar copies or evaluates."""
         fields, count = sidecar.fields, 0
         if _is_enabled(fields.share_volume_policy):
             count += len(self.mounts) + len(self.mount_variables)
@@ -88,7 +90,7 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the SidecarSet's volumes that the sidecar uses."""
     annotations: Mapping[str, str] = {}
     working: str = ""
-    """Container of a hot sidecar that works first."""
+    """Name of the container of a hot sidecar that works until the first upgrade; empty: the sidecar is not hot."""
 
 
 def build(sidecar: Sidecar, contents: SidecarSetContents, source: PodSource) -> Built:
@@ -159,7 +161,9 @@ def _transfer_variables(item: TransferEnv, source: PodSource) -> Iterator[Docume
 
 
 def _find_source_name(item: TransferEnv, pod: Mapping[str, Any]) -> str | None:
-    """Name of the container to copy from; a field of the pod takes precedence over a plain name."""
+    """Name of the container whose variables are copied; sourceContainerNameFrom takes precedence over
+    sourceContainerName.
+    """
     reference = item.source_container_name_from.field_ref if item.source_container_name_from else None
     if reference is None:
         return item.source_container_name
@@ -177,7 +181,9 @@ def parse_label_or_annotation(path: str) -> tuple[str, str] | None:
 
 
 def _variables_of(container: Mapping[str, Any]) -> dict[str, Document]:
-    """Variables by name. If a name occurs several times, the first one is used, so the loop runs in reverse."""
+    """Variables by name. The loop runs in reverse, so that the first of several variables with the same
+    name is used.
+    """
     return {str(variable.get("name")): variable for variable in reversed(container.get("env") or ())}
 
 
@@ -185,7 +191,7 @@ def _variables_of(container: Mapping[str, Any]) -> dict[str, Document]:
 
 
 def _find_shared_mounts(own: Iterable[Document]) -> tuple[list[Document], list[Document]]:
-    """Mounts of the pod's own containers, and the variables that their subPathExpr needs."""
+    """Mounts of the pod's own containers, and the variables that the subPathExpr of these mounts refers to."""
     mounts: list[Document] = []
     needed: list[Document] = []
     for container in own:
@@ -202,7 +208,9 @@ def _find_shared_mounts(own: Iterable[Document]) -> tuple[list[Document], list[D
 def _add_shared(
     own: list[Document], shared: Iterable[Document], field: str, *, taken: Collection[str]
 ) -> list[Document]:
-    """Add the pod's entries whose path in this field is unused. `taken`: further used paths."""
+    """Add the pod's entries whose path in this field is not used yet. `taken`: paths that the sidecar uses in other
+    fields.
+    """
     result = list(own)
     paths = {*taken, *_paths_of(own, field)}
     for entry in shared:

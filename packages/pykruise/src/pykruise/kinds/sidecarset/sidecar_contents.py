@@ -52,7 +52,9 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_hot(self) -> bool:
-        """Whether the sidecar has two containers that take turns. Of init containers only native sidecars can."""
+        """Whether the sidecar has two containers, one of which works while the other one is idle. An init container can
+        be hot only if it is a native sidecar.
+        """
         strategy = self.fields.upgrade_strategy
         return strategy is not None and strategy.upgrade_type == HOT and (self.is_native or not self.is_init)
 
@@ -84,7 +86,7 @@ class SidecarSetContents(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names that pods record: all containers and native sidecars, sorted."""
+        """Names of all containers and native sidecars, sorted. Pods record these names."""
         native = [container.name for container in self.init_containers if container.is_native]
         return tuple(sorted({*(container.name for container in self.containers), *native}))
 
@@ -95,7 +97,7 @@ def name_hot_pair(name: str) -> tuple[str, str]:
 
 
 def list_sidecar_names(sidecars: Sequence[Sidecar]) -> list[str]:
-    """Names that sidecars have in a pod."""
+    """Names of the sidecars' containers in a pod."""
     return [
         name
         for sidecar in sidecars

@@ -1,8 +1,8 @@
-"""Validation of the sidecars themselves: their settings, and whether pods could have them.
+"""Validation of the sidecars: their own settings, and the rules for containers of a pod.
 
 spec [+ the stored one] ──▶ find_sidecar_errors() ──▶ field errors
 
-Pure. The containers are checked like those of a pod without other containers.
+Pure. The sidecars are checked as a pod that has only these containers.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,7 +32,9 @@ _PLACEHOLDER: Final[Mapping[str, Any]] = {"name": "pod", "image": "pod"}
 
 
 def find_sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None = None) -> list[Cause]:
-    """All errors of the sidecars. `stored` is the replaced spec; errors that it already has are ignored."""
+    """All errors of the sidecars. `stored` is the stored spec of an update; errors that the stored spec has too are
+    ignored.
+    """
     before = {container.get("name"): container for container in (stored or {}).get("containers") or ()}
     errors = drop_stored_errors(_own_errors(spec, before), lambda: _own_errors(stored or {}, before))
     if stored is not None:
@@ -48,7 +50,7 @@ def find_settings_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
-    """Errors of the sidecars alone. `before`: stored sidecars by name."""
+    """Errors that do not depend on the stored sidecars, except for hot sidecars. `before`: stored sidecars by name."""
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     init: Sequence[Mapping[str, Any]] = spec.get("initContainers") or []
     errors: list[Cause] = []
@@ -79,8 +81,8 @@ def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]
 
 
 def _startup_probe_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
-    """Errors of incomplete startup probes. They get no defaults, which would change hashes. OpenKruise rejects them
-    too: a Go manager could not store such a SidecarSet again.
+    """Errors of incomplete startup probes. Defaults do not complete startup probes, because this would change hashes.
+    OpenKruise rejects incomplete startup probes too: a Go manager could not store the SidecarSet again.
     """
     for field in ("initContainers", "containers"):
         for index, value in enumerate(spec.get(field) or ()):
@@ -169,12 +171,12 @@ def _is_hot(sidecar: Mapping[str, Any]) -> bool:
 def _hot_errors(
     sidecar: Mapping[str, Any], field: str, *, stored: Mapping[str, Any] | None
 ) -> Iterator[Cause]:
-    """Error of a hot sidecar without an image for its idle container, unless it is already stored so."""
+    """Error of a hot sidecar without an image for its idle container, unless the stored sidecar lacks the image too."""
     if not _is_hot(sidecar) or sidecar["upgradeStrategy"].get("hotUpgradeEmptyImage"):
         return
     if stored is not None and _is_hot(stored) and not stored["upgradeStrategy"].get("hotUpgradeEmptyImage"):
         return
-    detail = "a sidecar that is upgraded hot needs an image for the container that is idle"
+    detail = "a sidecar with a hot upgrade needs an image for its idle container"
     yield make_required_error(f"{field}.upgradeStrategy.hotUpgradeEmptyImage", detail)
 
 
@@ -192,7 +194,8 @@ def _pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Caus
     yield from (make_duplicate_error(field, twin) for twin in (first, second) if twin in names)
     if not is_dns1123_label(name):
         yield from (
-            make_invalid_error(field, name, f"as {first}: {text}") for text in is_dns1123_label(first)
+            make_invalid_error(field, name, f"a hot upgrade would name the container {first}: {text}")
+            for text in is_dns1123_label(first)
         )
 
 

@@ -36,7 +36,7 @@ from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import Views
 
 BY_BASE: Final = "base"
-"""Index: name of the SidecarSet of which this one is a canary."""
+"""Index of canaries by the name of their base SidecarSet."""
 SIDECAR_SET_VIEWS: Final = Views[SidecarSetView](
     resource=SIDECAR_SETS,
     projector=lambda: project_sidecarset,
@@ -48,13 +48,13 @@ class SidecarSetSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that change decisions about SidecarSets."""
 
     namespace: Annotated[str, FromManager("revision_namespace")] = "kruise-system"
-    """Namespace of revisions: the manager's."""
+    """Namespace of the revisions of SidecarSets."""
     own_namespace: Annotated[str, FromManager("own_namespace")] = "kruise-system"
-    """Namespace of the manager, whose pods webhooks do not review."""
+    """Namespace of the manager. Webhooks do not review the pods of this namespace."""
     any_pod_annotation: Annotated[bool, OnGate("SidecarSetPatchPodMetadataDefaultsAllowed")] = False
-    """Any annotation of pods may be patched."""
+    """Whether SidecarSets may patch any annotation of pods."""
     sort_by_name: Annotated[bool, OnGate("EnableSortSidecarContainerByName")] = False
-    """Injected containers are sorted by name."""
+    """Whether injected containers are sorted by name."""
 
 
 class UpgradeRefusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,9 +62,9 @@ class UpgradeRefusal(msgspec.Struct, frozen=True, kw_only=True):
 
     reason: Reason
     about: str
-    """The pod of the write, or another subject."""
+    """The pod that should have been written, or another subject."""
     tries: int
-    """Number of consecutive rejections without an upgraded pod in between."""
+    """Number of consecutive rejections since the last upgrade of a pod."""
     again_at: Instant
     generation: int
     updated: int
@@ -72,7 +72,7 @@ class UpgradeRefusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusals(msgspec.Struct):
-    """Memory about a SidecarSet (refusals.py)."""
+    """Rejected writes that the manager remembers between reconciles (refusals.py)."""
 
     last: UpgradeRefusal | None = None
 
@@ -85,7 +85,7 @@ class SelectedPod(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """`namespace/name`, as plans name it."""
+        """`namespace/name`, the name of the pod in plans."""
         return f"{self.pod.namespace}/{self.pod.name}"
 
 
@@ -96,13 +96,13 @@ class SidecarSetSnapshot(Judged, frozen=True, kw_only=True):
     pods: Sequence[ManagedPod] = ()
     """Managed pods, sorted by namespace and name."""
     selected: Sequence[SelectedPod] = ()
-    """Active pods that it selects and does not manage, sorted by namespace and name."""
+    """Active pods that the SidecarSet selects and does not manage, sorted by namespace and name."""
     canaries: tuple[str, ...] = ()
-    """SidecarSets that are canaries of this one, by name."""
+    """Names of the SidecarSets that are canaries of this one, sorted."""
     revisions: Sequence[RevisionView] = ()
     """The SidecarSet's revisions, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
-    """Further revisions with names that a new revision may want, by name."""
+    """Other revisions whose names could collide with the name of a new revision, by name."""
     refusal: UpgradeRefusal | None = None
     """Last rejected write; nothing is written until its next try."""
     now: Instant
@@ -116,12 +116,12 @@ class ReadableSidecarSet(SidecarSetSnapshot, frozen=True, kw_only=True):
 
 
 def is_readable(snapshot: SidecarSetSnapshot) -> TypeGuard[ReadableSidecarSet]:
-    """Whether the spec can be read, and admission accepts the stored object. This is the only place that decides it."""
+    """Whether the spec can be read and admission accepts the stored object. Only this function decides it."""
     return snapshot.sidecarset.spec is not None and not snapshot.refused
 
 
 async def read_snapshot(view: SidecarSetView, read: Read[SidecarSetSettings]) -> SidecarSetSnapshot:
-    """The SidecarSet with its revisions and the pods that list it, as currently cached."""
+    """Read the SidecarSet with its revisions and its pods from the caches."""
     own: list[RevisionView] = []
     others: dict[str, RevisionView] = {}
     prefix = (read.settings.namespace, view.name[:LONGEST_REVISION_OWNER])
@@ -163,7 +163,7 @@ def canaries_of(view: SidecarSetView, sets: Iterable[SidecarSetView]) -> tuple[s
 def _find_unmanaged_pods(
     view: SidecarSetView, read: Read[SidecarSetSettings], *, managed: Set[str]
 ) -> list[SelectedPod]:
-    """Return the selected pods whose UID is not in `managed`: in most clusters few pods, or none."""
+    """Return the selected pods whose UID is not in `managed`. In most clusters these are few."""
     if view.selector is None:
         return []
     pods = [
@@ -185,13 +185,13 @@ def _find_namespaces(view: SidecarSetView, read: Read[SidecarSetSettings]) -> It
 
 
 def _find_refusal(view: SidecarSetView, read: Read[SidecarSetSettings]) -> UpgradeRefusal | None:
-    """The last rejected write, until its next try and while the spec is the same; None otherwise."""
+    """The last rejected write; None when it may be retried now or the spec has changed."""
     last = read.find_memory(Refusals).last
     is_held = last is not None and last.generation == view.generation and last.again_at > read.now()
     return last if is_held else None
 
 
 def _labels_of(name: str, view: SidecarSetView, read: Read[SidecarSetSettings]) -> Mapping[str, str] | None:
-    """Labels of a namespace if a selector needs them; None: unknown."""
+    """Labels of a namespace if the namespaceSelector needs them; None: the labels are unknown or not needed."""
     namespace = read.get(NAMESPACE_VIEWS, Key("", name)) if view.namespace_selector else None
     return namespace.labels if namespace is not None else None

@@ -2,7 +2,7 @@
 
 SidecarSetSnapshot + the revision of its spec ──▶ status_of() ──▶ the whole status to store
 
-Pure: computed from the snapshot, so it shows writes of the same plan only in the next reconcile.
+Pure: the status is computed from the snapshot, so it shows the writes of a plan only after the next reconcile.
 """
 
 from pykruise.kinds.sidecarset.history import StoredRevision

@@ -30,12 +30,14 @@ SIDECAR_SETS: Final = Resource("apps.kruise.io", "v1beta1", "sidecarsets", "Side
 
 
 class UpgradeStrategy(Typed, frozen=True, kw_only=True):
-    """Method by which the sidecar gets another image."""
+    """Method of changing the sidecar's image in running pods."""
 
     hot_upgrade_empty_image: str = ""
     """Image that the idle container of a hot upgrade runs."""
     upgrade_type: str = ""
-    """ColdUpgrade (the default): the container is restarted. HotUpgrade: a second container takes over. Immutable."""
+    """ColdUpgrade (the default): the container is restarted. HotUpgrade: a second container starts with the new image
+    and replaces the first one. Immutable.
+    """
 
 
 class SharePolicy(Typed, frozen=True, kw_only=True):
@@ -98,7 +100,7 @@ class SidecarFields(Typed, frozen=True, kw_only=True):
     """A core/v1 Container that is injected into pods, with additional settings."""
 
     pod_inject_policy: str = ""
-    """Place among the pod's containers: BeforeAppContainer or AfterAppContainer."""
+    """Position relative to the pod's own containers: BeforeAppContainer or AfterAppContainer."""
     resources_policy: ResourcesPolicy | None = None
     share_volume_device_policy: SharePolicy | None = None
     """Whether the sidecar shares the volume devices of the pod's own containers."""
@@ -127,11 +129,13 @@ class UpdateStrategy(Typed, frozen=True, kw_only=True):
     """Whether upgrades are paused. New pods still get sidecars."""
     priority_strategy: PriorityStrategy | None = None
     scatter_strategy: list[ScatterTerm] | None = None
-    """Pods with these labels are spread over the rollout."""
+    """Pods with one of these labels are spread evenly over the rollout, so that they are not upgraded one after
+    another.
+    """
     selector: Selector | None = None
     """Selects the pods that are upgraded. Must not be combined with a partition."""
     type: str = ""
-    """RollingUpdate (the default) or NotUpdate, which does not change existing pods."""
+    """RollingUpdate (the default), or NotUpdate: existing pods are not changed."""
 
 
 class RevisionChoice(Typed, frozen=True, kw_only=True):
@@ -210,7 +214,7 @@ class SidecarSetStatus(Status, frozen=True, kw_only=True):
     collision_count: Int32 | None = None
     """Number of times that the name of a new revision was already taken."""
     conditions: Annotated[list[Condition], schema(list_type="map", list_map_keys=("type",))] | None = None
-    """Conditions Ready, Reconciling and Stalled: whether the pods that should be upgraded are upgraded."""
+    """Conditions Ready, Reconciling and Stalled. They report whether all pods that should be upgraded are upgraded."""
     latest_revision: str = ""
     """Name of the revision of this spec."""
     matched_pods: Count = 0

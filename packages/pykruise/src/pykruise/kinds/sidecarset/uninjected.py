@@ -16,11 +16,11 @@ from pykruise.runtime.reasons import Reason
 _RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new pods get the sidecars"
 _RESUME_AND_RECREATE: Final = f"set spec.injectionStrategy.paused to false, then {_RECREATE}"
 _NOT_REVIEWED_LABEL: Final = ("control-plane", "openkruise")
-"""Label of namespaces whose pods are not sent to webhooks (admission/reviewers.py)."""
+"""Label of namespaces whose pods API servers do not send to webhooks (admission/reviewers.py)."""
 
 
 def find_pods_without(snapshot: SidecarSetSnapshot) -> Mapping[str, Reason]:
-    """Return the reasons that selected pods lack the sidecars of the SidecarSet, by `namespace/name`."""
+    """Return the reason why each selected pod lacks the SidecarSet's sidecars, by the `namespace/name` of the pod."""
     managed = {pod.label for pod in snapshot.pods}
     return {
         selected.label: _reason(selected, snapshot)
@@ -30,7 +30,7 @@ def find_pods_without(snapshot: SidecarSetSnapshot) -> Mapping[str, Reason]:
 
 
 def list_unreviewed_namespaces(snapshot: SidecarSetSnapshot) -> Iterator[str]:
-    """Yield the namespaces whose pods are never sent to webhooks."""
+    """Yield the namespaces whose pods API servers never send to webhooks."""
     yield from ("kube-system", snapshot.settings.own_namespace)
 
 
@@ -42,7 +42,11 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
             Code.CANARY, f"it has the sidecars of canary {canary}, which replaces this SidecarSet", ""
         )
     if view.name in listed:
-        return Reason(Code.NOT_INJECTED, "it lists this SidecarSet, but lacks containers of it", _RECREATE)
+        return Reason(
+            Code.NOT_INJECTED,
+            "its annotations list this SidecarSet, but containers of the SidecarSet are missing",
+            _RECREATE,
+        )
     namespace, never = selected.pod.namespace, tuple(list_unreviewed_namespaces(snapshot))
     label, value = _NOT_REVIEWED_LABEL
     if namespace in never or selected.namespace_labels.get(label) == value:
@@ -51,7 +55,9 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
             if namespace in never
             else f"remove the label {label}={value} from the namespace"
         )
-        return Reason(Code.NOT_INJECTED, "API servers do not send reviews of pods in its namespace", remedy)
+        return Reason(
+            Code.NOT_INJECTED, "API servers send no admission reviews of pods in its namespace", remedy
+        )
     created_at = selected.pod.created_at
     if created_at is not None and created_at < view.created_at:
         words = "it is older than this SidecarSet, and sidecars are injected when a pod is created"

@@ -4,7 +4,7 @@ ManagedPod ──▶ upgrade_patch() ──▶ a strategic merge patch: images, 
            ──▶ reset_patch()   ──▶ a patch after a completed hot upgrade: the old container becomes idle
            ──▶ can_be_reset()
 
-Pure. Only images and annotations are written; the rest of the pod does not change.
+Pure. Only images and annotations are written; other fields of the pod do not change.
 """
 
 from collections.abc import Mapping
@@ -37,13 +37,13 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 
 SETTLED: Final = "0"
-"""Version of an idle container, and alternative version of its working twin."""
+"""Version of an idle container, and alternative version of the working container of the same sidecar."""
 
 
 def upgrade_patch(
     managed: ManagedPod, sidecar_set: ReadableSidecarSetView, *, revision: str, now: Instant
 ) -> Document:
-    """Patch that gives the pod the SidecarSet's images and records them in its annotations.
+    """Build the patch that sets the SidecarSet's images and records the upgrade in the pod's annotations.
 
     `revision` is the name of the current revision. Raises MetadataPatchError when annotations cannot be merged.
     """
@@ -61,7 +61,7 @@ def upgrade_patch(
 
 
 def _make_patch(pod: PodView, annotations: Mapping[str, str], images: Mapping[str, str]) -> Document:
-    """Build the patch with containers in the order of the pod, so that merging keeps the order."""
+    """Build the patch. Its containers are in the order of the pod, so that the merge does not change this order."""
     body: Document = {"metadata": {"annotations": dict(annotations)}}
     if images:
         changed = [container.name for container in pod.containers if container.name in images]
@@ -72,7 +72,7 @@ def _make_patch(pod: PodView, annotations: Mapping[str, str], images: Mapping[st
 def _choose_images(
     managed: ManagedPod, contents: SidecarSetContents, *, version: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Container → new image, for containers whose image changes; and the annotations that hot sidecars need."""
+    """Return the new image of each container whose image changes, and the annotations that hot sidecars need."""
     has = {container.name: container.image for container in managed.pod.containers}
     images: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -82,7 +82,7 @@ def _choose_images(
             target, other = _choose_target(managed, sidecar, has)
             if has.get(other) == sidecar.image:
                 if has.get(target) not in (sidecar.empty_image, sidecar.image):
-                    # The upgrade of a twin is rolled back, and the other one still has the desired image.
+                    # The upgrade is rolled back while the other container still has the desired image.
                     images[target] = sidecar.empty_image
                     working[sidecar.name] = other
                     annotations |= {
@@ -106,7 +106,9 @@ def _choose_images(
 
 
 def _choose_target(managed: ManagedPod, sidecar: Sidecar, has: Mapping[str, str]) -> tuple[str, str]:
-    """The container that gets the image, and its twin. Never selects the only container that serves."""
+    """Return the container that gets the image, and the other container of the pair. If only one container of the pair
+    serves, the other one gets the image.
+    """
     first, second = name_hot_pair(sidecar.name)
     if has.get(first) == sidecar.empty_image:
         return first, second
@@ -127,7 +129,9 @@ def _is_serving(managed: ManagedPod, name: str) -> bool:
 def _make_records(
     managed: ManagedPod, name: str, contents: SidecarSetContents, *, revision: str, now: Instant
 ) -> dict[str, str]:
-    """The pod's records with the current hash. Records of the older form get all their fields."""
+    """Return the pod's records with the current hash. Records in the older format are converted to the
+    current format.
+    """
     at = format_time(now)
     full = _read_or_empty(managed, keys.SIDECARSET_HASH_ANNOTATION)
     imageless = _read_or_empty(managed, keys.SIDECARSET_IMAGELESS_ANNOTATION)
@@ -158,7 +162,9 @@ def _set_dates(records: Mapping[str, InjectionRecord], at: str) -> dict[str, Inj
 def _make_state(
     managed: ManagedPod, sidecar_set: ReadableSidecarSetView, images: Mapping[str, str], *, now: Instant
 ) -> dict[str, str]:
-    """Previous images of the changed containers. They are written with every upgrade, even if no image differs."""
+    """Return the annotation with the previous images of the changed containers. Every upgrade writes it, even if no
+    image changes.
+    """
     states = dict(managed.states or {})
     before = states.get(sidecar_set.name) or UpgradeState(
         revision=sidecar_set.hashes.full, updated_at=format_time(now)
@@ -173,7 +179,9 @@ def _make_state(
 
 
 def can_be_reset(managed: ManagedPod, sidecar_set: ReadableSidecarSetView) -> bool:
-    """Whether only the old container of a hot upgrade is left: all others run with their spec and are ready."""
+    """Whether the old containers of a hot upgrade can become idle: all other sidecars run as specified
+    and are ready.
+    """
     if not _find_busy_pairs(managed):
         return False
     idle = {pairs.other for pairs in managed.pairs}
@@ -190,7 +198,7 @@ def _find_busy_pairs(managed: ManagedPod) -> list[HotUpgradePair]:
 
 
 def reset_patch(managed: ManagedPod, sidecar_set: ReadableSidecarSetView, *, now: Instant) -> Document:
-    """Patch that makes the old containers of a hot upgrade idle again."""
+    """Build the patch that makes the old containers of a hot upgrade idle."""
     images: dict[str, str] = {}
     annotations: dict[str, str] = {}
     for pairs in _find_busy_pairs(managed):

@@ -1,6 +1,6 @@
 """Selection of the pods that get new sidecars now, with reasons for the other pods.
 
-managed pods + update strategy ──▶ choose() ──▶ ChosenPods (pods in their order, the rest with reasons)
+managed pods + update strategy ──▶ choose() ──▶ ChosenPods (pods in their order, other pods with reasons)
     waiting pods ▶ base order ▶ priority ▶ scatter ▶ partition ▶ updated-pods ▶ maxUnavailable
 
 Pure. The order is computed from the pods that still wait, so it does not depend on earlier rounds.
@@ -54,13 +54,13 @@ class ChosenPods(msgspec.Struct, frozen=True, kw_only=True):
 
     pods: Sequence[ManagedPod] = ()
     stuck: Sequence[ManagedPod] = ()
-    """Pods that cannot be upgraded in place: more than images changed since the injection."""
+    """Pods that cannot be upgraded in place, because other fields than images have changed since the injection."""
     skipped: Mapping[str, Reason] = {}
     """`namespace/name` → reason why the pod is not upgraded."""
 
 
 def choose(sidecar_set: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> ChosenPods:
-    """Pods to upgrade now, in order. Raises ValueError for an invalid strategy."""
+    """Choose the pods to upgrade now, in order. Raises ValueError for an invalid strategy."""
     strategy = sidecar_set.spec.update_strategy or UpdateStrategy()
     waiting: list[ManagedPod] = []
     stuck: list[ManagedPod] = []
@@ -111,7 +111,9 @@ def _sort_pods(
 
 
 def _base_rank(pod: PodView) -> tuple[Any, ...]:
-    """Rank in the base order of updates. Pods of one name can be in different namespaces."""
+    """Rank in the base order of updates. It includes the namespace, because pods in different namespaces can have the
+    same name.
+    """
     return pod.rank._replace(name=""), pod.namespace, pod.name
 
 
@@ -137,7 +139,7 @@ def _expand_terms(terms: Sequence[OrderTerm], pods: Sequence[PodView]) -> list[O
 def count_kept_back(partition: IntOrPercent | None, *, of: int) -> int:
     """Number of waiting pods that keep their revision. Raises ValueError.
 
-    A percentage is rounded up, but only 100% keeps all pods.
+    A percentage is rounded up, but a percentage below 100% never keeps all pods.
     """
     if partition is None:
         return 0
@@ -157,8 +159,9 @@ def _split_by_budget(
 ) -> tuple[list[ManagedPod], list[ManagedPod]]:
     """Split the pods into pods to upgrade now and pods that wait.
 
-    A pod that is not ready is upgraded whatever the budget is, and then uses it: it is out of service until its
-    upgrade has ended. The first pod that exceeds the budget ends the loop. OpenKruise does the same.
+    A pod that is not ready is upgraded even if the budget is used up. It then uses a unit of the budget, because it is
+    out of service until its upgrade has ended. The first pod that exceeds the budget and all later pods wait.
+    OpenKruise does the same.
     """
     most = count_most_unavailable(value, of=len(everyone))
     busy = sum(item.is_updated and not (item.is_consistent and item.is_ready) for item in everyone)

@@ -1,4 +1,4 @@
-"""The SidecarSet kind in its older version, v1alpha1: differences from the hub version.
+"""The SidecarSet kind in its older version, v1alpha1: the differences from the hub version.
 
 types.py ──▶ these types ──▶ kind.py (the schema of v1alpha1). Objects are read and written in the hub version only.
 """

@@ -59,7 +59,7 @@ def errors_of(
     facts: SidecarSetFacts,
     old: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
-    """All field errors of a document with the typed spec `spec`; `old` is the stored object of an update."""
+    """All field errors of a document whose spec was parsed as `spec`; `old` is the stored object of an update."""
     given: Mapping[str, Any] = doc.get("spec") or {}
     stored: Mapping[str, Any] | None = (old.get("spec") or {}) if old is not None else None
     metadata = doc.get("metadata") or {}
@@ -119,8 +119,8 @@ def _has_same_options(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> 
 
 
 def _updated_pods_errors(doc: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
-    """Yield the errors of options. updated-pods needs an older revision for new pods: otherwise each new pod would be
-    one more updated pod.
+    """Yield the errors of options. The option updated-pods requires that new pods get an older revision: otherwise each
+    new pod would increase the number of updated pods.
     """
     annotations = annotations_of(doc)
     yield from find_option_errors(annotations, OPTIONS)
@@ -142,12 +142,12 @@ def _spec_errors(
 
 
 def _shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
-    """Errors of selectors, and of the sidecars as a whole."""
+    """Errors of selectors, and errors that concern all sidecars together."""
     if spec.update_type == ROLLING_UPDATE:
         for container in spec.init_containers or ():
             if is_native(container):
                 name = container.get("name")
-                detail = f"init container {name} keeps running and cannot be upgraded; use {NOT_UPDATE}"
+                detail = f"init container {name} (restartPolicy Always) cannot be upgraded; use {NOT_UPDATE}"
                 yield make_required_error(STRATEGY, detail)
     if given.get("selector") is None:
         yield make_required_error("spec.selector", "no selector defined for SidecarSet")
@@ -202,7 +202,9 @@ def _strategy_errors(given: Mapping[str, Any], strategy: UpdateStrategy | None) 
 
 
 def find_stored_errors(spec: SidecarSetSpec) -> list[Cause]:
-    """Errors of a stored spec, considered alone. The API server validates the containers in the pods that get them."""
+    """Errors of a stored spec, without comparing it to other objects. Containers are not checked: the API server
+    validates them in each pod.
+    """
     given = add_spec_defaults(to_document(spec)["spec"])
     read, _ = read_spec(given)
     if read is None:

@@ -2,7 +2,8 @@
 
 bytes of a SidecarSet ──▶ project_sidecarset() ──▶ SidecarSetView (what a cache keeps)
 
-Pure. An unreadable spec gives a view with `problem`: it injects nothing, and its controller reports the reason.
+Pure. If the spec cannot be read, the view has a `problem`: the SidecarSet injects nothing, and its controller reports
+the reason.
 """
 
 from collections.abc import Mapping
@@ -43,13 +44,13 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
     status: SidecarSetStatus = SidecarSetStatus()
     contents: SidecarSetContents | None = None
     selector: Selector | None = None
-    """Selects pods; None: the selector is unreadable or empty, which selects nothing here."""
+    """Selects pods; None: the selector cannot be read or is empty, and selects no pod."""
     namespace_selector: Selector | None = None
     """Selects namespaces; None: all namespaces."""
     update_selector: Selector | None = None
     """Selects the pods to upgrade; None: all pods."""
     named_namespaces: tuple[str, ...] = ()
-    """The namespaces that its namespace selector names, if it names any."""
+    """The namespaces that the namespaceSelector names; empty: it names none."""
 
     @property
     def hashes(self) -> Hashes:
@@ -58,7 +59,7 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def base(self) -> str:
-        """The SidecarSet that this one is a canary of; empty: it is not a canary."""
+        """Name of the base SidecarSet of this canary; empty: this SidecarSet is not a canary."""
         return read_canary_base(self.annotations)
 
     @property
@@ -74,15 +75,17 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def meant(self) -> Meant:
-        """The pods that it selects, in the form that an API server can evaluate."""
+        """The selected pods, in a form that can be translated to a match condition."""
         return Meant(selector=self.selector or NOTHING, namespaces=self.named_namespaces)
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether it selects a pod with these labels, in a selected namespace."""
+        """Whether the selector matches a pod with these labels. The caller must check the pod's namespace."""
         return self.selector is not None and self.selector.matches(labels)
 
     def selects_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
-        """Whether it selects pods of this namespace. `labels` is None when they cannot be read."""
+        """Whether the SidecarSet selects pods of this namespace. `labels`: those of the namespace; None if they cannot
+        be read.
+        """
         if self.namespace_selector is None:
             return True
         if self.named_namespaces and name not in self.named_namespaces:
@@ -91,7 +94,7 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
 
 
 class ReadableSidecarSetView(SidecarSetView, frozen=True, kw_only=True):
-    """A view with a readable spec. Only a type: `is_readable()` decides which snapshots have it."""
+    """A view with a readable spec. It is used only as a type: `is_readable()` decides which snapshots have it."""
 
     spec: SidecarSetSpec
     candidate: Candidate
@@ -156,14 +159,14 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
 
 
 def _revision_name(name: str, generation: int, status: SidecarSetStatus, candidate: Candidate) -> str:
-    """Name of the spec's revision: the one that the controller reports, or the one that it will create."""
+    """Name of the spec's revision, which the status contains, or which the controller will create."""
     if status.latest_revision and status.observed_generation == generation:
         return status.latest_revision
     return format_revision_name(name, hash_revision(candidate.data, status.collision_count or 0))
 
 
 def _read_hashes(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Hashes:
-    """The hashes in the annotations. Hashes that admission did not record are computed."""
+    """Return the hashes in the annotations. If admission did not record a hash, compute it."""
     full = annotations.get(keys.SIDECARSET_HASH_ANNOTATION, "")
     imageless = annotations.get(keys.SIDECARSET_IMAGELESS_ANNOTATION, "")
     if full and imageless:
@@ -173,11 +176,11 @@ def _read_hashes(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Has
 
 
 class _SelectorProblemError(ValueError):
-    """A selector cannot be read; the message names it and the reason."""
+    """A selector cannot be read; the message contains its field and the reason."""
 
 
 def _selectors_of(spec: SidecarSetSpec | None) -> Mapping[str, Selector]:
-    """Given selectors by field."""
+    """Parse the selectors that the spec sets, by field."""
     if spec is None:
         return {}
     given = {

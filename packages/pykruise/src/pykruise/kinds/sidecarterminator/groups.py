@@ -27,7 +27,9 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
     normal: tuple[ContainerFacts, ...] = ()
     """Sidecars to kill."""
     ignored: tuple[ContainerFacts, ...] = ()
-    """Sidecars to kill after the pod's phase records how the main containers ended."""
+    """Sidecars whose exit code is ignored. They are killed after the pod has a final phase, which depends only on the
+    main containers.
+    """
 
 
 def groups_of(pod: PodView, *, is_virtual: bool) -> Groups:
@@ -50,25 +52,25 @@ def select_mains(pod: PodView) -> list[ContainerFacts]:
 
 
 def is_completed(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
-    """Whether all these containers that have a status have ended."""
+    """Whether each of these containers has ended. Containers without a status are ignored."""
     names = {container.name for container in containers}
     return all(status.exit_code is not None for status in pod.container_statuses if status.name in names)
 
 
 def select_running(pod: PodView, containers: Sequence[ContainerFacts]) -> list[ContainerFacts]:
-    """Containers without a known end."""
+    """Containers whose status does not show that they have ended."""
     ended = {status.name for status in pod.container_statuses if status.exit_code is not None}
     return [container for container in containers if container.name not in ended]
 
 
 def has_succeeded(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
-    """Whether all these containers that have a status have succeeded."""
+    """Whether each of these containers has ended with exit code 0. Containers without a status are ignored."""
     names = {container.name for container in containers}
     return all(status.exit_code == 0 for status in pod.container_statuses if status.name in names)
 
 
 def is_interesting(pod: PodView) -> bool:
-    """Whether the main containers are done and a sidecar may have to be ended."""
+    """Whether the main containers have ended and a sidecar may still have to be ended."""
     if pod.restart_policy == _ALWAYS or pod.is_deleting or pod.phase == "Pending":
         return False
     if len(pod.container_statuses) != len(pod.containers):

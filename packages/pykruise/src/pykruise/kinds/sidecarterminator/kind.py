@@ -1,5 +1,5 @@
-"""Registration of the sidecar terminator for the rest of the program. It reconciles pods whose main containers are
-done.
+"""Registration of the sidecar terminator for the rest of the program. It reconciles pods whose main containers have
+ended.
 
 KIND ──▶ roles, controllers (plans/kind.py)
 """

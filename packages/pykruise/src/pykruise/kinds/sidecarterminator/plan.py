@@ -1,11 +1,11 @@
-"""The plan that ends the sidecars of a pod whose main containers are done.
+"""The plan that ends the sidecars of a pod whose main containers have ended.
 
 Snapshot ──▶ plan_termination() ──▶ Plan ──▶ runtime/execute.py
-             images on virtual nodes ▶ a request to kill ▶ the pod's phase, then the sidecars whose exit code is
+             images on virtual nodes ▶ a request to kill ▶ the final phase, then the sidecars whose exit code is
              ignored
 
-Pure. A pod has at most one request. Once the phase is final, the kubelet ends the containers that the request does
-not name.
+Pure. A pod has at most one ContainerRecreateRequest. Once the pod's phase is final, the kubelet ends the containers
+that the request does not name.
 """
 
 from collections.abc import Sequence
@@ -108,7 +108,7 @@ def _replace_images(snapshot: SidecarTerminatorSnapshot, containers: Sequence[Co
     return [
         Step(
             action=_patch_pod(snapshot.pod, {"spec": {"containers": images}}),
-            because="the main containers have ended; on a virtual node another image ends the sidecars",
+            because="the main containers have ended; on a virtual node, a replaced image ends the sidecars",
             done=note,
         )
     ]
@@ -162,7 +162,7 @@ def _kill(snapshot: SidecarTerminatorSnapshot, containers: Sequence[ContainerFac
     return [
         Step(
             action=Create(resource=REQUESTS, key=Key(pod.namespace, name), body=body),
-            because=f"the main containers have ended; {_join_names(containers)} still runs",
+            because=f"the main containers have ended, but sidecars still run: {_join_names(containers)}",
             done=Note(reason=EVENT, message=message),
             failed=Note(
                 reason=EVENT, message=f"failed to terminate sidecar {_join_names(containers)}", warning=True

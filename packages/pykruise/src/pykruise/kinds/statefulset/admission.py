@@ -46,9 +46,9 @@ def build_validating_review(
 ) -> Reviewer:
     """The validating review.
 
-    `resizes_claims`: gate StatefulSetAutoResizePVCGate; `classes` then lists the storage classes. `revisions` finds
-    the selector by which the pods are managed. `group_problem`: why the manager cannot follow gang-min-count; empty:
-    it can.
+    `resizes_claims`: whether the gate StatefulSetAutoResizePVCGate is on; `classes` then lists the storage classes.
+    `revisions` finds the selector with which the pods are currently managed. `group_problem`: why the manager does not
+    support gang-min-count; empty: it does.
     """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: StatefulSetSpec) -> list[Cause]:

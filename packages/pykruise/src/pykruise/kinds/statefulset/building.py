@@ -4,7 +4,7 @@ StatefulSetWorkingSet ──▶ StatefulSetRevisionChoice ──▶ the revision
 StatefulSetWorkingSet + slot + revision ──▶ build_pod_document()
 
 Pure. A lost pod is created again at the revision that the partition assigns to it. The partition counts ranks, not
-ordinals, so reserved ordinals and a start ordinal change nothing.
+ordinals, so reserved ordinals and a start ordinal have no effect on it.
 """
 
 from collections.abc import Mapping
@@ -27,8 +27,9 @@ POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 
 
 class StatefulSetRevisionChoice:
-    """Choice of the revision for each missing pod. Call it in ascending order: under unorderedUpdate each choice
-    affects the next one. `creates_current`: the update of the pods' group has to wait.
+    """Choice of the revision for each missing pod. Choose the revisions in ascending order of the slots: under
+    unorderedUpdate, each choice affects the next choice. `creates_current`: whether new pods get the current revision,
+    because the update of the pods' group has to wait.
     """
 
     def __init__(self, ws: StatefulSetWorkingSet, *, creates_current: bool = False) -> None:
@@ -66,8 +67,8 @@ def build_identity_labels(ws: StatefulSetWorkingSet, slot: Slot) -> dict[str, st
 def build_pod_document(
     ws: StatefulSetWorkingSet, slot: Slot, revision: RevisionView, *, group: str = ""
 ) -> Document:
-    """Build the pod of a slot in this group. The document shares parts of the template, so callers must not change
-    it.
+    """Build the pod of a slot, as a member of this group. The document shares parts of the template, so callers must
+    not change it.
     """
     owner = ws.snapshot.statefulset
     metadata = read_pod_metadata(revision.template)
@@ -103,7 +104,7 @@ def build_pod_document(
 def _choose_first_state(
     ws: StatefulSetWorkingSet, labels: Mapping[str, str], finalizers: list[str]
 ) -> LifecycleState:
-    """Return Normal, unless the preNormal hook must still be set on the pod."""
+    """Return Normal, or PreparingNormal if the pod lacks labels or finalizers of the preNormal hook."""
     hook = ws.spec.hooks.pre_normal
     born = PodView(
         namespace="", name="", uid="", resource_version=0, labels=labels, finalizers=tuple(finalizers)

@@ -2,8 +2,8 @@
 
 new spec + stored object + storage classes ──▶ find_claim_errors() ──▶ field errors
 
-Pure, except for the lookup of classes, which is an argument. Under OnDelete every change is allowed, because
-templates then only affect claims that are created later.
+Pure, except for the lookup of classes, which is an argument. Under OnDelete every change is allowed, because the
+templates then affect only claims that are created later.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ async def find_claim_errors(
     for template in new:
         name = read_template_name(template)
         if name not in by_name:
-            errors.append(make_forbidden_error(f"{FIELD}[{name}].name", "a template may not be renamed"))
+            errors.append(make_forbidden_error(f"{FIELD}[{name}].name", "a template cannot be renamed"))
             continue
         errors += _shape_errors(template, by_name[name])
         if _sizes_of(template) != _sizes_of(by_name[name]):

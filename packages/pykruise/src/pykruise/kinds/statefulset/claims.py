@@ -58,7 +58,7 @@ def lacks_volume(ws: StatefulSetWorkingSet, pod: PodView, ordinal: int) -> bool:
 
 
 def find_stale_claim(ws: StatefulSetWorkingSet, slot: Slot) -> ClaimView | None:
-    """Return a claim that is deleted with the previous pod of this slot and still exists; None: no such claim."""
+    """Return a claim that the previous pod of this slot owns and that still exists; None: there is no such claim."""
     if not _retention_policy(ws)[0]:
         return None
     for claim in ws.claims_of(slot.ordinal):
@@ -74,7 +74,7 @@ def lacks_claim(ws: StatefulSetWorkingSet, ordinal: int) -> bool:
 
 
 def plan_claims(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step, ...], Reason | None]:
-    """Return steps that create the claims that the pod needs, and the reason for waiting.
+    """Return steps that create missing claims of the pod and correct the owners of others, and the reason to wait.
 
     Every claim that can be created is created, even while another claim is still terminating.
     """
@@ -94,8 +94,8 @@ def plan_claims(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step, ...]
         _create_step(ws, entry, pod=slot.name) for entry in wanted if entry["metadata"]["name"] not in present
     ]
     for claim in present.values():
-        # This must happen before the pod is created: otherwise garbage collection deletes the claim because of its
-        # owner, the predecessor of the pod.
+        # The owners must be corrected before the pod is created: otherwise garbage collection deletes the claim,
+        # because its owner, the previous pod, no longer exists.
         if slot.pod is None and not claim.is_deleting and (step := _owner_step(ws, claim, slot.name)):
             steps.append(step)
     leaving = [claim for claim in present.values() if claim.is_deleting]
@@ -169,7 +169,7 @@ def _owner_step(
     """Build the patch of one claim; None: its owners are correct. Owners other than the set and its pod are not
     changed.
 
-    `name`: name of the claim's pod. `surplus`: that pod when it is surplus.
+    `name`: name of the claim's pod. `surplus`: this pod if it is surplus, otherwise None.
     """
     if not ws.settings.auto_delete_claims:
         return None
@@ -207,5 +207,5 @@ def _describe_owners(wanted: list[Document]) -> str:
 
 
 def _is_ours(owner: OwnerFacts, pod: str, uid: str) -> bool:
-    """Whether the set wrote this owner reference: to itself, or to any pod of that name."""
+    """Whether the set wrote this owner reference: it refers to the set, or to a pod with this name."""
     return owner.uid == uid or (owner.kind == _POD and owner.name == pod)

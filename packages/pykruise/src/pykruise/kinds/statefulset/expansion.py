@@ -1,9 +1,9 @@
-"""Claims that grow with their templates (volumeClaimUpdateStrategy OnPodRollingUpdate, behind its gate).
+"""Claims that grow with their templates (volumeClaimUpdateStrategy OnPodRollingUpdate, if its feature gate is on).
 
 StatefulSetWorkingSet ──▶ Growth ──▶ update.py: whether the claims of a pod are large enough, and the patches
 
-Pure. A claim never shrinks and never changes its class or access modes: a person must delete such a claim. Sizes are
-in billionths of a byte.
+Pure. A claim never shrinks and never changes its class or access modes. If a template requires another class or other
+access modes, a person must delete the claim. Sizes are in billionths of a byte.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Note, Step
 
 RESIZE_PATIENCE_S: Final = 300.0
-"""Seconds that a file system may take to grow under its running pod. After that the pod is recreated."""
+"""Seconds that a file system may take to grow while its pod runs. After this time the pod is recreated."""
 
 
 class ClaimTemplate(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class Growth:
             and strategy is not None
             and strategy.type == ClaimUpdateType.ON_POD_ROLLING_UPDATE
         )
-        """Whether existing claims follow their templates at all."""
+        """Whether existing claims follow changes of their templates."""
 
     def list_claims(self, ordinal: int) -> Iterator[tuple[ClaimTemplate, ClaimView]]:
         """Each claim of the pod with its template."""
@@ -91,7 +91,9 @@ class Growth:
         return all(template.is_ready_in(claim) for template, claim in self.list_claims(ordinal))
 
     def is_complete(self, ordinal: int) -> bool:
-        """Whether no claim of the pod can grow further while the pod runs. The claims already match their templates."""
+        """Whether each claim of the pod has its requested size or needs a restart of the pod to grow further. Call this
+        only if `is_compatible()`.
+        """
         return all(
             template.is_ready_in(claim) or claim.resize_pending_since is not None
             for template, claim in self.list_claims(ordinal)
@@ -116,7 +118,7 @@ class Growth:
             if not template.has_shape_of(claim):
                 return (
                     f"claim {claim.name} has another storage class or other access modes than its template; "
-                    "delete it (and its pod) so that it is created again"
+                    "delete the claim and its pod, so that the claim is created again"
                 )
             if claim.storage_class:
                 storage_class = self._ws.snapshot.storage_classes.get(claim.storage_class)

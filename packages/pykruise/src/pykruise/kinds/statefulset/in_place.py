@@ -3,7 +3,8 @@
 StatefulSetWorkingSet ──▶ differences_of() ──▶ Differences ──▶ update.py (how), pre_download.py (whether),
 refresh.py (recreation)
 
-Pure. The engine (pods/in_place, plans/in_place.py) knows what changes, and the writes.
+Pure. pods/in_place and plans/in_place.py contain the code that all workloads share: it finds the changes and builds the
+writes.
 """
 
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
@@ -27,7 +28,7 @@ def differences_of(ws: StatefulSetWorkingSet) -> Differences:
 
 
 def target_of(ws: StatefulSetWorkingSet) -> TurnTarget:
-    """Target of in-place updates."""
+    """Return the revision and the labels that pods get by an in-place update."""
     return TurnTarget(
         revision=ws.update.name,
         labels={keys.REVISION_LABEL: ws.update.name},

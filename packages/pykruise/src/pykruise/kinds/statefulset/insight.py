@@ -28,7 +28,9 @@ def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Rol
 
 
 def has_claim(document: Document, claim: Document) -> bool:
-    """Whether the name is that of a claim of the set: the set need not be an owner of its PVCs."""
+    """Whether the PVC's name is that of a claim of the set. Owner references do not show this, because a set is not
+    always an owner of its PVCs.
+    """
     name = document["metadata"]["name"]
     templates = document["spec"].get("volumeClaimTemplates") or ()
     names = [f"{(template.get('metadata') or {}).get('name')}-{name}" for template in templates]
@@ -38,7 +40,7 @@ def has_claim(document: Document, claim: Document) -> bool:
 INSIGHT: Final = WorkloadInsight(
     names=frozenset({"asts", "advancedstatefulset"}),
     has_known_names=True,
-    # Same as Kubernetes' StatefulSet: under OrderedReady the controller does not change a pod until it is ready.
+    # Same as Kubernetes' StatefulSet: under OrderedReady the controller does not update a pod that is not ready.
     replaces_stuck=lambda spec: spec.get("podManagementPolicy") == "Parallel",
     strategy=make_strategy_reader(read_spec, min_ready_s=lambda spec: limits_of(spec)[0].min_ready_seconds),
     counts=counts_of,

@@ -91,14 +91,14 @@ def _list_wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
 
 
 def _enqueue_by_pod_name(change: Change[PodView], around: Around[StatefulSetSettings]) -> Iterable[Key]:
-    """Enqueue the set that needs the name of a deleted pod, whatever owner the pod had."""
+    """Enqueue the set that needs the name of a deleted pod. The owner of the pod does not matter."""
     if change.new is not None or change.old is None:
         return ()
     return _key_if_cached(Key(change.old.namespace, split_name(change.old.name)[0]), around)
 
 
 CLAIM_S: Final = 5.0
-"""Seconds that the status may lag behind the size of a PVC that no pod waits for."""
+"""Seconds by which the status may be late when a PVC that no pod waits for has changed its size."""
 
 
 def _enqueue_by_claim(
@@ -126,7 +126,7 @@ def _sets_of(claim: ClaimView, around: Around[StatefulSetSettings]) -> Iterator[
 
 
 def _enqueue_by_class(change: Change[StorageClassView], around: Around[StatefulSetSettings]) -> Iterator[Key]:
-    """Sets whose PVCs follow their templates, because the class may now allow expansion."""
+    """Enqueue the sets whose PVCs follow their templates, because the class may now allow expansion."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.allows_expansion == new.allows_expansion:
         return
@@ -146,7 +146,7 @@ _STORED: Final = StoredSpec(
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.volumeClaimTemplates": TEMPLATE_IS_JUDGED_LATER,
         "spec.ordinals.start": "the first ordinal is 0",
-        "spec.reserveOrdinals": "the other entries have an effect, and an event names the malformed ones",
+        "spec.reserveOrdinals": "the valid entries have an effect, and an event names the malformed entries",
     },
 )
 

@@ -22,10 +22,12 @@ class StatefulSetLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     replicas: int = 1
     partition: int = 0
-    """Pods that stay at the current revision: those with the lowest ranks, unless priorities decide."""
+    """Number of pods that stay at the current revision: the pods with the lowest ranks, unless unorderedUpdate sets
+    priorities.
+    """
     max_unavailable: int = 1
     scale_max_unavailable: int | None = None
-    """None: no limit."""
+    """Number of pods that may be unavailable while pods are created or repaired; None: there is no limit."""
     min_ready_seconds: int = 0
     history: int = 10
 

@@ -1,4 +1,5 @@
-"""Pods of older revisions that have never been ready: the time when they are replaced, whatever the order.
+"""Pods of older revisions that have never been ready: the time when they are replaced, independently of the update
+order.
 
 StatefulSetWorkingSet ──▶ NeverReady ──▶ scale.py, update.py, waiting.py, plan.py
 
@@ -40,14 +41,16 @@ class NeverReady:
         return due_at is not None and due_at <= self._now
 
     def explain(self, pod: PodView) -> str:
-        """When the pod is replaced, as the end of a sentence about it; empty: the option does not replace it."""
+        """Text about the time of the replacement, for the end of a sentence about the pod; empty: the option does not
+        replace this pod.
+        """
         due_at = self._due_at.get(pod.name)
         if due_at is None:
             return ""
         return f"{NEVER_READY}, and is replaced by the newest revision at {format_time(due_at)}"
 
     def find_next_time(self) -> Instant | None:
-        """The next instant at which a pod becomes due; None: there is none."""
+        """The next instant at which the option replaces another pod; None: it replaces no pod later."""
         return min((due_at for due_at in self._due_at.values() if due_at > self._now), default=None)
 
 

@@ -16,12 +16,12 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.workload.options import REPLACE_NEVER_READY
 from pykruise.runtime.reasons import Reason
 
-_WAITS: Final = "OrderedReady updates no pod before it is available"
+_WAITS: Final = "OrderedReady updates only pods that are available"
 
 
 def explain_older_pod(ws: StatefulSetWorkingSet, slot: Slot, never_ready: NeverReady) -> Reason | None:
-    """Return why a pod that is not available keeps its older revision, and what replaces it; None: it does not keep
-    one.
+    """Return why a pod that is not available keeps its older revision, and how the pod is replaced; None: nothing keeps
+    the pod at an older revision.
     """
     pod = slot.pod
     if ws.spec.is_parallel or pod is None or pod.is_deleting or ws.is_updated(pod):
@@ -39,7 +39,7 @@ def explain_older_pod(ws: StatefulSetWorkingSet, slot: Slot, never_ready: NeverR
         )
     option = REPLACE_NEVER_READY.annotation
     if never_ready.is_on and not pod.is_never_ready:
-        kept = f"{_WAITS}; it was ready, or may have been, so it is not replaced automatically"
+        kept = f"{_WAITS}; the pod was ready, or may have been ready, so it is not replaced automatically"
         return Reason(Code.OLDER_REVISION, f"it has an older revision, and {kept}", instead)
     may_be_replaced = pod.is_never_ready and not (ws.spec.is_on_delete or ws.spec.is_paused)
     annotate = f"kubectl annotate {ADVANCED_STATEFUL_SETS}/{owner.name} {option}=60 -n {owner.namespace}"

@@ -17,7 +17,7 @@ from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.in_place import differences_of
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.never_ready import NeverReady
-from pykruise.kinds.statefulset.pod_group import StatefulSetGang, find_gang
+from pykruise.kinds.statefulset.pod_group import StatefulSetGang, find_gang, find_policy_problem
 from pykruise.kinds.statefulset.pre_download import plan_pre_download
 from pykruise.kinds.statefulset.refresh import plan_refresh
 from pykruise.kinds.statefulset.scale import plan_scale
@@ -69,7 +69,7 @@ TAKEN_AGAIN_S: Final = 15.0
 not enqueue the set.
 """
 
-_NOT_ITS_OWN: Final = "its labels or its name are no longer those of a pod of the set"
+_NOT_ITS_OWN: Final = "its labels or its name no longer match the StatefulSet"
 
 
 def plan_statefulset(snapshot: StatefulSetSnapshot) -> Plan:
@@ -170,7 +170,8 @@ def _join_phases(
             *plan_revisions(choice, statefulset, unrecorded=unrecorded),
             *plan_pre_download(ws, differences),
             *_keep_groups(ws, gang, scale.phase),
-            # The update of one pod completes before the next one starts.
+            # Phases that bring pods into service come first, so that running updates are completed before further
+            # updates start.
             *write_phases(refresh, scale.phase, update),
             *stage_of(Purpose.TIDY_UP, [*_truncate_history(ws), *_drop_groups(ws, gang, scale.phase)]),
         ),
@@ -201,7 +202,7 @@ def _join_phases(
 def _keep_groups(
     ws: StatefulSetWorkingSet, gang: StatefulSetGang | None, scale: PlanPhase
 ) -> tuple[Stage, ...]:
-    """Write to the groups of the pods, before pods are created in them."""
+    """Create or change the groups of the pods, before pods are created in these groups."""
     if gang is None:
         return ()
     return keep_groups(
@@ -236,7 +237,9 @@ def _find_claims_left(ws: StatefulSetWorkingSet) -> dict[str, Reason]:
 
 
 def _conditions_to_keep(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> list[str]:
-    """Conditions of failed writes to keep while the same kind of write is planned again: it has not succeeded yet."""
+    """Return the types of conditions about failed writes that are kept: the plan contains the same kind of write again,
+    so it has not succeeded yet.
+    """
     purposes = {stage.purpose for stage in (*scale.stages, *update.stages, *refresh.stages)}
     kept = [FAILED_CREATE] if Purpose.CREATE_PODS in purposes else []
     return [*kept, FAILED_UPDATE] if purposes - {Purpose.CREATE_PODS} else kept
@@ -248,7 +251,9 @@ def _truncate_history(ws: StatefulSetWorkingSet) -> list[Chain]:
 
 
 def _warning_notes(snapshot: StatefulSetSnapshot, status: StatefulSetStatus) -> Sequence[Note]:
-    """Warnings about obstacles that keep pods from serving. A pod that cannot be updated has its own event."""
+    """Warnings about obstacles that keep pods from serving. A pod that cannot be updated is left out, because another
+    event reports it.
+    """
     waiting = [
         condition
         for condition in status.conditions or ()
@@ -275,7 +280,9 @@ def _find_unreadable(snapshot: StatefulSetSnapshot) -> list[Problem]:
     if statefulset.spec is None:
         return [Problem(statefulset.problem)]
     if statefulset.selector is None or statefulset.selector.is_empty:
-        return [Problem("spec.selector: cannot be read, or would match every pod")]
+        return [
+            Problem("spec.selector: is not a valid label selector, or is empty and would match every pod")
+        ]
     return []
 
 
@@ -285,9 +292,8 @@ def _find_problems(snapshot: ReadableStatefulSet) -> list[Problem]:
     problems = limits_of(spec)[1]
     if not statefulset.selector.matches(read_pod_labels(spec.template)):
         problems.append("spec.template.metadata.labels: do not match spec.selector")
-    if snapshot.groups.problem:
-        problems.append(snapshot.groups.problem)
-    return [Problem(problem) for problem in problems]
+    of_groups = (snapshot.groups.problem, find_policy_problem(statefulset, spec))
+    return [Problem(problem) for problem in (*problems, *of_groups) if problem]
 
 
 def _status_when_refused(snapshot: StatefulSetSnapshot, problems: Sequence[Problem]) -> StatefulSetStatus:

@@ -1,10 +1,11 @@
 """The pods of a StatefulSet as one group of Kubernetes' scheduler: the option gang-min-count.
 
-StatefulSetWorkingSet ──▶ find_gang() ──▶ StatefulSetGang: groups of new pods, and the way of the update
+StatefulSetWorkingSet ──▶ find_gang() ──▶ StatefulSetGang: groups of new pods, and how pods are updated
 StatefulSetGang ──▶ building.py, update.py (all pods or none), refresh.py
 spec ──▶ find_option_conflicts() ──▶ field errors of specs with which a group could not be started or updated
 
-Pure. Only Parallel: OrderedReady creates a pod after the one before it is ready, so a group could never start.
+Pure. The option requires Parallel: under OrderedReady, a pod is created only after the previous pod is ready, so a
+group could never start.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,21 +41,28 @@ from pykruise.pods.workload.pod_groups import (
     read_min_count,
     resolve_amount,
 )
+from pykruise.pods.workload.views import WorkloadView
 from pykruise.runtime.reasons import Reason
 
 _CLAIMS_GROW: Final = Reason(
     Code.CLAIM_CANNOT_FOLLOW,
-    "claims that follow their templates restart pods one by one",
+    "the expansion of claims restarts pods one by one",
     "set spec.volumeClaimUpdateStrategy.type to OnDelete",
 )
 
 
+_POLICY: Final = "spec.podManagementPolicy"
+_MUST_BE_PARALLEL: Final = (
+    f"must be {ManagementPolicy.PARALLEL} with {GANG_MIN_COUNT.field}: the pods of a group start together"
+)
+
+
 class StatefulSetGang(msgspec.Struct, frozen=True, kw_only=True):
-    """The gang, and the update of its pods."""
+    """The gang, and how its pods are updated."""
 
     pods: PodGang
     hold: Reason | None = None
-    """Reason why no pod is updated; None: all are updated together."""
+    """Reason why no pod is updated; None: all pods are updated together."""
     failure: Reason | None = None
     """Reason why a pod cannot be updated at all."""
     recreates: bool = False
@@ -65,7 +73,7 @@ def find_gang(ws: StatefulSetWorkingSet, differences: Differences) -> StatefulSe
     """Return the gang of the set; None: the option is not set."""
     statefulset, spec = ws.snapshot.statefulset, ws.spec
     value = GANG_MIN_COUNT.read(statefulset.annotations)
-    if value is None or not spec.is_parallel:
+    if value is None:
         return None
     active = [pod for pod in ws.slot_pods if pod.is_active]
     old = [pod for pod in active if not ws.is_updated(pod)]
@@ -78,7 +86,7 @@ def find_gang(ws: StatefulSetWorkingSet, differences: Differences) -> StatefulSe
     failure: Reason | None = None
     if reasons and spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
         name, why = next(iter(reasons.items()))
-        failure = Reason(Code.CANNOT_UPDATE, f"pod {name} {make_only_in_place_reason(why).message}")
+        failure = Reason(Code.CANNOT_UPDATE, f"pod {name}: {make_only_in_place_reason(why).message}")
     cause = failure or (_CLAIMS_GROW if Growth(ws).is_on else None)
     limits = ws.limits
     is_whole = limits.partition == 0 and limits.max_unavailable >= limits.replicas
@@ -102,6 +110,13 @@ def find_gang(ws: StatefulSetWorkingSet, differences: Differences) -> StatefulSe
     )
 
 
+def find_policy_problem(statefulset: WorkloadView, spec: StatefulSetSpec) -> str:
+    """Return why the pods of a stored set cannot be a group; empty: they can, or the option is not set."""
+    if spec.is_parallel or GANG_MIN_COUNT.read(statefulset.annotations) is None:
+        return ""
+    return f"{_POLICY}: {_MUST_BE_PARALLEL}"
+
+
 # Admission
 
 
@@ -114,8 +129,7 @@ def find_option_conflicts(
         return
     field, replicas = GANG_MIN_COUNT.field, 1 if spec.replicas is None else spec.replicas
     if not spec.is_parallel:
-        problem = f"must be {ManagementPolicy.PARALLEL} with {field}: the pods of a group start together"
-        yield make_invalid_error("spec.podManagementPolicy", spec.pod_management_policy, problem)
+        yield make_invalid_error(_POLICY, spec.pod_management_policy, _MUST_BE_PARALLEL)
     block, scale = spec.rolling_update, spec.scale_strategy
     yield from find_gang_errors(
         value,
@@ -134,7 +148,5 @@ def find_option_conflicts(
             yield make_invalid_error("spec.updateStrategy.rollingUpdate.maxUnavailable", amount, problem)
     claims = spec.volume_claim_update_strategy
     if claims is not None and claims.type == ClaimUpdateType.ON_POD_ROLLING_UPDATE:
-        problem = (
-            f"must be {ClaimUpdateType.ON_DELETE} with {field}: claims that grow restart pods one by one"
-        )
+        problem = f"must be {ClaimUpdateType.ON_DELETE} with {field}: the expansion of claims restarts pods one by one"
         yield make_invalid_error("spec.volumeClaimUpdateStrategy.type", claims.type, problem)

@@ -2,8 +2,8 @@
 
 StatefulSetWorkingSet ──▶ plan_refresh() ──▶ PlanPhase
 
-Pure. Every plan runs this phase, also while paused and under OnDelete, because pods may wait for a condition or a
-state. It also brings back a pod that was to be deleted and is needed again.
+Pure. Every plan runs this phase, also while the set is paused and under OnDelete, because pods may wait for a condition
+or a state. This phase also returns a pod from PreparingDelete to service when the pod is needed again.
 """
 
 from collections.abc import Collection, Sequence
@@ -83,7 +83,7 @@ def _is_wanted_again(
 
 
 def _is_recreated(ws: StatefulSetWorkingSet, differences: Differences, pod: PodView) -> bool:
-    """Whether an update deletes the pod."""
+    """Whether an update recreates the pod."""
     only = ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY
     return not only and isinstance(differences.find_difference(pod), NotInPlace)
 
@@ -103,7 +103,7 @@ def _decide(
         state = LifecycleState.NORMAL
         released = remove_hold(pod, PRE_DELETE_HOOK, now=ws.now)
     elif pod.state in SERVING_STATES:
-        # The remains of an interrupted update or deletion would otherwise keep the pod out of service forever.
+        # A condition that an interrupted update or deletion left would otherwise keep the pod out of service forever.
         released = remove_hold(pod, PRE_DELETE_HOOK, now=ws.now) or remove_hold(
             pod, PRE_UPDATE_HOOK, now=ws.now
         )

@@ -2,8 +2,9 @@
 
 StatefulSetWorkingSet ──▶ plan_scale() ──▶ Scale: the phase, and whether pods may be updated in the same plan
 
-Pure. OrderedReady takes one step at a time: from the lowest ordinal up, then surplus pods from the highest down. It
-updates pods only when no such step remains. Parallel does everything at the same time, within scaleStrategy's limit.
+Pure. OrderedReady takes one step at a time: it creates pods from the lowest ordinal up, then deletes surplus pods from
+the highest ordinal down. It updates pods only when no such step remains. Parallel does everything at the same time,
+within scaleStrategy's limit.
 """
 
 import math
@@ -74,7 +75,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Found:
-    """Writes that the slots inspected so far need."""
+    """Collects the writes that the inspected slots need."""
 
     def __init__(self, gang: PodGang | None = None) -> None:
         self.gang = gang
@@ -98,8 +99,8 @@ class _Found:
         *,
         is_partial: bool = False,
     ) -> PlanPhase:
-        """Build the phase, including the stage for surplus pods. Finished pods are deleted first, because successors
-        need the name.
+        """Build the phase, including the stage for surplus pods. Finished pods are deleted first, because their
+        successors have the same names.
         """
         return PlanPhase(
             decided=(
@@ -167,7 +168,7 @@ def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str
     pod, *others = ws.surplus
     decision: DeletePod | ChangePod | Reason
     if pod.is_deleting:
-        decision = Reason(Code.DEPARTING, "terminates; the next one is deleted afterwards")
+        decision = Reason(Code.DEPARTING, "terminates; the next surplus pod is deleted afterwards")
     else:
         decision = _explain_waiting_surplus(ws, pod) or _decide_surplus(ws, pod)
     decisions = [
@@ -175,7 +176,7 @@ def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str
         *(chain for other in others for chain in _surplus_writes(ws, other, None)),
     ]
     skipped = {pod.name: decision} if isinstance(decision, Reason) else {}
-    later = Reason(Code.TURN, f"surplus; is deleted after pod {pod.name}")
+    later = Reason(Code.TURN, f"is surplus, and is deleted after pod {pod.name}")
     skipped |= {pod.name: later for pod in others}
     return DecidedStage(purpose=Purpose.DELETE_SURPLUS_PODS, decisions=decisions), skipped
 
@@ -187,11 +188,11 @@ def _explain_waiting_surplus(ws: StatefulSetWorkingSet, pod: PodView) -> Reason 
     if pod.phase in FINISHED or pod.state == LifecycleState.PREPARING_DELETE or ws.is_available(pod):
         return None
     if not ws.first_unhealthy:
-        message = f"surplus, but not ready for {ws.limits.min_ready_seconds} s yet"
+        message = f"is surplus, but has not been ready for {ws.limits.min_ready_seconds} s yet"
         return Reason(Code.MIN_READY_SECONDS, message)
     if pod.name == ws.first_unhealthy:
         return None
-    message = f"surplus, but not available, and pod {ws.first_unhealthy} is not healthy either"
+    message = f"is surplus, but not available, and pod {ws.first_unhealthy} is not healthy either"
     return Reason(Code.TURN, message, "find out why that pod is not healthy")
 
 
@@ -254,8 +255,8 @@ def _decide_surplus(ws: StatefulSetWorkingSet, pod: PodView) -> DeletePod | Chan
 def _surplus_writes(
     ws: StatefulSetWorkingSet, pod: PodView, decision: DeletePod | ChangePod | Reason | None
 ) -> Sequence[Decision]:
-    """Return the writes for a surplus pod: first the owners of its claims, then the deletion or change of the pod, if
-    any.
+    """Return the writes for a surplus pod: first patches that set the owners of its claims, then the deletion or change
+    of the pod, if it may be deleted now.
     """
     steps = plan_owners(ws, pod, is_surplus=True)
     if decision is None or isinstance(decision, Reason):
@@ -264,7 +265,9 @@ def _surplus_writes(
 
 
 def _unmounted_note(names: list[str]) -> list[Note]:
-    """A single note about pods that run without volumes that were added after the pods were created."""
+    """One event about all pods that lack volumes, because the claim templates were added after the pods
+    were created.
+    """
     if not names:
         return []
     shown = format_first(names, 10)
@@ -300,7 +303,7 @@ def _create_pod(
     creation = CreatePod(
         subject=slot.name,
         document=build_pod_document(ws, slot, revision, group=group),
-        because=f"missing; built from revision {revision.name}",
+        because=f"the pod is missing; the new pod has revision {revision.name}",
         created=f"created pod {slot.name}",
         failed=f"failed to create pod {slot.name}",
         before=steps,
@@ -310,7 +313,7 @@ def _create_pod(
 
 
 def _name_taken(name: str, owner: str) -> Reason:
-    of = f"belongs to {owner}" if owner else "has no owner, and not the labels of spec.selector"
+    of = f"belongs to {owner}" if owner else "has no owner, and its labels do not match spec.selector"
     return Reason(
         Code.NAME_TAKEN,
         f"pod {name} exists already: it {of}",
@@ -375,4 +378,6 @@ def _explain_unavailability(
         return Reason(Code.MIN_READY_SECONDS, message)
     if older := explain_older_pod(ws, slot, never_ready):
         return older
-    return Reason(Code.NOT_READY, "is not ready; the others wait for it", "find out why the pod is not ready")
+    return Reason(
+        Code.NOT_READY, "is not ready; the other pods wait for it", "find out why the pod is not ready"
+    )

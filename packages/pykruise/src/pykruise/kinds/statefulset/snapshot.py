@@ -3,7 +3,8 @@
 bytes of a StatefulSet ──▶ STATEFUL_SET_VIEWS ──▶ StatefulSetView (stored in the cache)
 StatefulSetView + Read ──▶ read_snapshot() ──▶ StatefulSetSnapshot ──▶ plan.py
 
-Claims are found by name, because a StatefulSet's claims have neither an id nor a controlling owner.
+Claims are found by name, because claims of a StatefulSet have neither a controller nor a label with an instance id,
+which claims of CloneSets have.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -62,13 +63,13 @@ class StatefulSetSettings(GateSettings, frozen=True, kw_only=True):
     pod_index_label: Annotated[bool, OnGate("PodIndexLabel")] = True
     """Whether pods get their ordinal as a label."""
     preparing_update_as_update: Annotated[bool, OnGate("PreparingUpdateAsUpdate")] = False
-    """Whether pods in PreparingUpdate count as updated when other pods are chosen."""
+    """Whether pods in PreparingUpdate count as updated when revisions and updates of other pods are chosen."""
     pre_download: Annotated[bool, OnGate("PreDownloadImageForInPlaceUpdate", "KruiseDaemon")] = False
     """Whether nodes pull new images in advance of an update."""
     roll_on_config: Annotated[bool, OnGate("RollOnConfig")] = False
-    """Whether the content of ConfigMaps and Secrets may belong to the revision."""
+    """Whether the content of ConfigMaps and Secrets can be part of a revision."""
     pod_groups: Annotated[bool, OnGate("PodGroups")] = False
-    """Whether pods may be groups of Kubernetes' scheduler."""
+    """Whether pods may form groups that Kubernetes' scheduler places together."""
     defaulting: StatefulSetDefaultingSettings = StatefulSetDefaultingSettings()
 
 
@@ -167,30 +168,34 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     orphaned_revisions: Sequence[RevisionView] = ()
     """Revisions without an owner whose labels match."""
     other_revisions: Mapping[str, RevisionView] = {}
-    """Further revisions whose names could collide, by name."""
+    """Other revisions whose names could collide with the name of a new revision, by name."""
     claims: Mapping[str, ClaimView] = {}
     """Claims that the set's pods mount or would mount, by name."""
     taken: Mapping[str, str] = {}
-    """Names of desired pods that pods of other owners have, each with the owner; empty: the pod has no owner."""
+    """Names of desired pods that pods of other owners already use, each with the owner; empty: the other pod has no
+    owner.
+    """
     storage_classes: Mapping[str, StorageClassView] = {}
     """Storage classes by name. They are used only to expand claims."""
     pull_jobs: Sequence[PullJobView] | None = None
     """ImagePullJobs controlled by the set; None: images are not pulled in advance here."""
     nodes: Mapping[str, NodeView] = {}
-    """Nodes of its pods by name, with the option ignore-unavailable-nodes."""
+    """Nodes of its pods by name; empty without the option ignore-unavailable-nodes."""
     undeclaring: frozenset[str] = frozenset()
-    """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
+    """Nodes of its pods that declare their features, without the feature to resize whole pods
+    (plans/declared_features.py).
+    """
     config_problem: str = ""
-    """Reason why a changed ConfigMap or Secret begins no rollout; empty: it begins one."""
+    """Reason why a change of a ConfigMap or Secret starts no rollout; empty: such a change starts a rollout."""
     groups: FoundGroups = FoundGroups()
-    """Groups of the set's pods, with the option gang-min-count."""
+    """Groups of the set's pods, for the option gang-min-count."""
     now: Instant
     settings: StatefulSetSettings = StatefulSetSettings()
 
 
 class ReadableStatefulSetView(StatefulSetView, frozen=True, kw_only=True):
-    """A StatefulSet with a readable spec and selector. It exists only as a type: plans/workload_frame.py decides
-    which objects have it.
+    """A StatefulSet with a readable spec and selector. It is used only as a type: plans/workload_frame.py decides which
+    objects have it.
     """
 
     spec: StatefulSetSpec
@@ -241,7 +246,7 @@ async def read_snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) 
 def _find_taken(
     view: StatefulSetView, read: Read[StatefulSetSettings], *, known: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the names of desired pods that pods of other owners have, with the owner of each."""
+    """Yield the names of desired pods that pods of other owners already use, each with the owner."""
     if view.spec is None:
         return
     for ordinal in wanted_ordinals_of(view.spec, settings=read.settings):

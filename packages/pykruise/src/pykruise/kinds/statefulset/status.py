@@ -89,7 +89,7 @@ def status_of(
     is_said = waiting is not None and (bool(waiting.remedy) or not conditions)
     if is_said or not any(condition.reason in NOT_WRITTEN for condition in conditions):
         conditions = set_waiting([*conditions, *old_waiting], waiting if is_said else None, now=ws.now)
-    else:  # the set waits for the rejected write, whose condition is kept
+    else:  # the set still waits because of the rejected write, so the stored condition is kept
         conditions = [*conditions, *old_waiting]
     return StatefulSetStatus(
         **counted,
@@ -117,7 +117,7 @@ def _is_complete(ws: StatefulSetWorkingSet, counted: dict[str, Any]) -> bool:
 
 
 def _claim_statuses(ws: StatefulSetWorkingSet) -> list[ClaimStatus]:
-    """Return an entry per claim template. Each entry counts the desired pods."""
+    """Return an entry for each claim template. The entry counts the desired pods whose claims follow the template."""
     growth = Growth(ws)
     compatible = dict.fromkeys((template.name for template in growth.templates), 0)
     ready = dict(compatible)
@@ -151,6 +151,8 @@ def observe_status(
 
 
 def resize_refused_since(ws: StatefulSetWorkingSet) -> Instant | None:
-    """Time since which the condition reports that the API server rejects a resize; None: it does not."""
+    """Time since which the stored condition reports that the API server rejects a resize; None: the condition does not
+    report this.
+    """
     stored = ws.snapshot.statefulset.status
     return read_refused_since(stored.conditions, FAILED_UPDATE)

@@ -42,7 +42,7 @@ class ManagementPolicy(StrEnum):
 
 
 class Retention(StrEnum):
-    """Treatment of claims."""
+    """Policy for claims whose pod or set is deleted."""
 
     RETAIN = "Retain"
     DELETE = "Delete"
@@ -56,7 +56,7 @@ class ClaimUpdateType(StrEnum):
 
 
 class UnorderedUpdate(Typed, frozen=True, kw_only=True):
-    """Updates pods in an order other than from the highest ordinal down. It requires Parallel pod management."""
+    """Updates pods in an order that does not depend on their ordinals. It requires Parallel pod management."""
 
     priority_strategy: PriorityStrategy | None = None
 
@@ -100,7 +100,7 @@ class ScaleStrategy(Typed, frozen=True, kw_only=True):
 
 
 class ClaimRetentionPolicy(Typed, frozen=True, kw_only=True):
-    """Treatment of claims when their pod or the set is deleted."""
+    """Policy for claims when their pod or the set is deleted."""
 
     when_deleted: str = ""
     """Policy for claims when the set is deleted: Retain (the default) or Delete."""
@@ -164,7 +164,7 @@ class StatefulSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw
 
     @property
     def is_unordered(self) -> bool:
-        """Whether priorities, not ordinals, decide which pods are updated first."""
+        """Whether the update order does not depend on ordinals."""
         return self.rolling_update is not None and self.rolling_update.unordered_update is not None
 
     @property
@@ -174,7 +174,7 @@ class StatefulSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw
 
 
 class ClaimStatus(Typed, frozen=True, kw_only=True):
-    """Number of pods whose claims follow one of the claim templates."""
+    """Number of pods whose claims follow a certain claim template."""
 
     compatible_ready_replicas: Count
     """Number of pods whose claim follows the template and has reached its requested size."""

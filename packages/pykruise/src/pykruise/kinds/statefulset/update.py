@@ -3,9 +3,10 @@
 StatefulSetWorkingSet + differences + Scale ──▶ plan_update() ──▶ PlanPhase
 
 Pure. Every slot whose pod is missing, not healthy, in an update, or not yet available counts against maxUnavailable,
-whatever its place in the order. Surplus pods never count, and with the option ignore-unavailable-nodes neither do pods
-on nodes out of service. A candidate that is already unavailable costs nothing. The first candidate that exceeds the
-limit ends the pass, but pods that already prepare for their update or deletion continue.
+wherever it is in the order. Surplus pods never count. With the option ignore-unavailable-nodes, pods on nodes out of
+service do not count either. The update of a candidate that is already unavailable needs no further unit of
+maxUnavailable. The first candidate that exceeds the limit ends the selection, but pods that already prepare for their
+update or deletion continue.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,7 +69,7 @@ _PREPARING: Final = frozenset({LifecycleState.PREPARING_DELETE, LifecycleState.P
 
 
 class _Pass:
-    """The update pass so far."""
+    """Collects the decisions of one update phase. A pass inspects the candidates once, in order."""
 
     def __init__(
         self, ws: StatefulSetWorkingSet, never_ready: NeverReady, *, written: frozenset[str]
@@ -85,7 +86,7 @@ class _Pass:
             is_available=lambda pod: ws.is_healthy(pod) and ws.is_available(pod),
             is_updated=ws.is_updated,
         )
-        """Pods on nodes out of service, which use up nothing."""
+        """Pods on nodes out of service. They do not count against maxUnavailable."""
         self.unavailable = {slot.name for slot in ws.slots if _is_unavailable(ws, slot, self.growth)}
         self.unavailable -= self.left_out.keys()
         self.decisions: list[Decision] = []
@@ -99,8 +100,8 @@ class _Pass:
         """Whether all pods are recreated, because they are updated as one group."""
         may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE
         self.refused_since = resize_refused_since(ws) if may_recreate else None
-        """Instant since which the API server rejects the resize of a pod that may be recreated; None once a pod is
-        recreated for this.
+        """Instant since which the API server rejects resizes, if the policy allows recreation; None after this pass has
+        recreated a pod because of this.
         """
 
     def may_lose(self, name: str) -> bool:
@@ -124,8 +125,8 @@ class _Pass:
         self.act(pod, decide_deletion(pod, hook=hook, now=self.ws.now, because=because))
 
     def find_refused_resize(self, pod: PodView, change: UpdateSpec) -> str:
-        """Reason why the pod is recreated instead of resized, now that it has its turn; empty: it is resized. Only
-        the first pod gets a reason.
+        """Reason why the pod is recreated instead of resized; empty: the pod is resized. Call this when the pod is
+        updated now. Only the first pod of a pass gets a reason.
         """
         overdue = find_overdue_refusals(
             [(pod, change)],
@@ -172,7 +173,7 @@ def plan_update(
     gang: StatefulSetGang | None = None,
 ) -> PlanPhase:
     """Plan the update pass. `written`: pods to which scaling writes. `only`: the only pod that may be updated. `gang`:
-    the group of the pods, which are updated together.
+    the group of the pods; they are updated together.
     """
     current = _Pass(ws, never_ready, written=written)
     current.recreates = gang is not None and gang.recreates
@@ -201,8 +202,8 @@ def _skip_old(ws: StatefulSetWorkingSet, reason: Reason) -> Mapping[str, Reason]
 
 
 def _delete_specified(current: _Pass, *, only: str) -> None:
-    """Delete specified pods from the highest ordinal down. A pod that exceeds maxUnavailable is skipped, not the pods
-    after it.
+    """Delete specified pods from the highest ordinal down. A pod that exceeds maxUnavailable is skipped; the pods after
+    it are not.
     """
     for slot in reversed(current.ws.slots):
         pod = slot.pod
@@ -236,8 +237,8 @@ def _update_pods(current: _Pass, wanted: Sequence[Slot], differences: Difference
 
 
 def _continue_preparing(current: _Pass, slots: Sequence[Slot], differences: Differences) -> None:
-    """Continue pods in PreparingUpdate or PreparingDelete, whatever the order: they use up the budget that the first
-    pod in the order waits for.
+    """Continue pods in PreparingUpdate or PreparingDelete, independently of the order: they use up the budget for which
+    the first pod in the order waits.
     """
     for slot in slots:
         if current.failure is None and slot.pod is not None and slot.pod.state in _PREPARING:
@@ -245,8 +246,8 @@ def _continue_preparing(current: _Pass, slots: Sequence[Slot], differences: Diff
 
 
 def _update_never_ready(current: _Pass, slots: Sequence[Slot], differences: Differences) -> None:
-    """Update due pods that have never been ready, whatever the order: they use up the budget that the first pod in the
-    order waits for.
+    """Update due pods that have never been ready, independently of the order: they use up the budget for which the
+    first pod in the order waits.
     """
     for slot in slots:
         if current.failure is None and slot.pod is not None and current.never_ready.is_due(slot.pod):
@@ -268,7 +269,7 @@ def _skip_rest(current: _Pass, slots: Sequence[Slot], reason: Reason) -> None:
 
 
 def _update_pod(current: _Pass, slot: Slot, differences: Differences) -> bool:
-    """Update one candidate. False: the pass ends here."""
+    """Update one candidate, or do nothing if it is up to date. False: no further candidate may be updated."""
     ws, growth, pod = current.ws, current.growth, slot.pod
     if pod is None:
         return True
@@ -299,14 +300,14 @@ def _update_pod(current: _Pass, slot: Slot, differences: Differences) -> bool:
 
 
 def _restart_pod(current: _Pass, pod: PodView, at: Instant) -> None:
-    """Recreate the pod when its time has come: its claims have grown, but the file system grows only when the pod
-    starts.
+    """Recreate the pod at this instant: its claims have grown, but the file system grows only when the pod starts
+    again.
     """
     if at > current.ws.now:
         current.times.append(at)
         current.act(pod, FILE_SYSTEM_GROWS)
     else:
-        current.delete(pod, "recreated: the file system of its claims grows only then")
+        current.delete(pod, "recreated, because the file system of its claims grows only when the pod starts")
 
 
 def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) -> bool:
@@ -320,7 +321,7 @@ def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) 
     if isinstance(result, NotInPlace):
         if ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
             why = make_only_in_place_reason(result.reason)
-            failure = Reason(Code.CANNOT_UPDATE, f"pod {pod.name} {why.message}")
+            failure = Reason(Code.CANNOT_UPDATE, f"pod {pod.name}: {why.message}")
             current.fail(pod, why, failure=failure, event="FailedUpdatePodInPlace")
             return False
         reasons = [
@@ -331,7 +332,7 @@ def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) 
         current.delete(pod, f"recreated for revision {ws.update.name}{reason}")
         return True
     if pod.state == LifecycleState.PREPARING_DELETE:
-        # refresh.py first brings the pod back into service: an in-place update is no reason to delete it.
+        # An in-place update is no reason to delete the pod, so refresh.py first returns it to service.
         current.act(pod, COMES_BACK)
         return True
     if refused := current.find_refused_resize(pod, result):
@@ -345,7 +346,7 @@ def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) 
 
 
 def list_updating_names(ws: StatefulSetWorkingSet) -> frozenset[str]:
-    """Names of the pods that a running update covers."""
+    """Names of the pods that should get the update revision; empty while updates are paused."""
     if ws.spec.is_paused:
         return frozenset()
     return frozenset(slot.name for slot in list_candidates(ws))

@@ -81,7 +81,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     UNAVAILABLE_NODES_SELECTOR,
     GANG_MIN_COUNT,
 )
-"""Annotations of a StatefulSet that are options, or that it cannot have."""
+"""Annotations that are options of a StatefulSet, and options of other kinds that a StatefulSet must not have."""
 
 KIND: Final = "statefulset"
 STRATEGY: Final = "spec.updateStrategy"
@@ -136,8 +136,8 @@ def errors_of(
 
 
 def _claim_volumes(spec: StatefulSetSpec) -> list[str]:
-    """Volumes that claims add. A volume of the template with the same name is replaced; bad names are reported
-    elsewhere.
+    """Volumes that claims add to pods. They replace volumes of the template with the same name. Other rules report
+    invalid names.
     """
     own = {volume.get("name") for volume in get_path(spec.template, "spec", "volumes") or ()}
     return [name for name in dict.fromkeys(spec.claim_names) if name and name not in own]
@@ -161,8 +161,8 @@ def list_last_pod_names(doc: Mapping[str, Any]) -> list[str]:
 
 
 def _name_errors(metadata: Mapping[str, Any], causes: list[Cause]) -> Iterator[Cause]:
-    """Pods of the set are hosts in DNS, so the name must not contain dots. Other errors of the name are already in
-    `causes`.
+    """Names of pods are host names in DNS, so the name of the set must not contain dots. `causes` already contains
+    other errors of the name.
     """
     name = metadata.get("name")
     if name and not any(cause.field == "metadata.name" for cause in causes):
@@ -185,7 +185,9 @@ def _management_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 
 
 def _node_option_errors(annotations: Any, spec: StatefulSetSpec) -> Iterator[Cause]:
-    """Rule: only pods that are managed in parallel are updated while another pod is unavailable."""
+    """Yield the error of ignore-unavailable-nodes without Parallel: only Parallel updates pods while another pod is
+    unavailable.
+    """
     annotation = IGNORE_UNAVAILABLE_NODES.annotation
     text = annotations.get(annotation) if isinstance(annotations, Mapping) else None
     if isinstance(text, str) and not spec.is_parallel:
@@ -194,7 +196,9 @@ def _node_option_errors(annotations: Any, spec: StatefulSetSpec) -> Iterator[Cau
 
 
 def _max_unavailable_errors(value: IntOrPercent, field: str, spec: StatefulSetSpec) -> Iterator[Cause]:
-    """Rule: at least one pod, and exactly one unless pods are managed in parallel."""
+    """Yield the errors of maxUnavailable: it must be at least one pod, and exactly one pod unless pods are managed in
+    parallel.
+    """
     if isinstance(value, str) and not is_whole_percent(value):
         yield make_invalid_error(field, value, "must be a whole number or a percentage such as 50%")
         return
@@ -287,7 +291,7 @@ def _retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 
 
 def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
-    """Errors that OpenKruise does not report, although the fields could only fail later."""
+    """Errors that OpenKruise does not report, although these values would only cause failures later."""
     yield from check_not_negative(spec.ordinals.start if spec.ordinals else None, "spec.ordinals.start")
     yield from check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")
     strategy = spec.volume_claim_update_strategy
@@ -310,7 +314,7 @@ def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 def _in_place_only_errors(
     doc: Mapping[str, Any], spec: StatefulSetSpec, old: Mapping[str, Any]
 ) -> Iterator[Cause]:
-    """Rule: under InPlaceOnly pods are never recreated, so only images of containers may change."""
+    """Yield the error of other changes than images under InPlaceOnly, because InPlaceOnly never recreates pods."""
     if spec.policy != PodUpdatePolicy.IN_PLACE_ONLY:
         return
     before, after = (get_path(entry, "spec", "template", "spec") for entry in (old, doc))

@@ -76,7 +76,7 @@ def waiting_of(
 
 
 def _find_held_pods(ws: StatefulSetWorkingSet) -> list[tuple[PodView, Reason]]:
-    """Pods that something keeps from being deleted: finalizers, nodes, or for surplus pods a hook."""
+    """Pods whose deletion cannot end, because of finalizers or their node, or, for surplus pods, because of a hook."""
     pods = (pod for pod in (*ws.slot_pods, *ws.surplus) if pod.is_deleting)
     result = [(pod, kept) for pod in pods if (kept := find_end_blocker(pod, now=ws.now))]
     staying = (pod for pod in ws.surplus if not pod.is_deleting)
@@ -107,7 +107,7 @@ def _reason_of_outdated(
     older = explain_older_pod(ws, slot, never_ready)
     if older is None:
         return None
-    return Reason(first.code, f"pod {pod.name} {first.message}; {older.message}", older.remedy)
+    return Reason(first.code, f"pod {pod.name}: {first.message}; {older.message}", older.remedy)
 
 
 def _reason_of_missing(
@@ -126,11 +126,11 @@ def _reason_of_missing(
         if reason.code == Code.NAME_TAKEN:
             return reason
         if reason.code == Code.FINALIZER:
-            return Reason(reason.code, f"pod {held.name} {reason.message}", reason.remedy)
+            return Reason(reason.code, f"pod {held.name}: {reason.message}", reason.remedy)
         code = Code.TERMINATING if pod is not None else Code.CLAIM
         return Reason(
             code,
-            f"pod {held.name} {reason.message}{finalizers}",
+            f"pod {held.name}: {reason.message}{finalizers}",
             "if that lasts, find out what blocks the deletion",
         )
     if scale.exhausted:
@@ -142,7 +142,7 @@ def _reason_of_missing(
             "if that lasts, find out why pods are not available",
         )
     if all(slot.pod is not None and slot.pod.is_deleting for slot in missing):
-        return Reason(Code.DEPARTING, f"pod {missing[0].name} {TERMINATES.message}")
+        return Reason(Code.DEPARTING, f"pod {missing[0].name}: {TERMINATES.message}")
     return Reason(
         Code.CREATING, f"{format_count(len(missing), 'pod is', 'pods are')} missing and being created"
     )
@@ -153,7 +153,7 @@ def _reason_of_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason])
         return None
     pod = ws.surplus[0]
     finalizers = f" (finalizers: {', '.join(pod.finalizers)})" if pod.finalizers and pod.is_deleting else ""
-    why = f"; pod {pod.name} {skipped[pod.name].message}{finalizers}" if pod.name in skipped else ""
+    why = f"; pod {pod.name}: {skipped[pod.name].message}{finalizers}" if pod.name in skipped else ""
     return Reason(
         Code.DELETING,
         f"{format_count(len(ws.surplus), 'pod is', 'pods are')} surplus{why}",
@@ -176,7 +176,7 @@ def _reason_of_growth(ws: StatefulSetWorkingSet, growth: Growth) -> Reason | Non
 
 
 def _reason_of_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
-    """Reason when all desired pods exist and are available, but do not all match the newest templates."""
+    """Reason when all desired pods exist and are available, but some of them do not match the newest templates."""
     marked = [pod for pod in ws.slot_pods if pod.is_specified_delete]
     if marked:
         why = f": {skipped[marked[0].name].message}" if marked[0].name in skipped else ""

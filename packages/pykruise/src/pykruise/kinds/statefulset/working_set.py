@@ -42,7 +42,7 @@ class Slot(msgspec.Struct, frozen=True):
 
 
 class StatefulSetWorkingSet:
-    """Everything that a plan decides about, read once. It never changes after its creation."""
+    """All facts on which a plan is based, computed once. They never change after their creation."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class StatefulSetWorkingSet:
     # pods
 
     def read_ordinal(self, pod: PodView) -> int:
-        """Ordinal in the pod's name; NO_ORDINAL when this set would not have chosen the name."""
+        """Ordinal in the pod's name; NO_ORDINAL when this set does not give such a name to pods."""
         _, ordinal = split_name(pod.name)
         return ordinal if pod.name == format_pod_name(self.name, ordinal) else NO_ORDINAL
 
@@ -150,7 +150,9 @@ class StatefulSetWorkingSet:
         return pod.revision == self._update_hash
 
     def counts_as_updated(self, pod: PodView) -> bool:
-        """Whether the pod counts as updated when no order decides. A gate also counts pods in PreparingUpdate."""
+        """Whether the pod counts as updated under unorderedUpdate. With the feature gate PreparingUpdateAsUpdate, this
+        includes pods in PreparingUpdate.
+        """
         preparing = self.settings.preparing_update_as_update and pod.state == LifecycleState.PREPARING_UPDATE
         return preparing or self.is_updated(pod)
 

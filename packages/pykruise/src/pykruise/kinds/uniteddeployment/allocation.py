@@ -2,13 +2,14 @@
 
 shares + replicas + mode ──▶ allocate() ──▶ name of the subset → replicas, or AllocationError
 
-    FIXED      each subset has a number or percentage, and the rest is divided equally; or, with bounds, the minimums
-               in the order of the spec, and then up to the maximums
-    ADAPTIVE   same as with bounds; a subset that finds no nodes keeps its ready pods and gets no more
-    RESERVE    the same; reserved replicas do not count, so other subsets replace them
+    FIXED      without bounds: each subset gets its number or percentage, and subsets without one share the other
+               replicas equally; with bounds: each subset gets its minimum, in the order of the spec; then subsets get
+               more, up to their maximums
+    ADAPTIVE   as FIXED with bounds; a subset whose pods find no nodes keeps its ready pods and gets no more
+    RESERVE    as FIXED with bounds; reserved replicas do not count, so other subsets replace them
 
-Pure. With bounds, the order of the subsets is their priority. Equal parts do not depend on the order. Same rules as
-OpenKruise's three allocators; comments mark each difference.
+Pure. With bounds, the order of the subsets is their priority. The equal shares do not depend on the order. Same rules
+as OpenKruise's three allocators; comments mark each difference.
 """
 
 import re
@@ -24,13 +25,13 @@ from pykruise.kube.values.go_text import excerpt
 _PERCENT: Final = re.compile(r"[0-9]{1,3}%", re.ASCII)
 
 UNBOUNDED: Final = 1_000_000
-"""Maximum of a subset that sets none. Same value as in OpenKruise."""
+"""Maximum of a subset that sets no maximum. OpenKruise uses the same value."""
 
 _NO_END: Final = 2**62
 
 
 class AllocationError(ValueError):
-    """Error when the subsets do not fit the replicas."""
+    """Error when the replicas cannot be divided among the subsets as the spec requires."""
 
 
 class Mode(StrEnum):
@@ -49,7 +50,7 @@ class SubsetShare(msgspec.Struct, frozen=True, kw_only=True):
     min_replicas: int | str | None = None
     max_replicas: int | str | None = None
     current: int | None = None
-    """`spec.replicas` of its workload; None: it has no workload."""
+    """`spec.replicas` of the subset's workload; None: the subset has no workload."""
     ready: int = 0
     reserved: int = 0
     """Number of reserved pods."""
@@ -85,8 +86,8 @@ def has_bounds(shares: Iterable[SubsetShare]) -> bool:
 def allocate(
     shares: Sequence[SubsetShare], *, replicas: int | None, mode: Mode = Mode.FIXED
 ) -> dict[str, int]:
-    """Return the replicas by subset, in the order of `shares`. Raises AllocationError when they cannot be divided
-    this way.
+    """Return the replicas by subset, in the order of `shares`. Raises AllocationError when the replicas cannot be
+    divided as the shares require.
     """
     count = replicas or 0
     match mode:
@@ -127,7 +128,8 @@ def _divide_replicas(shares: Sequence[SubsetShare], replicas: int | None) -> dic
         )
     if not others:
         return specified
-    # The currently larger subsets get the remaining pods. So no pod moves only because of the order of names.
+    # If the division has a remainder, the currently larger subsets get one more pod each. So no pod moves only because
+    # of the order of names.
     others.sort(key=lambda share: (share.current or 0, share.name))
     count = len(others)
     each, odd = divmod(replicas - total, count)
@@ -154,9 +156,9 @@ def _is_whole(shares: Iterable[SubsetShare]) -> bool:
 
 
 def _divide_by_fractions(shares: Sequence[SubsetShare], replicas: int) -> dict[str, int]:
-    """Round down, and give one missing pod each to the subsets with the largest fractions. Where rounding half up
-    gives the right sum, the result is the same. Otherwise the scale subresource, which no webhook checks, has changed
-    the replicas, and OpenKruise does nothing.
+    """Round each percentage down, and give one of the missing pods to each of the subsets with the largest fractions.
+    If rounding half up gives the right sum, the result is the same as OpenKruise's. The sum can only be wrong after a
+    change through the scale subresource, which no webhook checks; OpenKruise then changes nothing.
     """
     parts = {share.name: divmod(replicas * int(str(share.replicas)[:-1]), 100) for share in shares}
     fractions = {name: whole for name, (whole, _) in parts.items()}
@@ -185,7 +187,9 @@ def _bounds_of(share: SubsetShare, replicas: int | None) -> tuple[int, int]:
 
 
 def _fill_bounds(bounds: Sequence[_Bounds], replicas: int) -> dict[str, int]:
-    """Assign the minimums first, then up to the maximums. Replicas beyond all maximums are not assigned."""
+    """Assign the minimums first, then further replicas up to the maximums. Replicas beyond all maximums are not
+    assigned.
+    """
     result: dict[str, int] = {}
     rest = replicas
     for name, least, _ in bounds:
@@ -202,8 +206,8 @@ def _adapt_bounds(share: SubsetShare, replicas: int | None) -> _Bounds:
     least, most = _bounds_of(share, replicas)
     if share.current is None:
         return share.name, least, most
-    # Ready pods beyond the size of the workload are about to be deleted, or exist only for a rollout. OpenKruise
-    # counts them too, and so takes replicas back from another subset until those pods are deleted.
+    # Ready pods beyond the replicas of the workload will soon be deleted, or exist only during a rollout. OpenKruise
+    # counts these pods too, and therefore takes replicas from another subset until they are deleted.
     running = min(share.ready, share.current)
     if share.is_unschedulable:
         return share.name, max(least, running), min(most, running)
@@ -231,12 +235,12 @@ def _allocate_with_reserve(shares: Sequence[SubsetShare], replicas: int) -> dict
 
 
 def _working_room(share: SubsetShare) -> int:
-    """Number of replicas of the subset that are expected to work."""
+    """Number of replicas of the subset that count as working; unlimited unless the subset is or was unschedulable."""
     if share.current is None or not (share.is_unschedulable or share.was_unschedulable):
         return _NO_END
     return share.current - share.reserved
 
 
 def _maximum_of(share: SubsetShare, maximum: int) -> int:
-    """Return the maximum; a subset that finds no nodes keeps its size."""
+    """Return the maximum. The maximum of a subset whose pods find no nodes is its current size."""
     return maximum if share.current is None or not share.is_unschedulable else share.current

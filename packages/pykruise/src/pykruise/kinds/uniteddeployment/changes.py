@@ -3,7 +3,7 @@
 UnitedDeploymentWorkingSet + replicas by subset ──▶ change_workloads() ──▶ Changes ──▶ plan.py
 
 Pure. The workloads together never have more replicas than are allocated: a new workload starts with the replicas that
-the others leave free, and shrinking workloads are separate from growing ones.
+the other workloads do not use, and workloads that shrink are written before workloads that grow.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,10 +22,12 @@ from pykruise.runtime.plan import Chain
 
 
 class SubsetError(msgspec.Struct, frozen=True):
-    """A subset that is not changed because its patch cannot be applied. This is known before anything is written."""
+    """A subset whose patch cannot be applied to the template. The error is known before any write, and the subset's
+    workload is not created or updated.
+    """
 
     condition: str
-    """Type of the condition that reports it."""
+    """Type of the condition that reports the error."""
     subset: str
     problem: str
 
@@ -59,7 +61,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def change_workloads(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]) -> Changes:
-    """Plan to create, update or delete every workload whose subset's patch can be applied."""
+    """Plan the creations, updates and deletions of workloads, except for subsets whose patch cannot be applied."""
     subsets = sorted(ws.spec.subsets, key=lambda subset: subset.name)
     errors: list[SubsetError] = []
     shrinking: list[Chain] = []
@@ -77,12 +79,12 @@ def change_workloads(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int
     created, refused = _create_workloads(ws, subsets, allocated)
     return Changes(
         created=created,
-        # plan.py orders the stages: deletion follows the creation of the workloads that replace these.
+        # plan.py orders the stages: workloads are deleted after the workloads that replace them are created.
         deleted=[
             plan_deletion(workload, why) for workload, why in ws.own.unwanted if not workload.is_deleting
         ],
         shrinking=shrinking,
-        # An adopted workload keeps its size in this plan, and may have to shrink before others grow.
+        # This plan does not change the size of an adopted workload, which may have to shrink before others grow.
         growing=[] if ws.own.adopted else growing,
         errors=[*errors, *refused],
     )
@@ -111,7 +113,9 @@ def _describe_workload(
 def _create_workloads(
     ws: UnitedDeploymentWorkingSet, subsets: Iterable[Subset], allocated: Mapping[str, int]
 ) -> tuple[list[Chain], list[SubsetError]]:
-    """Create workloads of subsets without one. They start with the replicas that the other workloads leave free."""
+    """Create workloads for subsets that have none. They start with the allocated replicas that the other workloads do
+    not use.
+    """
     others = [*ws.own.workloads.values(), *ws.own.adopted]
     free = sum(allocated.values()) - sum(workload.replicas for workload in others)
     adopted = {workload.subset for workload in ws.own.adopted}

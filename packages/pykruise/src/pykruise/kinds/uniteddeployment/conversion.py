@@ -8,8 +8,9 @@ two dialects, and the annotation `DIALECT` names the dialect of an object:
 - the development branch of OpenKruise 2.0 puts the spec of a v1beta1 CloneSet there, in both versions of the
   UnitedDeployment.
 
-Without the annotation the released dialect applies. When a document mixes both dialects, a client changed an object
-of the other dialect: the fields of the dialect that the object did not use are newer and take precedence.
+Without the annotation, the released dialect applies. If a document contains fields of both dialects, a client has added
+fields of one dialect to an object in the other dialect. The fields that the client added are newer, so they take
+precedence.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,9 @@ from pykruise.kube.schemas.conversion import Conversion, annotate, find_section
 from pykruise.pods.workload import cloneset_versions, v1alpha1_strategy
 
 DIALECT: Final = "pykruise.io/clone-set-template"
-"""Annotation of a UnitedDeployment whose v1alpha1 form has v1beta1's spec in its CloneSet template."""
+"""Annotation of a UnitedDeployment in the newer dialect: the CloneSet template of its v1alpha1 form contains the spec
+of a v1beta1 CloneSet.
+"""
 
 _NEWER: Final = "v1beta1"
 
@@ -69,7 +72,9 @@ def _status_to_spoke(status: Document) -> None:
 
 
 def normalize(doc: Document) -> Document:
-    """Make the CloneSet template of a v1alpha1 document use one dialect. Other documents are returned unchanged."""
+    """Convert the CloneSet template of a v1alpha1 document to a single dialect. Other documents are
+    returned unchanged.
+    """
     spec = find_section(doc, "spec", "template", "cloneSetTemplate", "spec")
     if spec is None or doc.get("apiVersion") != f"{UNITED_DEPLOYMENTS.group}/v1alpha1":
         return doc
@@ -87,7 +92,7 @@ def normalize(doc: Document) -> Document:
 def convert_template_to_hub(template: Document) -> Document:
     """Convert `spec.template` of a released v1alpha1 UnitedDeployment to v1beta1. This changes the argument.
 
-    A template that has v1beta1's fields is not changed.
+    A template that has fields of a v1beta1 CloneSet is not changed.
     """
     clone_set = find_section(template, "cloneSetTemplate")
     if clone_set is not None and not _speaks_newer(find_section(clone_set, "spec") or {}):
@@ -103,7 +108,7 @@ def convert_template_to_spoke(template: Document) -> Document:
 
 
 def is_newer_dialect(annotations: Mapping[str, str]) -> bool:
-    """Whether the v1alpha1 form of an object with these annotations has v1beta1's spec in its CloneSet template."""
+    """Whether an object with these annotations has the newer dialect."""
     return annotations.get(DIALECT) == _NEWER
 
 
@@ -130,7 +135,9 @@ def _speaks_newer(spec: Document) -> bool:
 
 
 def _make_newer(spec: Document, *, released_first: bool) -> None:
-    """Convert fields of both dialects to the newer one. `released_first`: released fields win when both are set."""
+    """Convert fields of the released dialect to the newer dialect. `released_first`: if both fields are set, the
+    released field takes precedence.
+    """
     strategy = find_section(spec, "updateStrategy")
     if strategy is not None:
         flat: Document = {
@@ -164,7 +171,7 @@ def _number_of(entry: Document, field: str) -> Any:
 
 
 def _fill_in(status: Document, field: str, numbers: Any) -> None:
-    """Write numbers by subset into the entries of the subsets, and add missing entries. In an entry, an absent field
+    """Write each subset's number into the entry of the subset, and add missing entries. In an entry, an absent field
     means 0.
     """
     if not isinstance(numbers, dict) or not numbers:

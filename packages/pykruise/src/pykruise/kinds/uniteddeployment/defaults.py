@@ -3,7 +3,7 @@
 document [+ the stored one] ──▶ add_defaults() ──▶ the document to store
 
 Pure; the input document is not changed. Same rules as OpenKruise's mutating webhook. Only the template of built-in
-StatefulSets gets its defaults here. Workloads of the other kinds get theirs when they are created.
+StatefulSets gets defaults here. Workloads of the other kinds get their defaults when they are created.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ def _default_template(template: Mapping[str, Any]) -> Document:
 
 
 def _default_subsets(subsets: list[Any]) -> list[Any]:
-    """Set missing minimums to their default when a subset has bounds; change nothing else."""
+    """Set missing minimums to 0 if any subset has bounds and no subset has replicas."""
     has_bounds = any(
         subset.get("minReplicas") is not None or subset.get("maxReplicas") is not None for subset in subsets
     )

@@ -11,7 +11,7 @@ from pykruise.plans.insight import Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """A line about the progress of the update and the division of the pods."""
+    """Return a line about the progress of the update and the number of pods of each subset."""
     counts = [
         f"{status.get('readyReplicas') or 0} of {format_count(status.get('replicas') or 0, 'pod is', 'pods are')} ready"
     ]

@@ -100,7 +100,7 @@ _STORED: Final = StoredSpec(
         "spec.template.advancedStatefulSetTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.template.cloneSetTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.template.deploymentTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
-        "spec.topology.subsets[].patch": "only its own subset fails",
+        "spec.topology.subsets[].patch": "only the subset with this patch fails",
     },
 )
 

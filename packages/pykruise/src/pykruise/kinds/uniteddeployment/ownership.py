@@ -2,8 +2,8 @@
 
 UnitedSnapshot ──▶ ownership_of() ──▶ WorkloadOwnership        plan_adoption(), release() ──▶ stages of a plan
 
-Pure. Only workloads in the UnitedDeployment's namespace are considered, and only those with a subset label are
-adopted. When a subset has two workloads, the older one stays, whatever the order of the list.
+Pure. Only workloads in the UnitedDeployment's namespace are considered, and only those with a subset label are adopted.
+When a subset has two workloads, the older workload is kept.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class WorkloadOwnership(msgspec.Struct, frozen=True, kw_only=True):
     """The workloads of one UnitedDeployment."""
 
     workloads: dict[str, SubsetWorkload]
-    """Subset → its workload, of the template's kind; also for subsets that are no longer in the spec."""
+    """Workload of each subset, if it is of the template's kind; also for subsets that are no longer in the spec."""
     unwanted: Sequence[tuple[SubsetWorkload, str]] = ()
     """Workloads to delete, with the reason."""
     adopted: Sequence[SubsetWorkload] = ()
@@ -38,7 +38,7 @@ class WorkloadOwnership(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
-    """Decide about each workload."""
+    """Decide for each workload whether it is kept, adopted, released or deleted."""
     united = snapshot.united
     selector = selector_of(united.spec.selector)
     workloads: dict[str, SubsetWorkload] = {}
@@ -52,10 +52,13 @@ def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
         elif not workload.subset:
             notes.append(_note_missing_subset(workload))
         elif workload.template != united.template:
-            unwanted.append((workload, "the template creates another kind"))
+            unwanted.append((workload, "spec.template creates workloads of another kind"))
         elif workload.subset in workloads:
             unwanted.append(
-                (workload, f"subset {workload.subset} has {workloads[workload.subset].name}, which is older")
+                (
+                    workload,
+                    f"subset {workload.subset} already has {workloads[workload.subset].name}, which is older",
+                )
             )
         else:
             workloads[workload.subset] = workload
@@ -99,7 +102,7 @@ def release(workloads: Sequence[tuple[SubsetWorkload, str]]) -> list[Stage]:
         _set_owners(
             workload,
             [ref for ref in workload.owners if ref.get("uid") != uid],
-            "the selector no longer matches it",
+            "the selector no longer matches the object",
         )
         for workload, uid in workloads
     ]
@@ -107,7 +110,9 @@ def release(workloads: Sequence[tuple[SubsetWorkload, str]]) -> list[Stage]:
 
 
 def _set_owners(workload: SubsetWorkload, owners: Sequence[Document], because: str) -> Chain:
-    """Set the owners. The patch replaces the whole list, so it requires the resourceVersion of the snapshot."""
+    """Set the owners. The patch replaces the whole list of owners, so it applies only to the resourceVersion of the
+    snapshot.
+    """
     action = patch_object(
         workload.resource, workload, {"metadata": {"ownerReferences": list(owners)}}, unchanged=True
     )

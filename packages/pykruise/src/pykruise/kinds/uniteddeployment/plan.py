@@ -4,8 +4,8 @@ UnitedSnapshot ──▶ UnitedDeploymentWorkingSet ▸ replicas by subset ▸ C
              store unschedulable subsets ▸ adopt, release ▸ mark pods ▸ create ▸ delete ▸ shrink and update ▸ grow
              ▸ stuck pods ▸ old revisions
 
-Pure. Shrinking is written before growing, and no workload grows while the write of a shrinking one fails. A subset
-whose write fails does not block the others.
+Pure. Workloads that shrink are written before workloads that grow. If the write of a shrinking workload fails, no
+workload grows. Otherwise, a failed write of one subset does not block the others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,7 +74,8 @@ def plan_united(snapshot: UnitedSnapshot) -> Plan:
 
 
 def compute_status_after(snapshot: UnitedSnapshot, plan: Plan, failure: Failure) -> Document | None:
-    """Return the status with the error. The generation counts as observed only when everything was written.
+    """Return the status with the error. observedGeneration stays at the stored value, because not everything was
+    written.
 
     None when there is nothing to report: an old revision that could not be deleted blocks nothing.
     """
@@ -102,7 +103,7 @@ _CONDITIONS: Final[Mapping[str, str]] = {
     Purpose.UPDATE_WORKLOADS: SUBSETS_UPDATED,
     Purpose.GROW_WORKLOADS: SUBSETS_UPDATED,
 }
-"""Condition that reports the failure of a stage."""
+"""Type of the condition that reports the failure of a stage."""
 
 
 def _plan_readable(snapshot: ReadableUnitedDeployment) -> Plan:
@@ -117,7 +118,7 @@ def _plan_readable(snapshot: ReadableUnitedDeployment) -> Plan:
 
 
 def _plan_ineffective(ws: UnitedDeploymentWorkingSet, error: str) -> Plan:
-    """Plan without scaling or updating. Pods stay unchanged, and an event reports the error."""
+    """Build a plan that neither scales nor updates workloads. An event reports the error."""
     text = f"Specified subset replicas is ineffective: {error}"
     note = Note(reason="Failed SpecifySubsetReplicas", message=text, warning=True, again_after_s=_AGAIN_S)
     as_they_are = {name: workload.replicas for name, workload in ws.own.workloads.items()}
@@ -170,8 +171,8 @@ def _delete_old_revisions(ws: UnitedDeploymentWorkingSet) -> list[Chain]:
 
 
 def _store_closed_first(ws: UnitedDeploymentWorkingSet, status: UnitedDeploymentStatus) -> Iterator[Stage]:
-    """Store the changed Schedulable conditions before acting on them: once the pods are deleted, nothing else records
-    them.
+    """Store the changed Schedulable conditions before the writes that depend on them: after pods are deleted, only
+    these conditions show that the subset found no nodes.
     """
     stored = {name: schedulable_of(entry) for name, entry in ws.entries.items()}
     if all(stored.get(name) == condition for name, condition in ws.verdict.conditions.items()):
@@ -264,19 +265,19 @@ def _judge_condition(
 
 
 def _reason_of_unplaced(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]) -> Reason | None:
-    """Reason when the subsets take fewer pods than spec.replicas; None: they take all."""
+    """Reason when the subsets together have fewer replicas than spec.replicas; None: they have all of them."""
     missing = (ws.spec.replicas or 0) - sum(allocated.values())
     if missing <= 0 or ws.spec.mode is Mode.RESERVE:
         return None
-    pods = format_count(missing, "pod belongs", "pods belong")
+    pods = format_count(missing, "pod fits", "pods fit")
     closed = [name for name, entry in sorted(ws.entries.items()) if passed_over_of(entry) is not None]
     if not closed:
-        message = f"{pods} to no subset: each subset has reached its maxReplicas"
+        message = f"{pods} into no subset: each subset has reached its maxReplicas"
         return Reason(Code.NO_SUBSET, message, "raise maxReplicas in spec.topology.subsets")
     names = ", ".join(closed)
     return Reason(
         Code.UNSCHEDULABLE,
-        f"{pods} to no subset: pods of {names} found no node",
+        f"{pods} into no subset: pods of subset {names} found no node",
         f"make room on the nodes of subset {closed[0]}, whose node selector cannot be changed",
     )
 
@@ -303,7 +304,7 @@ def _find_waiting(
     if reserved:
         message = (
             f"{format_count(reserved, 'pod finds no node and is', 'pods find no node and are')} kept in reserve;"
-            " other subsets replace them"
+            " pods of other subsets replace them"
         )
         return Reason(Code.IN_RESERVE, message)
     if status.current_revision != status.updated_revision:

@@ -1,13 +1,14 @@
-"""The template of a UnitedDeployment as a revision: its meaning, and the text from which its name is hashed.
+"""The template of a UnitedDeployment as a revision: its meaning, and the text whose hash is part of its name.
 
 spec.template ──▶ candidate_of() ──▶ Candidate        stored ControllerRevision ──▶ convert_revision() ──▶ RevisionView
 
-Pure. A revision contains the whole template of the workload: a change of its strategy is a new revision too. As with
-all revisions (workload/revisions.py), two templates are equal when they have the same meaning. The bytes are the same
-as those of OpenKruise, in the release that uses the stored version of UnitedDeployments. The owner reference of a
-revision contains the version of its data.
+Pure. A revision contains the whole template of the workload, so a change of the workload's update strategy creates a
+new revision too. As for all revisions (workload/revisions.py), two templates are equal when they have the same meaning.
+The bytes are those of the OpenKruise release that uses the stored version of UnitedDeployments. The owner reference of
+a revision contains the API version in which its data is written.
 
-Defaults that one release writes and another omits (those of a definition or a webhook) do not make a new revision.
+A default that a CRD or a webhook of one release adds, and that another release does not add, does not create a new
+revision.
 """
 
 from collections.abc import Mapping
@@ -96,7 +97,9 @@ def convert_revision(revision: RevisionView) -> RevisionView:
 
 
 def _encode_meaning(template: Mapping[str, Any]) -> bytes:
-    """Return equal bytes for templates with the same meaning, whichever release and version wrote them."""
+    """Return the same bytes for all templates with the same meaning. The release and the version that wrote a template
+    do not matter.
+    """
     result = {}
     for name, value in template.items():
         if isinstance(value, Mapping):
@@ -165,7 +168,7 @@ def _to_typed_value(value: Any, field: str) -> Any:
 
 
 def _is_absent(value: Any, field: str, parent: str) -> bool:
-    """Whether a Go type omits the field."""
+    """Whether a Go client omits the field with this value."""
     if value is None or value == [] or (value == {} and field in ("labelsHandler", "matchLabels")):
         return True
     if (parent, field) in _POINTERS:

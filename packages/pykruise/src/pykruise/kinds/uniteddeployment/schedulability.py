@@ -2,9 +2,9 @@
 
 workloads + pods + stored conditions ──▶ judge_subsets() ──▶ verdict by subset, labels to write, next reconcile
 
-Pure. There are two modes. ADAPTIVE gives the subset no new pods for a while. RESERVE keeps its pods and lets other
-subsets replace them. All times come from the stored conditions, so a restarted manager continues where the last one
-stopped.
+Pure. There are two modes for a subset whose pods find no nodes. ADAPTIVE gives the subset no new pods for a while.
+RESERVE keeps the pods of the subset as reserved pods, and other subsets replace them. The start of each waiting time is
+stored in conditions, so a restarted manager continues correctly.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import condition_of
 
 SCHEDULABLE: Final = "Schedulable"
-"""Type of the condition."""
+"""Type of the condition that reports whether the pods of a subset find nodes."""
 
 WORKS: Final = "false"
 IN_RESERVE: Final = "true"
@@ -38,9 +38,9 @@ class SchedulabilityVerdict(msgspec.Struct, frozen=True, kw_only=True):
     reserved: Mapping[str, int] = {}
     """Number of reserved pods, by subset."""
     unborn: Mapping[str, int] = {}
-    """Number of pods that will be created as reserved, by subset."""
+    """Number of pods that do not exist yet and will be created as reserved pods, by subset."""
     labels: Mapping[str, tuple[PodView, str]] = {}
-    """Pods whose label must be written, by name, with the value."""
+    """Pods whose label `RESERVED_LABEL` must be written, by name, with the new value."""
     update_timeouts: Mapping[str, int] = {}
     """Number of pods that are reserved because their update takes too long, by subset."""
     due: Instant | None = None
@@ -71,7 +71,7 @@ def judge_subsets(
     now: Instant,
 ) -> SchedulabilityVerdict:
     """Judge all subsets. `workloads`, `entries`: by subset. `pods`: by uid of the workload. `target`: name of the
-    revision to which pods are updated since `updating_since`.
+    revision to which pods are updated; the update started at `updating_since`.
     """
     cases = [
         _Case(
@@ -123,8 +123,8 @@ def is_unschedulable(pod: PodView) -> bool:
 def set_schedulable(
     old: PlainCondition | None, *, status: str, reason: str, message: str, now: Instant
 ) -> PlainCondition:
-    """Return the condition. With unchanged status and reason it is not changed, so its time is that of the first
-    failure.
+    """Return the new condition, or the old condition if it has the same status and reason: it keeps the time of the
+    first failure.
     """
     if old is not None and old.status == status and old.reason == reason:
         return old
@@ -138,7 +138,7 @@ def set_schedulable(
 
 
 def set_passed_over_again(old: PlainCondition | None, *, now: Instant) -> PlainCondition:
-    """Return the condition of a subset that has just recovered and grows: its new pods start as reserved."""
+    """Return the condition of a subset that has just recovered and grows: its new pods start as reserved pods."""
     message = "subset just recovered scaled up"
     return set_schedulable(old, status="False", reason="reschedule", message=message, now=now)
 
@@ -214,17 +214,17 @@ class _Update(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     """Name of the revision."""
     ends_at: Instant
-    """Instant from which the update takes too long."""
+    """Instant at which the time limit of the update ends."""
     late: frozenset[str]
     """Names of the pods whose update takes too long."""
 
     def has(self, pod: PodView) -> bool:
-        """Whether the pod is updated."""
+        """Whether the pod has the revision of the update."""
         return pod.labels.get(REVISION_LABEL) == self.target
 
 
 def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> SchedulabilityVerdict:
-    """Judge the pods of one subset, any of which may be reserved."""
+    """Judge the pods of one subset in the mode RESERVE."""
     name, passed_over = case.name, case.passed_over
     ends_at = updating_since + case.spec.critical_s
     late = _find_late_updates(case, target) if ends_at <= case.now else frozenset()
@@ -232,7 +232,7 @@ def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> Sche
     judged = {pod.name: _is_reserved(pod, case, update) for pod in case.pods}
     in_reserve = {pod_name: is_reserved for pod_name, (is_reserved, _) in judged.items()}
     count = sum(in_reserve.values())
-    # The next pods start as reserved: a pod must not count as working before it exists.
+    # Pods that do not exist yet start as reserved pods: a pod must not count as working before it exists.
     unborn = max(case.workload.replicas - len(case.pods), 0) if passed_over is not None else 0
     if passed_over is not None and unborn and not count:
         condition = passed_over
@@ -258,8 +258,8 @@ def _judge_reserve(case: _Case, *, target: str, updating_since: Instant) -> Sche
 
 
 def _find_late_updates(case: _Case, target: str) -> frozenset[str]:
-    """Pods whose update takes too long, except those that the partition keeps at their revision. The partition keeps
-    ready pods first, and of those the oldest.
+    """Names of the pods whose update takes too long: pods of older revisions, except those that the partition keeps.
+    The partition keeps ready pods first, and among these the oldest.
     """
     old = [pod for pod in case.pods if pod.labels.get(REVISION_LABEL) != target]
     old.sort(key=lambda pod: (pod.is_ready, -(pod.created_at or case.now), pod.name))
@@ -268,10 +268,10 @@ def _find_late_updates(case: _Case, target: str) -> frozenset[str]:
 
 
 def _is_reserved(pod: PodView, case: _Case, update: _Update) -> tuple[bool, Instant | None]:
-    """Whether the pod is reserved, and when this may change without an event.
+    """Return whether the pod is reserved, and the time at which this may change without an event.
 
-    A reserved pod works again after it has been ready for long enough. A working pod becomes reserved when it waits
-    too long for a node or for its update.
+    A reserved pod counts as working again after it has been ready for `unschedulable_s`. A working pod becomes reserved
+    when it waits too long for a node or for its update.
     """
     now = case.now
     look_again = now + case.spec.unschedulable_s

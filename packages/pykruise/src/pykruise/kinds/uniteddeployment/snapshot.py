@@ -3,8 +3,8 @@
 bytes of a UnitedDeployment ──▶ UNITED_VIEWS ──▶ UnitedView (stored in the cache)
 UnitedView + Read ──▶ read_snapshot() ──▶ UnitedSnapshot ──▶ plan.py
 
-This module chooses the name of a missing workload, the same name each time. A workload that was already created, but
-is not yet in the cache, is therefore not created twice.
+This module chooses the name of a missing workload. The name is the same in each reconcile, so a workload that was
+created but is not in the cache yet is not created twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,8 +74,8 @@ class UnitedView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def data_version(self) -> str:
-        """Version in which its revisions are written: the hub version under the newer dialect, otherwise the stored
-        version.
+        """API version in which the object's revisions are written: for the newer dialect the hub version, otherwise the
+        stored version.
         """
         stored = stored_version_of(self.annotations, hub=UNITED_DEPLOYMENTS.version)
         return UNITED_DEPLOYMENTS.version if is_newer_dialect(self.annotations) else stored
@@ -102,7 +102,7 @@ def read_spec(spec: Mapping[str, Any]) -> tuple[UnitedDeploymentSpec | None, str
 
 
 def _replace_null_spec(template: Any) -> Any:
-    """Replace a null spec with an empty one: within the object, only the template keeps nulls."""
+    """Replace a null spec of the workload with an empty spec: the code accepts nulls only inside of the spec."""
     if isinstance(template, Mapping) and "spec" in template and template["spec"] is None:
         return {**template, "spec": {}}
     return template
@@ -125,22 +125,22 @@ class UnitedSnapshot(Judged, frozen=True, kw_only=True):
 
     united: UnitedView
     workloads: Sequence[SubsetWorkload]
-    """All workloads that it controls, of every kind, oldest first."""
+    """All workloads that the UnitedDeployment controls, of every kind, oldest first."""
     orphans: Sequence[SubsetWorkload] = ()
     """Orphans of the template's kind that name a subset, oldest first."""
     subset_pods: Mapping[str, Sequence[PodView]] = {}
-    """Pods by the UID of their workload, also finished and terminating ones, sorted by name."""
+    """Pods by the UID of their workload, including finished and terminating pods, sorted by name."""
     revisions: OwnRevisions
     names: Mapping[str, str] = {}
-    """Subset without a workload → name of its future workload."""
+    """Name of the future workload of each subset that has no workload."""
     is_served: bool = True
-    """Whether the API server serves the kind of its workloads."""
+    """Whether the API server serves the kind of the template's workloads."""
     now: Instant
     settings: UnitedSettings = UnitedSettings()
 
 
 class ReadableUnitedView(UnitedView, frozen=True, kw_only=True):
-    """A UnitedDeployment with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have
+    """A UnitedDeployment with a readable spec. It is used only as a type: `is_readable()` decides which snapshots have
     it.
     """
 
@@ -189,7 +189,7 @@ def _sort_by_age(workloads: Iterator[SubsetWorkload]) -> list[SubsetWorkload]:
 
 
 def _pods_of(workload: SubsetWorkload, read: Read[UnitedSettings]) -> Iterator[PodView]:
-    """Return the workload's pods by owner. No pod is adopted or released here."""
+    """Return the pods that the workload owns. This controller does not adopt or release pods."""
     owners = [workload.uid]
     if workload.template == DEPLOYMENT:
         owners = [target.uid for target in read.list_owned(REPLICA_SET_VIEWS, workload.uid)]
@@ -198,7 +198,9 @@ def _pods_of(workload: SubsetWorkload, read: Read[UnitedSettings]) -> Iterator[P
 
 
 async def _read_revisions(view: UnitedView, read: Read[UnitedSettings]) -> OwnRevisions:
-    """Return its own revisions by owner: those that OpenKruise stored for CloneSets have no labels to select them."""
+    """Return the revisions that the UnitedDeployment owns. Labels cannot select them: OpenKruise stores revisions of
+    CloneSet templates without labels.
+    """
     around = sort_out(await list_revisions_around(view, read), view, selector=None)
 
     def own(revisions: Sequence[RevisionView]) -> list[RevisionView]:

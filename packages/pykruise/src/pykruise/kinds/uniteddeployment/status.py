@@ -2,7 +2,7 @@
 
 StatusInputs ──▶ status_of() ──▶ UnitedDeploymentStatus        conditions ──▶ set_condition() ──▶ conditions
 
-Pure. Counts are those of the workloads in the snapshot, before anything is written.
+Pure. Counts are those of the workloads in the snapshot, before the plan's writes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ PROVISIONED: Final = "SubsetProvisioned"
 SUBSETS_UPDATED: Final = "SubsetUpdated"
 UPDATED: Final = "UnitedDeploymentUpdated"
 _FAILURE: Final = "SubsetFailure"
-"""Types of the conditions. The last one is only removed, never written."""
+"""Types of the conditions. The last type is only removed from stored statuses, and never written."""
 
 ERROR: Final = "Error"
 
@@ -36,7 +36,7 @@ Conditions = Sequence[UnitedDeploymentCondition]
 
 
 class StatusInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """Inputs of a status. The keys of mappings are names of subsets, unless noted."""
+    """Inputs of a status. Keys of mappings are names of subsets, unless a field says otherwise."""
 
     united: ReadableUnitedView
     workloads: Mapping[str, SubsetWorkload]
@@ -109,7 +109,7 @@ def _select_updated(seen: StatusInputs, workload: SubsetWorkload) -> list[PodVie
 
 
 def _current(seen: StatusInputs, *, updated_ready: int) -> str:
-    """Return the revision before the update, until the update has ended."""
+    """Return currentRevision: the revision before the update, and the target after the update has ended."""
     stored = seen.united.status.current_revision
     if stored in ("", seen.target):
         return seen.target
@@ -152,7 +152,9 @@ def _build_entry(seen: StatusInputs, name: str) -> SubsetStatus:
 
 
 def format_selector(united: ReadableUnitedView) -> str:
-    """Return the selector for autoscalers, which excludes reserved pods. If unreadable, return the stored one."""
+    """Return the selector for autoscalers, which excludes reserved pods. If the selector cannot be read, return the
+    stored one.
+    """
     selector = selector_of(united.spec.selector)
     if selector is None:
         return united.status.label_selector
@@ -163,8 +165,8 @@ def format_selector(united: ReadableUnitedView) -> str:
 
 
 def set_updated(conditions: Conditions, *, current: str, target: str, now: Instant) -> Conditions:
-    """Set the condition that reports whether all pods are at the target revision. An update to a new target gets a new
-    time.
+    """Set the condition that reports whether all pods are at the target revision. Its time is the start of the update
+    to this target.
     """
     status, reason, verb = "False", "UnitedDeploymentRevisionUpdating", "updating"
     if current == target:
@@ -207,8 +209,8 @@ def find_updating_since(conditions: Conditions) -> Instant | None:
 def set_condition(
     conditions: Conditions, kind: str, *, error: str = "", code: str = ERROR, now: Instant
 ) -> Conditions:
-    """Set a condition to True, or to False with the error. A condition that does not change keeps its place. `code`:
-    a reason other than OpenKruise's.
+    """Set a condition to True, or to False with the error. A condition that does not change keeps its position in the
+    list. `code`: reason of the condition; by default the same reason as OpenKruise's.
     """
     status, reason = ("False", code) if error else ("True", "")
     conditions = drop_conditions(conditions, _FAILURE)

@@ -2,7 +2,7 @@
 
 JSON of the API server ──▶ UnitedDeployment ──▶ snapshot, plan; the same types ──▶ kind.py (the schema)
 
-Workload specs and patches are untyped JSON: they belong to other kinds, whose schemas kind.py gets.
+Workload specs and patches are untyped JSON: their types are those of other kinds, and kind.py adds the schemas.
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ class Subset(Typed, frozen=True, kw_only=True):
     maxReplicas.
     """
     tolerations: list[Toleration] | None = None
-    """Tolerations that pods of the subset get. Immutable."""
+    """Tolerations that are added to the pods of the subset. Immutable."""
 
 
 class AdaptiveStrategy(Typed, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ class AdaptiveStrategy(Typed, frozen=True, kw_only=True):
 
 
 class ScheduleStrategy(Typed, frozen=True, kw_only=True):
-    """Whether subsets are strict."""
+    """Strategy for pods that find no node in their subset."""
 
     adaptive: AdaptiveStrategy | None = None
     type: Annotated[str, schema(enum=("Adaptive", "Fixed", ""))] = ""
@@ -144,7 +144,7 @@ class UnitedDeploymentSpec(Typed, frozen=True, kw_only=True):
 
     @property
     def schedule_strategy(self) -> ScheduleStrategy:
-        """The strategy for pods that find no node, or the default strategy."""
+        """The strategy for pods that find no node; the default strategy if the spec has none."""
         return (self.topology.schedule_strategy if self.topology is not None else None) or ScheduleStrategy()
 
     @property

@@ -2,9 +2,9 @@
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ warnings
 
-Pure. Rule numbers refer to the specification's tables. A problem that can only occur when a subset's workload is
-created is a warning: each subset's pod template is built as the controller builds it, including its patch, and
-checked.
+Pure. Rule numbers refer to the specification's tables. A problem of a workload that the API server would reject is a
+warning: the pod template of each subset, with the subset's patch, is built in the same way as the controller builds it,
+and is checked.
 """
 
 import re
@@ -86,10 +86,10 @@ _OPTIONS: Final[Mapping[str, tuple[Option[Any], ...]]] = {
     CLONE_SET: (POD_REPLACEMENT_POLICY, EVICTION_SURGE, SUCCESSOR_PLACEMENT, ROLL_ON_CONFIG, NO_GANG),
     ADVANCED_STATEFUL_SET: (REPLACE_NEVER_READY, NO_EVICTION_SURGE, ROLL_ON_CONFIG, NO_GANG),
 }
-"""Options of the workloads, which get the annotations of their template."""
+"""Options that the annotations of each template can set for the workloads."""
 
 _LABEL_VALUE: Final = re.compile(r".*\.values\[\d+\]")
-"""Values that are not valid label values are tolerated here. OpenKruise does the same."""
+"""Invalid label values are accepted here. OpenKruise does the same."""
 
 
 def errors_of(
@@ -111,7 +111,9 @@ def errors_of(
 
 
 def _key_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
-    """Labels and annotations that belong to a single pod, in the template and in patches of subsets."""
+    """Yield errors of labels and annotations that must not be in the template or in patches of subsets, because they
+    describe a single pod.
+    """
     for name in TEMPLATES:
         metadata = get_path(spec, "template", name, "spec", "template", "metadata")
         yield from find_single_pod_errors(metadata, f"spec.template.{name}.spec.template.metadata")
@@ -128,9 +130,9 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
         detail = "pods can only be kept in reserve with a CloneSet or a Deployment template"
         yield make_invalid_error("spec.topology.scheduleStrategy", _to_json(spec.schedule_strategy), detail)
     if not templates:
-        yield make_required_error("spec.template", f"one of {', '.join(TEMPLATES)} must be given")
+        yield make_required_error("spec.template", f"one of {', '.join(TEMPLATES)} must be set")
     elif len(templates) > 1:
-        yield make_invalid_error("spec.template", [*templates], "only one of the templates may be given")
+        yield make_invalid_error("spec.template", [*templates], "only one of the templates can be set")
     selector = _parse_selector(spec)
     for name, template in templates.items():
         path = f"spec.template.{name}"
@@ -144,7 +146,9 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
         yield from _match_errors(selector, template, f"{path}.metadata.labels")
         if inner.get("replicas") is not None:
             yield make_invalid_error(
-                f"{path}.spec.replicas", inner["replicas"], "is divided among the subsets"
+                f"{path}.spec.replicas",
+                inner["replicas"],
+                "must not be set: spec.replicas of the UnitedDeployment is divided among the subsets",
             )
         yield from _strategy_of_template(name, inner, f"{path}.spec")
         pod = inner.get("template") or {}
@@ -154,7 +158,7 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
 
 
 def _parse_selector(spec: UnitedDeploymentSpec) -> Selector | None:
-    """Parse the selector; None: its errors are reported elsewhere."""
+    """Parse the selector; None: the selector is invalid, and another rule reports this."""
     try:
         return parse_selector(msgspec.to_builtins(spec.selector))
     except SelectorError:
@@ -177,7 +181,7 @@ def _strategy_of_template(name: str, spec: Mapping[str, Any], path: str) -> Iter
     kind = strategy.get("type") or "RollingUpdate"
     block = strategy.get("rollingUpdate") or {}
     if kind == "RollingUpdate" and block.get("partition") is not None:
-        detail = "is set by spec.updateStrategy.manualUpdate.partitions"
+        detail = "must not be set: spec.updateStrategy.manualUpdate.partitions sets this partition"
         yield make_invalid_error(f"{path}.updateStrategy.rollingUpdate.partition", block["partition"], detail)
     if name != STATEFUL_SET:
         return
@@ -248,8 +252,8 @@ def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iter
 
 
 def _bounds_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
-    """Rules for bounds. Minimums that add up to more than all maximums need no own rule: one of them exceeds its
-    maximum.
+    """Yield errors of minimums and maximums. No rule is needed for minimums with a sum above the sum of all maximums:
+    in this case one of the minimums is above its own maximum.
     """
     if spec.replicas is None:
         yield _of_subsets(spec, "minReplicas and maxReplicas need spec.replicas")
@@ -265,9 +269,11 @@ def _replicas_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> I
         return
     total = sum(resolve_amount(item, of=spec.replicas) for item in given)
     if total > spec.replicas:
-        yield _of_subsets(spec, f"replicas are {total} together, and spec.replicas is {spec.replicas}")
+        yield _of_subsets(
+            spec, f"the replicas of the subsets are {total} together, but spec.replicas is {spec.replicas}"
+        )
     if len(given) == len(subsets) and total != spec.replicas:
-        detail = f"all subsets have replicas, {total} together, and spec.replicas is {spec.replicas}"
+        detail = f"the replicas of all subsets are {total} together, but spec.replicas is {spec.replicas}"
         yield _of_subsets(spec, detail)
 
 
@@ -282,7 +288,9 @@ def _subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
         if not subset.name:
             yield make_required_error(f"{path}.name")
         elif subset.name in seen:
-            yield make_invalid_error(f"{path}.name", subset.name, "each name may occur once")
+            yield make_invalid_error(
+                f"{path}.name", subset.name, "two subsets have this name; each subset needs its own name"
+            )
         seen.add(subset.name)
         yield from (
             make_invalid_error(f"{path}.name", subset.name, problem)
@@ -294,7 +302,7 @@ def _subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
         if subset.tolerations:
             yield from find_toleration_errors(_to_json(subset.tolerations), f"{path}.tolerations")
         if is_adaptive and subset.replicas is not None:
-            detail = "subsets of the Adaptive strategy have minReplicas and maxReplicas"
+            detail = "must not be set with the Adaptive strategy; set minReplicas and maxReplicas instead"
             yield make_forbidden_error(f"{path}.replicas", detail)
 
 
@@ -308,7 +316,7 @@ def _strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     partitions = (strategy.manual_update.partitions or {}) if strategy.manual_update is not None else {}
     for name in sorted(set(partitions) - names):
         field = "spec.updateStrategy.manualUpdate.partitions"
-        yield make_invalid_error(field, name, "is the name of no subset")
+        yield make_invalid_error(field, name, "is not the name of a subset")
 
 
 # ── updates ──────────────────────────────────────────────────────────────
@@ -332,7 +340,7 @@ def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterat
             ("tolerations", subset.tolerations or None, was.tolerations or None),
         ):
             if new != stayed:
-                detail = "may not be changed; remove the subset and add one with another name"
+                detail = "cannot be changed; remove the subset, and add a subset with another name"
                 yield make_forbidden_error(f"{SUBSETS}[{index}].{field}", detail)
 
 
@@ -407,8 +415,8 @@ def _to_json(value: Any) -> Any:
 
 
 def find_stored_errors(spec: UnitedDeploymentSpec) -> list[Cause]:
-    """Find the errors of a stored spec, after adding defaults. A wrong sum of the subsets' replicas (`kubectl scale`
-    can cause it) is not an error here, because the allocation handles it.
+    """Find the errors of a stored spec, after adding defaults. A wrong sum of the subsets' replicas, which `kubectl
+    scale` can cause, is not an error here: the allocation corrects or reports it.
     """
     doc = to_document(spec)
     doc = add_defaults(doc, old=doc)

@@ -1,6 +1,6 @@
 """Events that enqueue UnitedDeployments.
 
-change of a workload  ──▶ its controller, before and after; an orphan: those that may adopt it
+change of a workload  ──▶ its controller before and after the change; of an orphan: UnitedDeployments that may adopt it
 change of a pod       ──▶ the controller of its workload (of a Deployment: of its ReplicaSet's Deployment)
 change of a revision  ──▶ the UnitedDeployment after which it is named
 
@@ -69,7 +69,8 @@ def _enqueue_by_pod(change: Change[PodView], around: Around[UnitedSettings]) -> 
     kind, name = GroupKind(pod.controller.group, pod.controller.kind), pod.controller.name
     if kind == REPLICA_SET:
         target = around.get(REPLICA_SET_VIEWS, Key(pod.namespace, name))
-        # The ReplicaSet's name begins with the Deployment's name. The uid then confirms the owner.
+        # The Deployment's name is the first part of the ReplicaSet's name. The uid shows whether the Deployment is the
+        # owner.
         workload = around.get(WORKLOAD_VIEWS[DEPLOYMENT], Key(pod.namespace, name.rpartition("-")[0]))
         if target is None or workload is None or workload.uid != target.controller_uid:
             return

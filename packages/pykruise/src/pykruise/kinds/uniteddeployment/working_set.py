@@ -102,7 +102,7 @@ def build_working_set(snapshot: ReadableUnitedDeployment) -> UnitedDeploymentWor
 
 
 def _choose_revision(snapshot: ReadableUnitedDeployment, templates: Mapping[str, Document]) -> UpdateChoice:
-    """Choose the revision of the template. Its labels are those of the template and of the selector that finds it."""
+    """Choose the revision of the template. The revision has the labels of the template and of spec.selector."""
     united, version = snapshot.united, snapshot.united.data_version
     metadata = templates[united.template].get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), **(united.spec.selector.match_labels or {})}
@@ -154,13 +154,13 @@ def _share_of(subset: Subset, ws: UnitedDeploymentWorkingSet) -> SubsetShare:
 def close_growing_subsets(
     ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]
 ) -> UnitedDeploymentWorkingSet:
-    """Close again, in reserve mode, the subsets that have just recovered and grow, so that their new pods start as
-    reserved.
+    """Set the condition Schedulable to False again, in reserve mode, for subsets that have just recovered and that
+    grow: their new pods start as reserved pods.
     """
     if ws.spec.mode is not Mode.RESERVE:
         return ws
     recovered = ws.verdict.were_unschedulable - ws.verdict.unschedulable
-    # The condition is written again as a whole, because the stored one has been False throughout.
+    # The condition is built from the stored one, which is still False, so it keeps its time.
     closed = {
         name: set_passed_over_again(schedulable_of(ws.entries[name]), now=ws.now)
         for name, count in allocated.items()

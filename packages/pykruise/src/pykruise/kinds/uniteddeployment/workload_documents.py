@@ -3,9 +3,8 @@
 template + subset + revision ──▶ WantedWorkload ──▶ document_of() ──▶ a workload to create
                                                 ──▶ change_of()   ──▶ a merge patch of an existing one, or None
 
-Pure. If a workload has the desired revision and patch, only the fields that the UnitedDeployment sets beyond these
-are compared: replicas, partition, maxUnavailable. Fields that API servers and webhooks write are therefore not
-changed.
+Pure. If a workload has the desired revision and patch, only replicas, partition and maxUnavailable are compared. Fields
+that API servers and webhooks write are therefore not changed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -57,16 +56,16 @@ class WantedWorkload(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int
     partition: int
     max_unavailable: int | None = None
-    """Number of pods that may be unavailable, when reserved pods must not block an update."""
+    """Value of maxUnavailable that is raised so that reserved pods do not block an update; None: it is not raised."""
     restores_max_unavailable: bool = False
-    """Whether a maxUnavailable that was changed for reserved pods is restored."""
+    """Whether maxUnavailable must be restored after it was raised for reserved pods."""
 
 
 # ── names ────────────────────────────────────────────────────────────────
 
 
 def name_prefix(united: str, subset: str) -> str:
-    """Prefix of the names of the subset's workload, cut in the same way as API servers cut theirs."""
+    """Prefix of the name of the subset's workload, shortened in the same way as API servers shorten generateName."""
     prefix = f"{united}-{subset}-"
     return f"{united}-" if is_dns1123_subdomain(f"{prefix[:-1]}a") else prefix
 
@@ -75,7 +74,8 @@ def format_workload_name(united: str, subset: str, *, uid: str, attempt: int = 0
     """Name of the subset's workload. It is the same for the same UnitedDeployment, so the workload is not created
     twice.
     """
-    # The attempt comes first, because the last characters of a text hardly change the first characters of its hash.
+    # The hashed text begins with the attempt, because the last characters of a text hardly change the first characters
+    # of its hash.
     suffix = hash_text(hash_fnv32(f"{attempt}/{uid}/{subset}".encode()))[:_SUFFIX]
     return f"{name_prefix(united, subset)[:_LONGEST_PREFIX]}{suffix}"
 
@@ -160,7 +160,9 @@ def _build_spec(wanted: WantedWorkload) -> Document:
 
 
 def _build_strategy(wanted: WantedWorkload) -> Document | None:
-    """Return the update strategy with the partition; None: the template has none and needs none."""
+    """Return the update strategy with the partition; None: neither the template nor the partition
+    requires a strategy.
+    """
     field = _strategy_field(wanted.template)
     strategy: Document = dict(wanted.spec.get(field) or {})
     block: Document = dict(strategy.get("rollingUpdate") or {})
@@ -182,11 +184,10 @@ def _build_strategy(wanted: WantedWorkload) -> Document | None:
 
 
 def change_of(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | None:
-    """Return a merge patch that brings the workload to its desired state; None: nothing differs. Raises
-    PlacementError.
+    """Return a merge patch that brings the workload to its desired state; None: nothing differs. Raises PlacementError.
 
-    When the revision or the patch differs, the patch is computed from the whole spec. Otherwise it contains only
-    numbers.
+    When the revision or the subset's patch differs, the merge patch is computed from the whole spec. Otherwise it
+    contains only replicas, partition and maxUnavailable.
     """
     is_applied = workload.revision == wanted.revision and _has_patch(workload, wanted.subset.patch)
     if is_applied:
@@ -207,8 +208,8 @@ def change_of(workload: SubsetWorkload, wanted: WantedWorkload) -> Document | No
 
 
 def replicas_change_of(workload: SubsetWorkload, replicas: int) -> Document | None:
-    """Return a patch of only the size, for a workload whose template cannot be applied; None: it already has that
-    size.
+    """Return a patch that changes only the replicas, for a workload whose template cannot be applied; None: the
+    workload already has these replicas.
     """
     return None if workload.replicas == replicas else {"spec": {"replicas": replicas}}
 
@@ -254,7 +255,7 @@ def is_on_delete(workload: SubsetWorkload) -> bool:
 
 
 def _partition_of(workload: SubsetWorkload) -> int | None:
-    """Return the partition; None: the workload has none that could be set."""
+    """Return the partition; None: the workload's kind or strategy has no partition."""
     if workload.template == DEPLOYMENT or (workload.template != CLONE_SET and is_on_delete(workload)):
         return None
     block = (workload.spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
@@ -265,7 +266,7 @@ def _partition_of(workload: SubsetWorkload) -> int | None:
 
 
 def _max_unavailable_of(template: str, spec: Mapping[str, Any]) -> tuple[Any, bool]:
-    """Return the field, and whether the strategy is a rolling update that uses it."""
+    """Return maxUnavailable, and whether the strategy is a rolling update, which uses it."""
     strategy = spec.get(_strategy_field(template)) or {}
     block = strategy.get("rollingUpdate") or {}
     return block.get("maxUnavailable"), strategy.get("type", "") in _ROLLING

@@ -62,10 +62,10 @@ DEFAULT_UNAVAILABLE: Final[Mapping[str, Any]] = {
 
 
 class SubsetWorkload(msgspec.Struct, frozen=True, kw_only=True):
-    """A workload of a subset. Counts come from its spec and status; unit: pods."""
+    """A workload of a subset. Its counts are numbers of pods, from the workload's spec and status."""
 
     template: str
-    """Field of `spec.template` that its kind belongs to."""
+    """Field of `spec.template` that creates workloads of this kind."""
     namespace: str
     name: str
     uid: str
@@ -198,8 +198,9 @@ def project_workload(raw: bytes | msgspec.Raw, template: str) -> SubsetWorkload:
 
 
 def _find_wait(conditions: tuple[_Condition, ...], name: str) -> Reason | None:
-    """Find a reason to wait in a workload's conditions. A Deployment reports that its pods could not be created. A
-    workload that is ready as requested may still report pods that do not end; their successors serve.
+    """Find a reason to wait in a workload's conditions. The condition ReplicaFailure of a Deployment reports that pods
+    could not be created. The other conditions of a workload with the condition Ready are ignored: it may still report
+    pods that do not end, but the successors of these pods serve.
     """
     if any(condition.type == READY and condition.status == "True" for condition in conditions):
         return None
@@ -211,7 +212,7 @@ def _find_wait(conditions: tuple[_Condition, ...], name: str) -> Reason | None:
     return None
 
 
-_SEE: Final = "wait until its workload is repaired"
+_SEE: Final = "correct the cause that the workload reports"
 
 
 def _find_controller(owners: tuple[Document, ...]) -> ControllerView | None:
@@ -224,7 +225,7 @@ def _find_controller(owners: tuple[Document, ...]) -> ControllerView | None:
 
 
 def _build_views(template: str, resource: Resource) -> Views[SubsetWorkload]:
-    """Views in a cache of their own, separate from the cache that the workload's own controller may have."""
+    """Build views with a separate cache. The workload's own controller may have another cache of the same objects."""
     return Views[SubsetWorkload](
         resource=resource,
         projector=lambda: lambda raw: project_workload(raw, template),
@@ -241,7 +242,7 @@ def _build_views(template: str, resource: Resource) -> Views[SubsetWorkload]:
 WORKLOAD_VIEWS: Final[Mapping[str, Views[SubsetWorkload]]] = {
     template: _build_views(template, resource) for template, resource in TEMPLATES.items()
 }
-"""Views by template: all workloads of its kind, with any owner."""
+"""Views of all workloads of a kind, with any owner, by field of `spec.template`."""
 
 
 def type_of(template: str) -> str:

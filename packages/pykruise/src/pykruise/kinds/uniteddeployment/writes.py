@@ -3,7 +3,8 @@
 WantedWorkload, workloads, pods ──▶ plan_creation(), update(), plan_deletion(), mark() ──▶ chains ──▶ stage_of()
     ──▶ stages
 
-Pure. A failed write of the first stages blocks everything. A failed write of one subset does not block the others.
+Pure. If a write of the first stages fails, nothing else is written. After these stages, a failed write of one subset
+does not block the others.
 """
 
 from collections.abc import Sequence
@@ -79,10 +80,10 @@ def update(workload: SubsetWorkload, body: Document, wanted: WantedWorkload) -> 
 def _describe_change(workload: SubsetWorkload, wanted: WantedWorkload) -> str:
     result = []
     if workload.replicas != wanted.replicas:
-        result.append(f"subset {wanted.subset.name} gets {wanted.replicas} of the replicas")
+        result.append(f"subset {wanted.subset.name} must have {wanted.replicas} of the replicas")
     if workload.revision != wanted.revision:
-        result.append("the template differs")
-    return ", and ".join(result) or f"subset {wanted.subset.name} differs"
+        result.append("the template has changed")
+    return ", and ".join(result) or f"the fields of subset {wanted.subset.name} have changed"
 
 
 def plan_deletion(workload: SubsetWorkload, because: str) -> Chain:
@@ -103,12 +104,13 @@ def mark(pod: PodView, value: str) -> Chain:
     """Set the label that records whether a pod is reserved."""
     action = pod_patch(pod, {"metadata": {"labels": {RESERVED_LABEL: value}}})
     return make_pod_chain(
-        pod, Step(action=action, because="it is in reserve" if value == "true" else "it works")
+        pod,
+        Step(action=action, because="it is in reserve" if value == "true" else "it is no longer in reserve"),
     )
 
 
 def add_note(stage: Stage, failed: Note) -> Stage:
-    """Return the stage whose writes record this event when they fail."""
+    """Return the stage with an event that each of its writes records if it fails."""
     chains = [
         msgspec.structs.replace(
             chain, steps=tuple(msgspec.structs.replace(step, failed=failed) for step in chain.steps)
@@ -125,7 +127,9 @@ def stage_of(
     ramp: bool = False,
     only_after: tuple[Purpose, ...] = (),
 ) -> list[Stage]:
-    """Build a stage that neither lets one subset block another nor blocks other stages; empty without chains."""
+    """Build a stage in which a failed write blocks neither other subsets nor other stages; empty if there are no
+    chains.
+    """
     if not chains:
         return []
     stage = Stage(

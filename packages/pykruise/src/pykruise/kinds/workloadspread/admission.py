@@ -25,7 +25,7 @@ from pykruise.pods.workload.validation import find_metadata_errors
 
 
 def build_validating_review(reader: SpreadReader | None) -> Reviewer:
-    """The review. Without a reader it checks only the object itself."""
+    """Create the review. Without a reader, the review checks only the object itself."""
 
     async def errors(request: AdmissionRequest, doc: Document, spec: WorkloadSpreadSpec) -> list[Cause]:
         around, problems = await _read_surroundings(reader, request, spec)
@@ -42,8 +42,8 @@ def build_validating_review(reader: SpreadReader | None) -> Reviewer:
 
 
 def _parse_spec(given: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, str]:
-    """Parse the spec, or return None and the problem. Missing fields of targetRef are not a problem here, but field
-    errors.
+    """Parse the spec, or return None and the problem. Missing fields of targetRef do not count as a problem, because
+    they are reported as field errors.
     """
     filled: Document = {
         **given,
@@ -64,7 +64,9 @@ _REVIEWS: Final = SpecReviews[WorkloadSpreadSpec](
 
 
 def _with_readable_patches(subsets: Any) -> Any:
-    """Return subsets without patches that are not objects, because these are field errors (`_patch_type_errors`)."""
+    """Return the subsets, but leave out each patch that is not an object: `_patch_type_errors` reports
+    these patches.
+    """
     if not isinstance(subsets, list):
         return subsets
     return [{**subset, "patch": None} if _has_odd_patch(subset) else subset for subset in subsets]
@@ -76,8 +78,8 @@ def _has_odd_patch(subset: Any) -> bool:
 
 
 def _patch_type_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
-    """Errors for patches that are a string, a number, …: the schema accepts any value, but no pod can be built from
-    these.
+    """Errors of patches that are not objects. The schema accepts any value, but only an object can be
+    applied to a pod.
     """
     for index, subset in enumerate(spec.get("subsets") or ()):
         if _has_odd_patch(subset):

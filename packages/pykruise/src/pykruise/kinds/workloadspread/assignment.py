@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class AssignmentError(Exception):
-    """The subset of the pod cannot be determined: the request is rejected, and the client tries again."""
+    """The subset of the pod cannot be determined. The request is rejected, and the client must try again."""
 
 
 class Assignment:
@@ -144,7 +144,8 @@ class Assignment:
         return False
 
     async def _find_by_name(self, namespace: str, name: str) -> SpreadView | None:
-        # Pods keep their annotation after their WorkloadSpread is deleted. This must not cost a request per pod.
+        # Pods keep their annotation after their WorkloadSpread is deleted. The deletion of such a pod must not cause a
+        # request.
         return next(
             (spread for spread in await self._reader.list_spreads(namespace) if spread.name == name), None
         )
@@ -209,6 +210,6 @@ def _is_selected(view: SpreadView, labels: Mapping[str, str]) -> bool:
 
 
 def _name_of(pod: Mapping[str, Any]) -> str:
-    """Name of a pod that has an owner; empty: the API server generates the name later."""
+    """Name of the pod; empty: the API server generates the name later."""
     name: str = pod["metadata"].get("name") or ""
     return name

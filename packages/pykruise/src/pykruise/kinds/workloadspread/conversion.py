@@ -16,7 +16,7 @@ _NAMES: Final = (
 """Names of a subset's fields in v1alpha1 and in v1beta1."""
 
 _NO_REASON: Final = "Unknown"
-"""Reason for conditions without one, because a condition of v1beta1 must have a reason."""
+"""Reason that is added to conditions without a reason, because a condition of v1beta1 must have one."""
 
 
 def to_hub(doc: Document) -> Document:

@@ -2,8 +2,8 @@
 
 Grouped ──▶ compute_wanted_costs() ──▶ pod name → cost
 
-Pure. Pods of the last subset are deleted first, and within a subset those above its limit. For old versions the order
-of the subsets is reversed, because the new version fills the first subsets.
+Pure. Pods above the limit of their subset are deleted first, then pods of the last subset. For pods of old versions,
+the order of the subsets is reversed, because the new version fills the first subsets.
 """
 
 from collections.abc import Sequence
@@ -53,9 +53,9 @@ def compute_wanted_costs(snapshot: SpreadSnapshot, groups: Grouped) -> dict[str,
 
 
 def _sort_for_deletion(pods: Sequence[PodView], lower: int) -> list[PodView]:
-    """Sort pods by the smallest loss: without a node, pending, not ready; then pods that already have the lower cost,
-    so that it does not move between pods after every restart; then pods that were ready for a short time, restarted,
-    or new.
+    """Sort pods so that the least valuable pods are first: pods without a node, pending pods, pods that are not ready.
+    Among the others, pods that already have the lower cost are first, so that the cost does not move to another pod
+    after every restart; then pods that have been ready for the shortest time, have restarted, or are new.
     """
 
     def place(pod: PodView) -> tuple[Any, ...]:

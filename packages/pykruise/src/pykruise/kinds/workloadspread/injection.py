@@ -19,12 +19,12 @@ from pykruise.pods.view.pod_view import PodView
 
 
 class Matched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Value of a pod's annotation: its WorkloadSpread and its subset."""
+    """Value of a pod's annotation: the pod's WorkloadSpread and subset."""
 
     name: str = ""
     subset: str = ""
     uid: str = ""
-    """Key of its slot, if the pod had no name when the slot was allocated."""
+    """Key of the pod's slot, if the pod had no name when the slot was allocated."""
 
     def to_text(self) -> str:
         """Text of the annotation."""

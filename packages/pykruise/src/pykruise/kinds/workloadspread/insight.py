@@ -13,7 +13,7 @@ from pykruise.plans.targets import TARGET_RESOURCES
 
 
 def short_workload(snapshot: SpreadSnapshot) -> Iterator[InsightChild]:
-    """Yield its workload while pods are missing: the cause also keeps subsets from being filled."""
+    """Yield the workload while it lacks pods: the cause of this also keeps subsets from being filled."""
     target = snapshot.spread.target
     if (
         target is None

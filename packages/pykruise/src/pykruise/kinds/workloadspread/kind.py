@@ -71,9 +71,9 @@ def _list_wakes(settings: SpreadSettings) -> Sequence[Wake]:
 def _enqueue_by_pod(
     change: Change[PodView], around: Around[SpreadSettings], *, versioned: frozenset[str]
 ) -> Iterator[Key]:
-    """Enqueue the WorkloadSpread in the pod's annotation. A pod without the annotation matters once it has a node,
-    and when it is deleted, because the status lists each version that has pods. A pod that gets another owner
-    enqueues the WorkloadSpreads of both owners.
+    """Enqueue the WorkloadSpread that the pod's annotation names. A pod without the annotation enqueues the
+    WorkloadSpreads of its owner after it has got a node, and when it is deleted, because the status lists each version
+    that has pods. A pod that gets another owner enqueues the WorkloadSpreads of both owners.
     """
     pod = change.latest
     if not around.list_by_index(SPREAD_VIEWS, BY_NAMESPACE, pod.namespace):
@@ -111,7 +111,9 @@ def _is_selected(spread: SpreadView, pod: PodView) -> bool:
 
 
 def _has_new_marks(old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
-    """Whether the pod's owner, version, annotation or deletion cost changed: other writers may have changed them."""
+    """Whether the pod's owner, version, annotation or deletion cost changed, or a new obstacle keeps the pod from
+    serving.
+    """
     if old.controller != new.controller or version_of_pod(old, versioned) != version_of_pod(new, versioned):
         return True
     if has_new_obstacle(old, new):

@@ -19,8 +19,8 @@ class LimitError(ValueError):
 
 
 def limit_of(subset: Subset, *, replicas: int) -> int:
-    """Return the limit; ANY_NUMBER when there is none. Raises LimitError for an invalid text or a negative number: it
-    may be stored although admission rejects it.
+    """Return the limit; ANY_NUMBER when there is none. Raises LimitError for an invalid text or a negative number:
+    admission rejects such values, but older objects may contain them.
     """
     if subset.max_replicas is None:
         return ANY_NUMBER

@@ -1,9 +1,9 @@
-"""Subsets of a StatefulSet's pods: they follow from the ordinals, without counting pods.
+"""Subsets of a StatefulSet's pods: the ordinal of a pod determines its subset, so no pods are counted.
 
 pod name + subsets + target ──▶ find_subset_by_ordinal() ──▶ the subset, or None: beyond the last one
 
-Pure. A pod of a StatefulSet is always created again under its name, so its ordinal determines its subset. Ordinals
-that the StatefulSet does not use (`reserveOrdinals`, `ordinals.start`) take no slot.
+Pure. A pod of a StatefulSet is always created again under its name, so its ordinal determines its subset. Ordinals that
+the StatefulSet does not use (`reserveOrdinals`, `ordinals.start`) take no slot.
 """
 
 import re

@@ -1,4 +1,5 @@
-"""Pods with the patches of WorkloadSpreads, to find the patch because of which the API server rejects a pod.
+"""Pods with the patches of WorkloadSpreads. A trial of these pods shows which patch causes the API server to reject a
+pod.
 
 workload, pod, WorkloadSpreads ──▶ list_patched_pods() ──▶ (PodOrigin, pod) for each patch
 

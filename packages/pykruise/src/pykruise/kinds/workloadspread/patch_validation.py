@@ -2,8 +2,8 @@
 
 subset + target ──▶ template with claim volumes ──▶ injection.try_patch() ──▶ rules of pods ──▶ field errors
 
-Pure. Paths start at the patch: `spec.subsets[0].patch.containers[1].image`. A patch gets one kind of error: a patch
-that cannot be merged is not checked further.
+Pure. Paths of errors begin with the path of the patch: `spec.subsets[0].patch.containers[1].image`. A patch that cannot
+be merged is not checked further.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,8 +25,8 @@ from pykruise.pods.template.validation import find_pod_spec_errors
 
 
 def template_of(target: Mapping[str, Any]) -> Document:
-    """Return the pod template of a workload, with the volumes of its claim templates as in its pods. A volume of the
-    same name in the template is replaced, as in StatefulSets.
+    """Return the pod template of a workload with the volumes that its claim templates add to pods. They replace volumes
+    of the template with the same name, as in StatefulSets.
     """
     spec: Mapping[str, Any] = target.get("spec") or {}
     template: Mapping[str, Any] = spec.get("template") or {}

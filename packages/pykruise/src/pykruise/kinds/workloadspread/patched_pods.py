@@ -2,7 +2,8 @@
 
 SpreadSnapshot + Grouped ──▶ find_patch_obstacles() ──▶ (pod, Reason) ──▶ plan.py, the command explain
 
-Pure. A patch may be the cause only of what it sets: an image, a container, or other fields of the pod.
+Pure. A patch counts as a possible cause only if it sets the part of the pod that fails: the image, the container, or
+the volumes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +23,7 @@ _CONTAINERS: Final = ("containers", "initContainers")
 
 
 def find_patch_obstacles(snapshot: SpreadSnapshot, groups: Grouped) -> Iterator[tuple[PodView, Reason]]:
-    """Yield pods on a node that are not ready, each with the obstacle that the patch of its subset may cause."""
+    """Yield pods that have a node and are not ready, each with an obstacle that the patch of its subset may cause."""
     for number, subset in enumerate(snapshot.spread.subsets):
         correction = correction_of_patch(number, subset)
         for pod in _list_unready(groups, subset):
@@ -32,7 +33,7 @@ def find_patch_obstacles(snapshot: SpreadSnapshot, groups: Grouped) -> Iterator[
 
 
 def list_unready_patched(snapshot: SpreadSnapshot, groups: Grouped) -> Iterator[PodView]:
-    """Pods with the patch of their subset that are on a node and not ready."""
+    """Pods that have a node and are not ready, and whose subset has a patch."""
     return (pod for subset in snapshot.spread.subsets for pod in _list_unready(groups, subset))
 
 
@@ -42,7 +43,7 @@ def _list_unready(groups: Grouped, subset: Subset) -> Iterator[PodView]:
 
 
 def correction_of_patch(number: int, subset: Subset) -> Correction:
-    """Return the correction in the patch of a subset. Existing pods keep the old patch."""
+    """Return the correction for errors in the patch of a subset. A corrected patch does not change existing pods."""
     where = f"spec.subsets[{number}].patch"
     return Correction(where=where, name=f"{where} (subset {subset.name})", then=KEEPS_OLD_ONE)
 
@@ -53,7 +54,7 @@ def _spec_of(subset: Subset) -> Mapping[str, Any]:
 
 
 def _may_cause(patched: Mapping[str, Any], pod: PodView, reason: Reason) -> bool:
-    """Whether the patch sets what the obstacle is about."""
+    """Whether the patch sets the image, container or volumes that the obstacle concerns."""
     named = [item for field in _CONTAINERS for item in patched.get(field) or ()]
     item = next((item for item in named if item.get("name") == reason.container), None)
     if not reason.container:

@@ -64,7 +64,7 @@ def plan_spread(snapshot: SpreadSnapshot) -> Plan:
 
 
 def _find_waiting(snapshot: SpreadSnapshot, groups: Grouped) -> Reason | None:
-    """Return the reason to wait: the workload does not exist, a patch makes invalid pods, pods find no node, or pods
+    """Return the reason to wait: the workload does not exist, pods with a patch are invalid, pods find no node, or pods
     do not run because of a patch.
     """
     target = snapshot.spread.target
@@ -84,7 +84,7 @@ def _list_homeless(snapshot: SpreadSnapshot) -> Iterator[PodView]:
 
 
 def describe_patch_remedy(subset: str) -> str:
-    """Remedy of a patch that makes invalid pods."""
+    """Return the remedy for a patch with which pods are invalid."""
     return f"correct the patch of subset {subset}: until then its pods are rejected"
 
 
@@ -104,7 +104,9 @@ def _mark_pods(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread)
 
 
 def _find_uncounted(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread) -> frozenset[str]:
-    """Names of pods without the annotation that the stored list of their version does not count yet."""
+    """Names of pods without the annotation that must not be adopted yet, because the stored status of their version is
+    not current.
+    """
     stored = normalize_status(snapshot.spread.status).versioned_subset_statuses or {}
     wanted = value.status.versioned_subset_statuses or {}
     return frozenset(
@@ -143,8 +145,8 @@ def _build_mark_step(pod: PodView, adoption: Adoption | None, cost: int | None) 
 def _reschedule_pods(
     snapshot: SpreadSnapshot, groups: Grouped, timed_out: Sequence[PodView]
 ) -> Iterator[Chain]:
-    """Delete pods whose subset is closed in the stored list of their version: admission reads this list for their
-    successors.
+    """Delete pods whose subset is closed in the stored status of their version: admission of their successors reads
+    this status.
     """
     stored = snapshot.spread.status.versioned_subset_statuses or {}
     late = {
@@ -159,7 +161,8 @@ def _reschedule_pods(
         if pod.name not in late:
             continue
         step = Step(
-            # The delete requires the resourceVersion of the snapshot, so a pod that has found a node meanwhile stays.
+            # The deletion requires the resourceVersion of the snapshot, so a pod that has found a node in the meantime
+            # is not deleted.
             action=delete_object(PODS, pod, unchanged=True),
             because=f"it found no node in its subset for {patience} s",
             failed=Note(

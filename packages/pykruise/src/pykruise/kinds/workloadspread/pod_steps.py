@@ -3,7 +3,7 @@
 pod ──▶ Assignment ──▶ the pod placed in its subset, or unchanged
 DELETE of a pod, CREATE of pods/eviction ──▶ the slot is recorded as free; no rule rejects these requests
 
-Dry runs change nothing: not even the pod, because no slot is allocated for it.
+A dry run does not allocate a slot, so it does not change the pod either.
 """
 
 from collections.abc import Iterator
@@ -42,10 +42,10 @@ _GOES: Final = (
     'request.operation == "DELETE" && oldObject != null && has(oldObject.metadata.annotations) && '
     f'"{MATCHED_SPREAD_ANNOTATION}" in oldObject.metadata.annotations'
 )
-"""CEL expression: the deletion of a pod with the annotation."""
+"""CEL expression: the request deletes a pod with the annotation."""
 
 _IS_EVICTED: Final = 'request.operation == "CREATE"'
-"""CEL expression: an eviction. The request does not contain its pod."""
+"""CEL expression: the request is an eviction. It does not contain the pod."""
 
 
 class SpreadInjection:
@@ -112,7 +112,8 @@ async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document |
         case "DELETE", "":
             return request.old_object
         case "CREATE", "eviction":
-            # The API server itself reports a deleted pod: a client that drains a node needs its 404 to continue.
+            # If the pod does not exist, the API server itself responds with 404. A client that drains a node needs this
+            # response to continue.
             return await spreading.reader.read_pod(request.namespace, request.name)
     return None
 

@@ -1,6 +1,6 @@
-"""Reads of admission besides the request: WorkloadSpreads, owners, targets, the white list.
+"""Objects that pod admission reads: WorkloadSpreads, owners, targets, the white list.
 
-LiveSpreads     asks the API server each time: for reviews in the process of a sandbox
+LiveSpreads     reads from the API server each time: for reviews in the process of a sandbox
 CachedSpreads   the same with a cache of WorkloadSpreads, which `run()` keeps up to date: a pod without a
                 WorkloadSpread costs no request
 
@@ -45,7 +45,7 @@ from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 WHITE_LIST_KEY: Final = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 
 RIGHTS: tuple[Right, ...] = (
-    make_right(WORKLOAD_SPREADS, *READ, why="WorkloadSpread: to watch them"),
+    make_right(WORKLOAD_SPREADS, *READ, why="WorkloadSpread: to watch its objects"),
     make_right(
         WORKLOAD_SPREADS, "patch", subresource="status", why="WorkloadSpread: to record the slots of pods"
     ),
@@ -68,7 +68,9 @@ RIGHTS: tuple[Right, ...] = (
         why="WorkloadSpread: to read the white list of other kinds",
     ),
 )
-"""Permissions of both admission and controller. An administrator must grant those for kinds on the white list."""
+"""Permissions that both admission and the controller need. For kinds on the white list, an administrator must grant
+further permissions.
+"""
 
 
 class TargetReader(WorkloadReader):
@@ -80,7 +82,7 @@ class TargetReader(WorkloadReader):
         self._namespace = namespace
 
     async def read_white_list(self) -> WhiteList:
-        """Read further kinds of workloads. Raises WhiteListError, KubeError."""
+        """Read the white list of further kinds of workloads. Raises WhiteListError, KubeError."""
         return read_white_list(await read_configuration(self._client(), self._namespace, WHITE_LIST_KEY))
 
     async def read_target(self, view: SpreadView) -> Document | None:
@@ -91,7 +93,7 @@ class TargetReader(WorkloadReader):
         return await self.read(result[0], view.namespace, result[1], version=_version_of(view))
 
     async def scale(self, view: SpreadView) -> Document | None:
-        """Read the scale of the workload; None: it has none."""
+        """Read the scale subresource of the workload; None: the workload has no scale."""
         result = view.target
         if result is None:
             return None
@@ -113,7 +115,7 @@ class TargetReader(WorkloadReader):
         if number is None:
             wanted = get_path(await self.scale(view), "spec", "replicas")
             number = wanted if isinstance(wanted, int) else None
-        # If the number is unknown, the number of existing pods is used.
+        # If the number of replicas is unknown, the number of existing pods is used.
         return (
             sum(status.replicas for status in view.status.subset_statuses or ()) if number is None else number
         )
@@ -180,7 +182,7 @@ class SpreadReader(Protocol):
 
 
 class LiveSpreads(TargetReader):
-    """A `SpreadReader` that asks the API server."""
+    """A `SpreadReader` that reads from the API server."""
 
     def __init__(
         self,
@@ -221,7 +223,7 @@ class LiveSpreads(TargetReader):
 
 
 class CachedSpreads(LiveSpreads):
-    """A `SpreadReader` over a cache of WorkloadSpreads (runtime/object_reader.py)."""
+    """A `SpreadReader` that reads WorkloadSpreads from a cache (runtime/object_reader.py)."""
 
     def __init__(self, client: Client, *, namespace: str, clock: Clock, rng: random.Random) -> None:
         self.objects = CachedObjects(client, SPREAD_VIEWS, clock=clock, rng=rng)

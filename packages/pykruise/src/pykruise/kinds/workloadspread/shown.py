@@ -23,7 +23,7 @@ SHOWN: Final = Shown(
             "status_subset_replicas": ("replicas", "Its pods."),
             "status_subset_replicas_missing": (
                 "missingReplicas",
-                "Pods that the subset still takes; -1: any number.",
+                "Pods that the subset can still get; -1: no limit.",
             ),
         },
     ),

@@ -6,10 +6,10 @@ entry + the pods of its subset ──▶ find_pending_creations() ──▶ slot
 
 Pure. An entry's `missingReplicas` is the number of free slots, or -1: unlimited.
 
-A slot is released when the deletion of its pod is admitted, so that the pod's successor finds it. The API server may
-still reject the deletion afterwards, because the pod no longer meets its preconditions. Such a slot is therefore
-allocated only after its pod is known to terminate: `find_unconfirmed_deletions()` returns the pods for which this
-matters.
+A slot is released when the deletion of its pod is admitted, so that the pod's successor finds a free slot. After that,
+the API server may still reject the deletion, because the pod no longer meets the preconditions of the request. Such a
+slot is therefore allocated only after the pod is known to terminate: `find_unconfirmed_deletions()` returns the pods
+for which this must be checked.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ from pykruise.pods.workload.waiting import condition_of
 SCHEDULABLE: Final = "Schedulable"
 
 CREATION_S: Final = 30.0
-"""Seconds in which an admitted pod must appear. After that its slot is free again."""
+"""Seconds within which an admitted pod must be created. After this time its slot is free again."""
 
 
 class Allocated(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,9 @@ class Allocated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_fresh_entries(subsets: Sequence[Subset], *, replicas: int = 0) -> list[SubsetStatus]:
-    """Build the list of a version about which nothing is known. `replicas`: of the workload, for limits in percent."""
+    """Build the list of a version for which the status has no list. `replicas`: those of the workload, for limits in
+    percent.
+    """
     return [
         SubsetStatus(name=subset.name, replicas=0, missing_replicas=compute_room(subset, replicas=replicas))
         for subset in subsets
@@ -59,11 +61,11 @@ def is_schedulable(entry: SubsetStatus) -> bool:
 def find_unconfirmed_deletions(
     entries: Sequence[SubsetStatus], *, wanted: int, going: Collection[str]
 ) -> Iterable[tuple[Sequence[str], int]]:
-    """Yield for each subset the pods whose deletion was admitted and that are not known to terminate, with the number
-    of pods that must terminate until `wanted` slots are free. A subset is omitted if it has no free slot or does not
-    need such pods, or if the subsets before it have enough slots that are certainly free.
+    """Yield, for each subset, the pods whose deletion was admitted but that are not known to terminate, and the number
+    of these pods that must terminate so that `wanted` slots are free.
 
-    `going`: pods that are known to terminate.
+    A subset is left out if it has no free slot, or if its certainly free slots and those of the subsets before it are
+    enough. `going`: pods that are known to terminate.
     """
     for entry in entries:
         if not is_schedulable(entry):
@@ -85,11 +87,10 @@ def allocate_slot(
     now: str,
     going: Collection[str] | None = None,
 ) -> Allocated:
-    """Allocate a slot of the first subset that has a free one. A pod that already has a slot gets the same slot
-    again.
+    """Allocate a slot of the first subset that has a free slot. A pod that already has a slot gets the same slot again.
 
-    `going`: those pods with an admitted deletion that are known to terminate; the slots of the other ones are not
-    free. None: all of them terminate.
+    `going`: names of the pods with an admitted deletion that are known to terminate. The slots of other pods with an
+    admitted deletion are not free. None: all pods with an admitted deletion count as terminating.
     """
     if pod_name:
         for entry in entries:
@@ -120,9 +121,9 @@ def release_slot(
 ) -> tuple[SubsetStatus, ...] | None:
     """Return the list after the deletion of a pod of `subset` was admitted; None: nothing changes.
 
-    `limit`: maxReplicas of the subset. A terminating pod above it does not free a slot: otherwise the subset would
-    never shrink to a lower maximum. None: the limit is unknown, or does not matter because a slot was already free
-    (`needs_limit`).
+    `limit`: maxReplicas of the subset. A terminating pod above this limit does not free a slot: otherwise the subset
+    would never shrink to a lower maximum. None: the limit is unknown, or does not matter because a slot was already
+    free (`needs_limit`).
 
     A pod that is deleted before the controller has seen it is recorded in both maps: its successor is created
     immediately, and would otherwise find the subset full. (OpenKruise lets the deleted pod keep its slot.)
@@ -145,15 +146,15 @@ def release_slot(
 
 
 def needs_limit(entries: Sequence[SubsetStatus], *, subset: str) -> bool:
-    """Whether the limit decides if a released slot is free: only when no slot was free before."""
+    """Whether the limit decides if a released slot is free. This is only the case when no slot was free before."""
     return any(entry.name == subset and entry.missing_replicas == 0 for entry in entries)
 
 
 def find_pending_creations(
     entry: SubsetStatus | None, pods: Iterable[PodView]
 ) -> Iterator[tuple[str, str, Instant]]:
-    """Yield pods that were admitted to a subset and are not among its pods: key, recorded time, and the time until
-    which their slot is kept.
+    """Yield the pods that were admitted to a subset but do not exist yet: the key of the slot, the recorded time, and
+    the time until which the slot is kept.
     """
     noted = (entry.creating_pods if entry is not None else None) or {}
     come = {_key_of(pod) for pod in pods} if noted else ()

@@ -29,19 +29,21 @@ class SpreadSnapshot(Judged, frozen=True, kw_only=True):
     replicas: int = 0
     """Desired number of pods of the workload."""
     pods: Sequence[PodView] = ()
-    """Pods of the workload that the filter selects, also finished and terminating ones."""
+    """Pods of the workload that the filter selects, including finished and terminating pods."""
     latest: str | None = UNVERSIONED
-    """Version of the workload's template; None: unknown now."""
+    """Version of the workload's template; None: the version is not known yet."""
     latest_is_coming: bool = False
-    """Whether the version will become known soon without a change by a user."""
+    """Whether the unknown version will soon be known without an action by a user."""
     nodes: Mapping[str, NodeView] = {}
     """Nodes of pods without a subset, by name."""
     documents: Mapping[str, Document] = {}
     """Pods without a subset that have a node, by uid, as stored documents."""
     patch_errors: Sequence[tuple[str, Cause]] = ()
-    """Errors of pods of the current workload with the subsets' patches, each with the name of its subset."""
+    """Errors that pods of the workload's current template have with the patches of the subsets, each with the name of
+    its subset.
+    """
     has_more: bool = False
-    """Whether there are further such pods, for the next plan."""
+    """Whether more pods must be read for `documents`. The next reconcile reads them."""
     versioned: frozenset[str] = DEFAULT_VERSIONED
     now: Instant
     polls_after: float | None = None
@@ -55,7 +57,8 @@ def find_latest_version(
     replica_sets: Sequence[TargetView] = (),
     versioned: frozenset[str] = DEFAULT_VERSIONED,
 ) -> str | None:
-    """Return the version of pods that the workload creates now; None: unknown, empty: the workload does not exist.
+    """Return the version of the pods that the workload creates now; None: the version is not known yet; empty: the
+    workload does not exist.
 
     `replica_sets`: ReplicaSets that a Deployment controls.
     """

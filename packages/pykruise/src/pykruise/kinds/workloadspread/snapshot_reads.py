@@ -68,7 +68,7 @@ class SpreadFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     is_there: bool = True
     replicas: int | None = 0
-    """None: the number is unknown."""
+    """Desired number of pods; None: the number is unknown."""
     owners: tuple[str, ...] = ()
     """UIDs of the objects that control its pods."""
     pods: tuple[PodView, ...] = ()
@@ -86,7 +86,7 @@ class WholePods:
 
 
 async def read_snapshot(view: SpreadView, read: Read[SpreadSettings]) -> SpreadSnapshot | None:
-    """Read the state of one WorkloadSpread; None: it has been deleted meanwhile.
+    """Read the state of one WorkloadSpread; None: it was deleted in the meantime.
 
     Raises SpreadGatherError, and KubeError when a read fails.
     """
@@ -222,7 +222,8 @@ async def _find_patch_errors(
     spread: SpreadView, target: tuple[GroupKind, str], read: Read[SpreadSettings]
 ) -> Sequence[tuple[str, Cause]]:
     """Errors of pods with the patches. The whole workload is read only when its template or the patches have changed.
-    The template of a kind that is not built in is unknown."""
+    For a kind that is not built in there are no errors, because its template is unknown.
+    """
     kind, name = target
     if kind not in BUILT_IN or not any(subset.patch is not None for subset in spread.subsets):
         return ()
@@ -280,7 +281,8 @@ def _find_full_versions(
     """Versions whose subsets are all full according to the stored status. If a pod of such a version has no annotation,
     it must be read only if it is older than the WorkloadSpread.
 
-    A version is not included while the status counts pods without the annotation: these are adopted next.
+    A version is left out while the status counts pods that do not have the annotation yet, because these pods are
+    adopted next.
     """
     noted = Counter(
         version_of_pod(pod, versioned)

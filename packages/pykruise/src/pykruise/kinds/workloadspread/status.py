@@ -2,8 +2,9 @@
 
 SpreadSnapshot + Grouped ──▶ compute_spread() ──▶ the status, events, pods to reschedule, the next reconcile
 
-Pure. Slots that admission recorded (creatingPods, deletingPods) are taken from the same object version against which
-the new status is written. A change in between causes a conflict, and everything is computed again.
+Pure. The slots that admission recorded (creatingPods, deletingPods) are those of the version of the object to which the
+new status is written. If the object changes before the write, the write fails with a conflict, and the status is
+computed again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +35,9 @@ __all__ = [
 ]
 
 DELETION_S: Final = 15.0
-"""Seconds in which a pod with an admitted deletion must terminate. After that it occupies its slot again."""
+"""Seconds within which a pod with an admitted deletion must terminate. After this time the pod occupies
+its slot again.
+"""
 
 WINDOW_S: Final = 300.0
 """Seconds for which a subset is closed when its pods find no node."""
@@ -42,8 +45,8 @@ WINDOW_S: Final = 300.0
 SUFFICIENT: Final = "Sufficient"
 POD_UNSCHEDULABLE: Final = "PodUnschedulable"
 AGAIN_S: Final = 300.0
-"""Seconds before the same event is repeated. A status that meets a conflict is thus computed again without a new
-event.
+"""Seconds until the same event is recorded again. So when the status is computed again after a conflict, no event is
+recorded twice.
 """
 
 
@@ -59,7 +62,7 @@ class ComputedSpread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Tally:
-    """Results besides the entries."""
+    """Collects the events, times and pods that result from the computation, besides the entries."""
 
     def __init__(self) -> None:
         self.notes: dict[tuple[str, str], Note] = {}
@@ -103,11 +106,12 @@ def compute_spread(snapshot: SpreadSnapshot, groups: Grouped) -> ComputedSpread:
 
 
 def _is_remembered(entry: SubsetStatus) -> bool:
-    """Whether the entry must be kept without pods: admission recorded pods that may still be created, or the subset
-    is closed.
+    """Whether the entry must be kept although the version has no pods: admission recorded pods that may still be
+    created, or the subset is closed.
 
-    All pods of a version may be rescheduled at the same time, and their successors read the list that these leave
-    behind. A version that is not the latest one may become the latest again.
+    All pods of a version may be rescheduled at the same time; admission of their successors still needs the list of
+    this version. The list is also kept for versions that are not the latest, because such a version may become the
+    latest again.
     """
     return bool(entry.creating_pods) or find_closing_time(entry) is not None
 
@@ -155,7 +159,7 @@ def _compute_entries(
     stored: Iterable[SubsetStatus],
     tally: _Tally,
 ) -> list[SubsetStatus]:
-    """Compute one list, in the order of the spec."""
+    """Compute the entries of all subsets for one version or for all versions together, in the order of the spec."""
     old = {status.name: status for status in stored}
     subsets = snapshot.spread.subsets
     statuses: list[SubsetStatus] = []
@@ -294,7 +298,7 @@ def _compute_condition(
     if until > snapshot.now:
         tally.due.append(until)
         return before
-    tally.tell("RecoverSchedulable", f"subset {name} is used again", warning=False)
+    tally.tell("RecoverSchedulable", f"subset {name} gets new pods again", warning=False)
     return _build_condition(before, "True", SUFFICIENT, snapshot.now)
 
 

@@ -36,7 +36,7 @@ Lists = dict[str, Sequence[SubsetStatus]]
 
 
 class _SlotRequest(UpdateRequest, kw_only=True):
-    """A change that waits for a write, and its result."""
+    """A request for a slot that waits for a write of the status, and its result."""
 
     version: str
     pod_name: str
@@ -74,7 +74,7 @@ class SubsetAllocator:
 
 
 class _SlotUpdates:
-    """Requests for slots as changes of the status of WorkloadSpreads.
+    """Applies requests for slots to the status of WorkloadSpreads.
 
     `fresh_id` draws the key of a slot for a pod without a name.
     """
@@ -86,7 +86,9 @@ class _SlotUpdates:
         self._clock = clock
         self._fresh_id = fresh_id
         self._seen_going: dict[str, frozenset[tuple[str, str]]] = {}
-        """WorkloadSpread → pods with an admitted deletion that are known to terminate, each with the recorded time."""
+        """Pods with an admitted deletion that are known to terminate, each with the recorded time, by uid of the
+        WorkloadSpread.
+        """
 
     async def find_newest(self, key: Key) -> SpreadView | None:
         return await self._reader.find_newest(key)
@@ -112,7 +114,9 @@ class _SlotUpdates:
         return await self._apply_batch(view, batch, going) or None
 
     async def _find_terminating(self, view: SpreadView, batch: Sequence[_SlotRequest]) -> Collection[str]:
-        """Return the pods with an admitted deletion that are known to terminate. Only pods that matter are read."""
+        """Return the pods with an admitted deletion that are known to terminate. A pod is read only if its slot is
+        needed.
+        """
         takes = Counter(request.version for request in batch if not request.subset)
         noted = {
             pod
@@ -176,7 +180,7 @@ class _SlotUpdates:
     async def _find_limit(
         self, view: SpreadView, entries: Sequence[SubsetStatus], request: _SlotRequest
     ) -> int | None:
-        """Return the limit of the subset whose slot is released, when it matters."""
+        """Return the limit of the subset whose slot is released; None: the limit does not matter or cannot be read."""
         subset = view.find_subset(request.subset)
         if subset is None or not needs_limit(entries, subset=subset.name):
             return None

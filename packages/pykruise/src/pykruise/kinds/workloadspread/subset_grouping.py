@@ -2,9 +2,9 @@
 
 pods + subsets + nodes ──▶ group_pods() ──▶ version → subset → pods, and the adoptions to write
 
-Pure. A pod's annotation names its subset. A pod without the annotation that has a node belongs to the subset with
-room that fits its node best. A pod without a node belongs to no subset yet. Where no fitting subset has room, a pod
-older than the WorkloadSpread belongs to the subset that fits best nevertheless, and a newer pod stays unchanged.
+Pure. A pod's annotation names its subset. A pod that has a node but no annotation belongs to the subset that fits its
+node best, among the subsets with room. A pod without a node belongs to no subset yet. If no fitting subset has room, a
+pod that is older than the WorkloadSpread still belongs to the subset that fits best, and a newer pod stays unchanged.
 """
 
 from collections import Counter
@@ -54,18 +54,18 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grouped(msgspec.Struct, frozen=True, kw_only=True):
-    """All pods by version and subset; NOWHERE also is a subset here."""
+    """All pods by version and subset. The key NOWHERE contains the pods without a subset."""
 
     versions: Mapping[str, Mapping[str, Sequence[PodView]]]
     adoptions: Mapping[str, Adoption]
     """Adoptions by pod name."""
     unassigned: Mapping[str, Reason]
-    """Name of each pod without a subset → the reason."""
+    """Reason why a pod belongs to no subset, by the name of the pod."""
     unmarked: frozenset[str] = frozenset()
     """Names of pods without the annotation of this WorkloadSpread, whether or not they are adopted now."""
     surplus: frozenset[str] = frozenset()
-    """Names of those unmarked pods that exceed the limits of all subsets and are newer than the WorkloadSpread: they
-    are not written to.
+    """Names of unmarked pods that exceed the limits of all subsets and are newer than the WorkloadSpread. They are not
+    changed.
     """
 
     def list_pods(self, subset: str) -> Iterator[PodView]:
@@ -75,7 +75,9 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 GOES_FIRST: Final = "no action is needed: it is deleted first at the next scale-down"
-PLACED_ANEW: Final = f"{GOES_FIRST}; or delete such pods {ONE_AT_A_TIME}, so that they are placed"
+PLACED_ANEW: Final = (
+    f"{GOES_FIRST}; or delete such pods {ONE_AT_A_TIME}, so that new pods are assigned to subsets"
+)
 
 
 IS_SURPLUS: Final = Reason(
@@ -104,7 +106,7 @@ def group_pods(snapshot: SpreadSnapshot) -> Grouped:
             subsets.setdefault(NOWHERE, []).append(pod)
             message = f"its subset {noted} no longer exists"
             unassigned[pod.name] = Reason(Code.NO_SUBSET, message, PLACED_ANEW)
-    # Pods with the annotation count first: they stay in their subsets, whatever fits the others.
+    # Pods with the annotation are counted first, because they always stay in their subsets.
     free = {version: _count_free(version, snapshot, subsets) for version, subsets in versions.items()}
     adoptions: dict[str, Adoption] = {}
     unplaced: list[tuple[str, PodView]] = []
@@ -136,7 +138,7 @@ def group_pods(snapshot: SpreadSnapshot) -> Grouped:
 def _count_free(
     version: str, snapshot: SpreadSnapshot, subsets: Mapping[str, Sequence[PodView]]
 ) -> Counter[str]:
-    """Free slots by subset: occupied neither by a pod nor by an admitted pod that is not created yet."""
+    """Number of free slots by subset: neither a pod nor an admitted pod that is not created yet occupies them."""
     stored = (snapshot.spread.status.versioned_subset_statuses or {}).get(version) or ()
     entries = {status.name: status for status in stored}
     free: Counter[str] = Counter()
@@ -157,14 +159,14 @@ def _has_room(free: Mapping[str, int]) -> bool:
 
 
 def _choose_subset(pod: PodView, snapshot: SpreadSnapshot, free: Mapping[str, int]) -> Subset | Reason:
-    """Choose the best fitting subset with room; a pod older than the WorkloadSpread needs no room. Or return why none
-    fits.
+    """Choose the subset with room that fits the pod's node best, or return why no subset fits. For a pod that is older
+    than the WorkloadSpread, a subset without room is chosen if no other subset fits.
     """
     if not pod.node_name:
         return Reason(Code.NO_SUBSET, "it is on no node yet; its node will determine the subset")
     document = snapshot.documents.get(pod.uid)
     if document is None:
-        return Reason(Code.NO_SUBSET, "it is checked soon")
+        return Reason(Code.NO_SUBSET, "the manager has not read the pod yet")
     node = snapshot.nodes.get(pod.node_name)
     if node is None:
         return Reason(Code.NO_SUBSET, f"its node {pod.node_name} is unknown")
@@ -178,7 +180,7 @@ def _choose_subset(pod: PodView, snapshot: SpreadSnapshot, free: Mapping[str, in
 
 
 def _choose_fittest(pod: Document, node: NodeView, subsets: Iterable[Subset]) -> Subset | None:
-    """Return the subset that fits best; of equal ones, the first."""
+    """Return the subset that fits best; if several subsets fit equally well, return the first of them."""
     best: tuple[_Score, Subset] | None = None
     for subset in subsets:
         score = _score_fit(pod, node, subset)
@@ -192,7 +194,7 @@ _Score = tuple[int, bool]
 
 
 def _score_fit(pod: Document, node: NodeView, subset: Subset) -> _Score | None:
-    """Return how well the node fits; None: a pod of the subset cannot run there."""
+    """Return how well the node fits; None: a pod of the subset cannot run on this node."""
     spec: Mapping[str, Any] = pod["spec"]
     tolerations = [*(spec.get("tolerations") or ()), *msgspec.to_builtins(subset.tolerations or ())]
     hard = [taint for taint in node.taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE)]
@@ -231,7 +233,7 @@ def _drop_annotations(pod: Mapping[str, Any]) -> Document:
 
 
 def _build_adoption(pod: PodView, subset: Subset, snapshot: SpreadSnapshot) -> Adoption:
-    """Build the annotation, and take labels and annotations of the patch; nothing else of its metadata."""
+    """Build the adoption: the pod gets its annotation, and the labels and annotations of the patch."""
     note = Matched(name=snapshot.spread.name, subset=subset.name).to_text()
     ignored = snapshot.spread.annotations.get(IGNORES_METADATA, "").lower() == "true"
     metadata: Mapping[str, Any] = {} if ignored else (subset.patch or {}).get("metadata") or {}

@@ -25,7 +25,9 @@ _WITH_REPLICAS: Final = BUILT_IN - {GroupKind(BATCH, "Job")} | {GroupKind("", "R
 
 
 class PathError(ValueError):
-    """A path of replicas does not lead to a whole number; the message names the place where it ends."""
+    """A path of replicas does not lead to a whole number; the message contains the part of the path at which the search
+    ended.
+    """
 
 
 def read_value_at(doc: Any, path: str) -> int:
@@ -64,7 +66,7 @@ def _take_step(here: Any, segment: str, walked: str) -> Any:
 def replicas_of(
     document: Mapping[str, Any], target: GroupKind, *, paths: Sequence[str] = (), listed_path: str = ""
 ) -> int | None:
-    """Return the desired number of pods of the workload; None: only its scale subresource may know it. Raises
+    """Return the desired number of pods of the workload; None: only the scale subresource may contain it. Raises
     PathError.
 
     `paths`: paths of the target filter, whose values are added. `listed_path`: path of the white list.
@@ -80,5 +82,5 @@ def replicas_of(
 
 
 def _to_number(value: Any) -> int:
-    """Return the number. An absent one is 1, which is the default of API servers."""
+    """Return the number. An absent number counts as 1, which is the default of API servers."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 1

@@ -42,7 +42,7 @@ class AdaptiveStrategy(Typed, frozen=True, kw_only=True):
 
 
 class ScheduleStrategy(Typed, frozen=True, kw_only=True):
-    """Whether subsets are strict."""
+    """Strategy for pods that find no node in their subset."""
 
     adaptive: AdaptiveStrategy | None = None
     type: Annotated[str, schema(enum=("Adaptive", "Fixed", ""))] = ""
@@ -53,8 +53,8 @@ class TargetFilter(Typed, frozen=True, kw_only=True):
     """Restricts the spread to a part of the workload's pods."""
 
     replicas_path_list: list[str] | None = None
-    """Paths of numbers in the workload, such as spec.tfReplicaSpecs.Worker.replicas. Their sum counts as the
-    workload's replicas.
+    """Paths of numbers in the workload, such as spec.tfReplicaSpecs.Worker.replicas. The sum of these numbers is used
+    as the workload's replicas.
     """
     selector: Selector | None = None
     """Label selector for the pods that are spread; all pods by default."""
@@ -104,9 +104,11 @@ class CommonSubsetStatus(Typed, frozen=True, kw_only=True):
     """Observed state of a subset."""
 
     creating_pods: dict[str, Time] | None = None
-    """Pods that were admitted and have not been seen yet, by name, with the time of admission."""
+    """Pods that were admitted and that the controller has not seen yet, by name, with the time of admission."""
     deleting_pods: dict[str, Time] | None = None
-    """Pods whose deletion was admitted and has not been seen yet, by name, with the time of admission."""
+    """Pods whose deletion was admitted and that the controller has not seen terminating yet, by name, with the time of
+    admission.
+    """
     missing_replicas: Count
     """Number of pods that the subset can still take; -1 means unlimited."""
     name: str
@@ -130,7 +132,7 @@ class WorkloadSpreadStatus(Status, frozen=True, kw_only=True):
     spread: str | None = None
     """Human-readable summary: each subset with its number of pods and, after a slash, its maximum."""
     subset_statuses: list[SubsetStatus] | None = None
-    """Observed state of each subset, over all revisions of the workload."""
+    """Observed state of each subset, for all revisions of the workload together."""
     versioned_subset_statuses: dict[str, list[SubsetStatus]] | None = None
     """Observed state of each subset, by revision of the workload."""
 

@@ -50,7 +50,7 @@ class WorkloadSpreadStatusV1Alpha1(Status, frozen=True, kw_only=True):
     spread: str | None = None
     """Human-readable summary: each subset with its number of pods and, after a slash, its maximum."""
     subset_statuses: list[SubsetStatusV1Alpha1] | None = None
-    """Observed state of each subset, over all revisions of the workload."""
+    """Observed state of each subset, for all revisions of the workload together."""
     versioned_subset_statuses: dict[str, list[SubsetStatusV1Alpha1]] | None = None
     """Observed state of each subset, by revision of the workload."""
 

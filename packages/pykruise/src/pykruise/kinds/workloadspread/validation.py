@@ -46,7 +46,7 @@ _PERCENT: Final = re.compile(r"-?[0-9]{1,18}%", re.ASCII)
 
 
 class SpreadSurroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts for the checks of a WorkloadSpread, besides the object."""
+    """Facts that the checks of a WorkloadSpread need besides the object itself."""
 
     white_list: WhiteList = WhiteList()
     white_list_problem: str = ""
@@ -128,7 +128,7 @@ def _describe_refusal(kind: GroupKind) -> str:
 
 def _subsets_errors(spec: WorkloadSpreadSpec, around: SpreadSurroundings) -> Iterator[Cause]:
     if not spec.subsets:
-        yield make_required_error("spec.subsets", "at least one subset is needed")
+        yield make_required_error("spec.subsets", "at least one subset is required")
         return
     seen: set[str] = set()
     for index, subset in enumerate(spec.subsets):
@@ -136,7 +136,9 @@ def _subsets_errors(spec: WorkloadSpreadSpec, around: SpreadSurroundings) -> Ite
         if not subset.name:
             yield make_invalid_error(f"{path}.name", "", "must not be empty")
         elif subset.name in seen:
-            yield make_invalid_error(f"{path}.name", subset.name, "each name may occur once")
+            yield make_invalid_error(
+                f"{path}.name", subset.name, "two subsets have this name; each subset needs its own name"
+            )
         seen.add(subset.name)
         yield from _placement_errors(subset, path)
         if subset.patch is not None:
@@ -192,7 +194,9 @@ def _limits_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
             return
     has_shares = bool(limited) and isinstance(limited[0][1], str)
     if has_shares and total < 100 and spec.subsets[-1].max_replicas is not None:
-        detail = f"percentages add up to {total}%: make it 100%, or leave out maxReplicas of the last subset"
+        detail = (
+            f"percentages add up to {total}%; make the sum 100%, or remove maxReplicas from the last subset"
+        )
         yield make_invalid_error("spec.subsets[0].maxReplicas", spec.subsets[0].max_replicas, detail)
 
 
@@ -218,8 +222,8 @@ def _strategy_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     most = WINDOW_S // (count - 1) if count > 1 else _INT32_MAX
     if seconds is not None and not 0 <= seconds <= most:
         detail = (
-            f"must be between 0 and {most}, so that a pod is tried in each of "
-            f"{format_count(count, 'subset')} in time"
+            f"must be between 0 and {most}, so that a pod has time to try each of "
+            f"{format_count(count, 'subset')}"
         )
         yield make_invalid_error(f"{path}.adaptive.rescheduleCriticalSeconds", seconds, detail)
 
@@ -231,8 +235,8 @@ def _filter_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
 
 
 def find_stored_errors(spec: WorkloadSpreadSpec) -> list[Cause]:
-    """Find the errors of a stored spec on its own. Whether its target may be spread and whether its patches fit
-    depends on other objects.
+    """Find the errors of a stored spec that do not depend on other objects. Other objects decide whether the target may
+    be spread and whether the patches can be applied.
     """
     target = target_of(spec)
     listed = (AllowedList(target=target[0]),) if target is not None else ()

@@ -14,14 +14,14 @@ from pykruise.pods.view.names import shorten_hash
 from pykruise.pods.view.pod_view import PodView
 
 UNVERSIONED: Final = "versionIgnored"
-"""Version of pods whose kind has no versions of its own."""
+"""Version of all pods whose owner's kind is not counted by version."""
 
 DEFAULT_VERSIONED: Final = frozenset({"deployment", "replicaset"})
 
 
 def parse_versioned_kinds(names: Collection[str]) -> frozenset[str]:
-    """Parse the kinds of the flag --ws-enabled-versioned-status to lower case. Pods of Deployments belong to
-    ReplicaSets.
+    """Convert the kinds of the flag --ws-enabled-versioned-status to lower case. For Deployments, add ReplicaSets,
+    which own the pods.
     """
     kinds = frozenset(name.strip().lower() for name in names if name.strip())
     return kinds | {"replicaset"} if "deployment" in kinds else kinds

@@ -59,12 +59,14 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is one subset without a limit: every pod belongs to it, and nothing has to be counted."""
+        """Whether the spec has exactly one subset, without a limit: every pod belongs to this subset, and no pods are
+        counted.
+        """
         return [subset.max_replicas for subset in self.subsets] == [None]
 
     @property
     def goes_by_ordinal(self) -> bool:
-        """Whether the subset of a pod follows from its ordinal, as for StatefulSets."""
+        """Whether the ordinal of a pod determines its subset, as for StatefulSets."""
         target = self.target
         return target is not None and target[0].kind == STATEFUL_SET
 

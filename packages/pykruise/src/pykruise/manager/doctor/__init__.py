@@ -2,6 +2,6 @@
 
 a cluster ──read-only requests, dry runs──▶ CHECKS ──▶ Findings ──▶ lines and an exit code
 
-Each check is independent: a check that cannot run (a missing permission of the user, an error) reports that, and the
-others continue. Nothing is stored: trial writes are dry runs, which call webhooks nevertheless.
+Each check is independent: a check that cannot run (a missing permission of the user, an error) reports this, and the
+other checks continue. Nothing is stored: writes for trial are dry runs, for which API servers still call webhooks.
 """

@@ -1,4 +1,4 @@
-"""Check of the manager's permissions: asks the API server about each permission that the manager needs."""
+"""Check of the manager's permissions: the API server is asked about each permission that the manager needs."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,6 @@
-"""Checks of budgets: those that block a drain forever, and those that protect nothing."""
+"""Checks of budgets. They find budgets that block a drain forever, budgets that protect nothing, and pods with several
+budgets.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -46,11 +48,13 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
     for budget in budgets:
         status: Mapping[str, int] = budget.get("status") or {}
         if not status:
-            continue  # without a status; other checks report why
+            continue  # the budget has no status; other checks report the cause
         total, desired = status.get("totalReplicas", 0), status.get("desiredAvailable", 0)
         if total == 0 and status.get("currentAvailable", 0) == 0:
             what = f"PodUnavailableBudget {_name(budget)} covers no pod"
-            yield make_warning("budgets", what, "correct its selector or targetRef, or delete it")
+            yield make_warning(
+                "budgets", what, "correct the selector or targetRef of the budget, or delete the budget"
+            )
         elif desired == 0:
             must = f"0 of {format_count(total, 'pod')} must serve"
             what = f"PodUnavailableBudget {_name(budget)} allows every disruption: {must}"
@@ -59,15 +63,16 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
             must = f"{desired} of {format_count(total, 'pod')} must serve"
             what = f"PodUnavailableBudget {_name(budget)} never allows a disruption: {must}"
             yield make_warning(
-                "budgets", what, "let at least one pod be unavailable, or drains wait for ever"
+                "budgets", what, "allow at least one unavailable pod; otherwise drains wait forever"
             )
 
 
 def _find_doubled(
     unavailable: Sequence[Document], disruption: Sequence[Document], pods: Sequence[Document]
 ) -> Iterator[Finding]:
-    """Yield pods with several budgets. An eviction can never remove pods of two PodDisruptionBudgets, or of two budgets
-    of which one allows no disruption. For other pods, the finding only states that both budgets must allow an eviction.
+    """Yield findings about pods with several budgets. A pod with two PodDisruptionBudgets can never be evicted. The
+    same is true for a pod with two budgets if one of them never allows a disruption. For other pods, the finding only
+    states that both budgets must allow an eviction.
     """
     closed = {
         (entry["metadata"]["namespace"], entry["metadata"]["name"])

@@ -6,7 +6,7 @@ import msgspec
 
 
 class FindingLevel(StrEnum):
-    """Severity of a finding. Only faults make the exit code 1."""
+    """Severity of a finding. Only faults cause the exit code 1."""
 
     OK = "ok"
     UNKNOWN = "unknown"

@@ -1,4 +1,4 @@
-"""Check for requests that a manager delays because a response (429, 503) asked it to retry later."""
+"""Check for requests that a manager delays because of a response with Retry-After (429, 503)."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ async def check_holds(live: Live) -> Sequence[Finding]:
             what = ", ".join(f"{scope} for {left_s:.0f} s" for scope, left_s in held[:_SHOWN])
             more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
             fix = "find out what responds with 429 or 503: an admission webhook of that resource, or a load balancer"
-            findings.append(make_warning("requests", f"{name} holds back {what}{more}", fix))
+            findings.append(make_warning("requests", f"{name} delays requests: {what}{more}", fix))
     return findings or [make_fine("requests", "no manager delays its requests")]
 
 

@@ -1,5 +1,5 @@
 """Checks of image pulls in advance: the namespace of copied secrets, nodes without a NodeImage, agents that do not
-answer.
+respond.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,13 +18,15 @@ SHOWN = 3
 
 
 async def check_images(live: Live) -> Sequence[Finding]:
-    """Check that the namespace of copied secrets exists and that agents answer. Empty when gates disable pulls."""
+    """Check that the namespace of copied secrets exists and that agents respond."""
     try:
         settings = await live.read_settings()
     except (FlagError, GateError):
         return []  # the check of gates reports this
     if not (settings.gates["KruiseDaemon"] and settings.gates["ImagePullJobGate"]):
-        return [make_fine("images", "no images are pulled ahead: a gate is off")]
+        return [
+            make_fine("images", "no images are pulled ahead: gate KruiseDaemon or ImagePullJobGate is off")
+        ]
     home = settings.secrets_namespace
     findings: list[Finding] = []
     if await live.get(NAMESPACES, "", home) is None:
@@ -55,13 +57,13 @@ def find_image_findings(node_images: Sequence[Document], nodes: Sequence[Documen
     )
     findings: list[Finding] = []
     if silent:
-        what = f"the agent does not answer on {_join_names(silent)}: no image is pulled ahead on these nodes"
+        what = f"the agent does not respond on {_join_names(silent)}: no image is pulled ahead on these nodes"
         findings.append(make_warning("images", what, "check that kruise-daemon runs there, and read its log"))
     if node_images and bare:
         what = f"there is no NodeImage for {_join_names(bare)}: ImagePullJobs ignore these nodes"
         findings.append(
             make_warning(
-                "images", what, "the manager creates one when a node has been ready for half a minute"
+                "images", what, "the manager creates a NodeImage when a node has been ready for half a minute"
             )
         )
     return findings
@@ -70,7 +72,8 @@ def find_image_findings(node_images: Sequence[Document], nodes: Sequence[Documen
 def _silent_tags(node_image: Document) -> Iterator[bool]:
     for image in (get_path(node_image, "status", "imageStatuses") or {}).values():
         for tag in image.get("tags") or ():
-            # An agent that gives up sets startTime. If startTime is missing, the controller has set Failed.
+            # An agent that stops trying sets Failed and startTime. If startTime is missing, the controller has set
+            # Failed, because no agent responded.
             yield tag.get("phase") == "Failed" and not tag.get("startTime")
 
 

@@ -17,7 +17,7 @@ async def check_crds(live: Live) -> Sequence[Finding]:
     """Check that the CRDs exist, are established, and have the needed versions."""
     wanted = build_crds()
     findings = [finding for crd in wanted for finding in await _check_crd(live, crd)]
-    return findings or [make_fine("crds", f"all {format_count(len(wanted), 'is', 'are')} there")]
+    return findings or [make_fine("crds", f"all {format_count(len(wanted), 'CRD is', 'CRDs are')} installed")]
 
 
 async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
@@ -37,7 +37,9 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
     stored_in = next((version["name"] for version in versions.values() if version.get("storage")), "none")
     findings = []
     if stored_in not in known:
-        what = f"{name} is stored as {stored_in}; pykruise knows {', '.join(sorted(known))}"
+        what = (
+            f"objects of {name} are stored as {stored_in}, but pykruise knows only {', '.join(sorted(known))}"
+        )
         findings.append(make_fault("crds", what, APPLY))
     elif not versions[stored_in].get("served"):
         findings.append(
@@ -63,7 +65,7 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
 
 
 async def check_conversion(live: Live) -> Sequence[Finding]:
-    """Check that kinds with two versions have a conversion webhook that answers."""
+    """Check that kinds with two versions have a conversion webhook that responds."""
     findings = []
     for crd in build_crds():
         kind = (crd["spec"]["group"], crd["spec"]["names"]["kind"])
@@ -91,12 +93,16 @@ def _check_stanza(name: str, crd: Document, namespace: str) -> list[Finding]:
     service = config.get("service")
     if service and (service.get("namespace"), service.get("name")) != (namespace, SERVICE):
         where = f"{service.get('namespace')}/{service.get('name')}"
-        return [make_fault("conversion", f"{name} is converted by {where}, not {namespace}/{SERVICE}", APPLY)]
+        return [
+            make_fault(
+                "conversion", f"{name} is converted by Service {where}, not {namespace}/{SERVICE}", APPLY
+            )
+        ]
     return []
 
 
 async def _try_conversion(live: Live) -> list[Finding]:
-    """Write a dry run in the version that is not stored, which calls the conversion webhook."""
+    """Send a dry run in the version that is not stored, so that the API server calls the conversion webhook."""
     resource = _converted_cloneset()
     if resource is None:
         return []
@@ -106,8 +112,12 @@ async def _try_conversion(live: Live) -> list[Finding]:
         return [make_unknown("conversion", f"the dry run failed: {error}")]
     except InternalError as error:
         if "conversion webhook" in str(error):
-            what = f"the conversion webhook does not answer: {error}"
-            return [make_fault("conversion", what, "see the findings of service, certificate and manager")]
+            what = f"the conversion webhook does not respond: {error}"
+            return [
+                make_fault(
+                    "conversion", what, "see the findings of the checks service, certificate and manager"
+                )
+            ]
         return [make_unknown("conversion", f"the dry run failed, because admission rejects it: {error}")]
     except InvalidError as error:
         return [

@@ -1,6 +1,6 @@
 """The cluster as the checks read it: objects that may be missing, the API server's clock, the manager's own flags.
 
-Read-only: its POST requests are dry runs or questions (SubjectAccessReview), which nothing stores.
+Read-only: its POST requests are dry runs or SubjectAccessReviews, which the API server does not store.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ APPLY = "pykruise install | kubectl apply --server-side -f -"
 
 
 class Live:
-    """The cluster that is examined. `namespace`: the manager's. `clock`: that of this machine."""
+    """The cluster that is examined. `namespace`: namespace of the manager. `clock`: clock of this machine."""
 
     def __init__(self, client: Client, *, namespace: str = "kruise-system", clock: Clock) -> None:
         self.client = client
@@ -51,7 +51,7 @@ class Live:
         return [decode(raw) for raw in listed.items]
 
     async def read_path(self, path: str) -> Mapping[str, Any]:
-        """Return the answer of any path, such as `/version` or discovery; empty when the path does not exist."""
+        """Return the response for any path, such as `/version` or discovery; empty when the path does not exist."""
         try:
             result: Mapping[str, Any] = decode(await self.client.get_path(path))
         except NotFoundError:
@@ -59,7 +59,9 @@ class Live:
         return result
 
     async def read_server_time(self) -> Instant | None:
-        """Return the API server's time from an answer's header, in whole seconds. None: the answer has no time."""
+        """Return the API server's time from the header of a response, in whole seconds. None: the
+        header has no time.
+        """
         answer = await self.client.transport.request(Request("GET", "/version"))
         date = answer.headers.get("date")
         return parsedate_to_datetime(date).timestamp() if date else None
@@ -69,7 +71,9 @@ class Live:
         return await self.get(DEPLOYMENTS, self.namespace, MANAGER)
 
     async def read_settings(self) -> ManagerSettings:
-        """Return the flags of the manager in the cluster. Raises FlagError or GateError for invalid ones."""
+        """Return the settings of the manager in the cluster. Raises FlagError or GateError for invalid
+        flags or gates.
+        """
         deployment = await self.read_deployment()
         containers = get_path(deployment or {}, "spec", "template", "spec", "containers", default=[])
         for container in containers:

@@ -1,4 +1,6 @@
-"""Check for pods that were created while the webhooks were down, and so lack the changes of the pod webhook."""
+"""Check for pods that were created while the webhooks did not work, and that therefore lack the changes of the pod
+webhook.
+"""
 
 from collections.abc import Sequence
 
@@ -26,8 +28,8 @@ async def check_injection(live: Live) -> Sequence[Finding]:
         )
         more = f" and {len(missed) - SHOWN} more" if len(missed) > SHOWN else ""
         count = format_count(len(missed), "pod lacks", "pods lack")
-        what = f"{count} the readiness gate {READINESS}, so updates in place do not take them out"
-        fix = "recreate them: they were created while the webhooks did not answer, or by another manager"
+        what = f"{count} the readiness gate {READINESS}, so in-place updates do not take them out"
+        fix = "recreate the pods: they were created while the webhooks did not respond, or by another manager"
         return [make_warning("pods", f"{what} of service: {names}{more}", fix)]
     return [
         make_fine("pods", f"nothing is wrong with {format_count(len(own), 'pod')} of OpenKruise's workloads")

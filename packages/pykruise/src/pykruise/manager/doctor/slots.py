@@ -58,7 +58,7 @@ def find_slot_findings(leases: Mapping[int, Document | None], *, now: Instant | 
 
 
 def _holder_of(lease: Document | None, now: Instant | None) -> str:
-    """Return the holder of a Lease that has not expired; empty: none."""
+    """Return the holder of a Lease that has not expired; empty: the Lease has no holder or has expired."""
     spec = (lease or {}).get("spec") or {}
     renewed = parse_time(spec["renewTime"]) if spec.get("renewTime") else None
     length_s = (spec.get("leaseDurationSeconds") or 0) + GRACE_S

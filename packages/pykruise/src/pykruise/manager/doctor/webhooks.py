@@ -53,7 +53,7 @@ async def _webhook_settings(live: Live) -> WebhookSettings:
 
 
 async def _is_by_url(live: Live) -> bool:
-    """Whether webhooks are registered by URL: a manager outside the cluster, without a Service."""
+    """Whether webhooks are registered by URL, for a manager outside the cluster, instead of by Service."""
     live_one = await live.get(MUTATING, "", MUTATING_NAME)
     entries = (live_one or {}).get("webhooks") or ()
     return bool(entries) and all("url" in (entry.get("clientConfig") or {}) for entry in entries)
@@ -62,7 +62,7 @@ async def _is_by_url(live: Live) -> bool:
 async def check_service(live: Live) -> Sequence[Finding]:
     """Check that the Service leads to a ready pod."""
     if await _is_by_url(live):
-        return [make_fine("service", "webhooks are registered by URL, no Service is needed")]
+        return [make_fine("service", "webhooks are registered by URL, so no Service is needed")]
     settings = await _webhook_settings(live)
     service = await live.get(SERVICES, live.namespace, settings.service)
     name = f"{live.namespace}/{settings.service}"
@@ -73,7 +73,8 @@ async def check_service(live: Live) -> Sequence[Finding]:
     if port is None:
         return [make_fault("service", f"Service {name} has no port 443", APPLY)]
     if port.get("targetPort") not in (settings.port, "webhook-server"):
-        what = f"Service {name} leads to port {port.get('targetPort')}, the manager serves at {settings.port}"
+        target = port.get("targetPort")
+        what = f"Service {name} sends requests to port {target}, but the manager serves at {settings.port}"
         return [make_fault("service", what, APPLY)]
     label = f"kubernetes.io/service-name={settings.service}"
     slices = await live.list(ENDPOINT_SLICES, live.namespace, label_selector=label)
@@ -81,15 +82,25 @@ async def check_service(live: Live) -> Sequence[Finding]:
     if not ready:
         what = f"Service {name} has no ready pod: every write to OpenKruise's kinds is rejected"
         return [
-            make_fault("service", what, f"see the finding of manager; {LOG.format(namespace=live.namespace)}")
+            make_fault(
+                "service",
+                what,
+                f"see the finding of the check manager; {LOG.format(namespace=live.namespace)}",
+            )
         ]
-    return [make_fine("service", f"{format_count(ready, 'pod is', 'pods are')} behind {name}")]
+    return [make_fine("service", f"Service {name} has {format_count(ready, 'ready pod')}")]
 
 
 async def check_certificate(live: Live) -> Sequence[Finding]:
-    """Check that the pair in the Secret is valid, lasts long enough, and covers the Service's name."""
+    """Check that certificate and key in the Secret are valid and match, do not expire soon, and cover the Service's
+    name.
+    """
     if await _is_by_url(live):
-        return [make_fine("certificate", "webhooks are registered by URL, the manager uses its own files")]
+        return [
+            make_fine(
+                "certificate", "webhooks are registered by URL, so the manager uses its own certificate files"
+            )
+        ]
     settings = await _webhook_settings(live)
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     name = f"{live.namespace}/{settings.secret}"
@@ -99,7 +110,10 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
     stored = read_certificates(secret)
     host = f"{settings.service}.{live.namespace}.svc"
     problem = find_problem(stored, host=host, now=live.clock(), lasting_s=0.0)
-    fix = f"delete it, and the manager creates a new one: kubectl -n {live.namespace} delete secret {settings.secret}"
+    fix = (
+        "delete the Secret, and the manager creates a new one: "
+        f"kubectl -n {live.namespace} delete secret {settings.secret}"
+    )
     if problem:
         return [make_fault("certificate", f"Secret {name}: {problem}", fix)]
     if soon := find_problem(stored, host=host, now=live.clock(), lasting_s=WEEK_S):
@@ -147,14 +161,14 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
     return findings or [
         make_fine(
             "webhooks",
-            f"{format_count(len(entries), 'is registered and trusts', 'are registered and trust')}"
+            f"{format_count(len(entries), 'webhook is registered and trusts', 'webhooks are registered and trust')}"
             " the manager's CA",
         )
     ]
 
 
 async def _check_conditions(live: Live, name: str, conditions: Document) -> list[Finding]:
-    """Check that API servers send reviews of every pod, or of all pods that objects select."""
+    """Check that API servers send reviews of all pods, or at least of all pods that objects of the kinds select."""
     written = read_current_conditions(conditions)
     if not any(written.values()):
         return []
@@ -244,7 +258,7 @@ def _is_selected(entry: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 async def check_admission(live: Live) -> Sequence[Finding]:
-    """Create a CloneSet with no pods as a dry run, which calls both webhooks of the kind."""
+    """Create a CloneSet with no pods as a dry run, so that the API server calls both webhooks of the kind."""
     try:
         await live.client.create(CLONE_SETS, live.namespace, make_trial_cloneset(CLONE_SETS), dry_run=True)
     except (InternalError, ServerTimeoutError) as error:
@@ -271,9 +285,9 @@ def _fix_of(error: str, namespace: str) -> str:
     causes = (
         ("x509", f"the certificate does not match the CA bundle; restart the manager; {log}"),
         ("certificate", f"the certificate does not match the CA bundle; restart the manager; {log}"),
-        ("no endpoints", "no manager is ready; see the finding of manager"),
+        ("no endpoints", "no manager is ready; see the finding of the check manager"),
         ("not found", f"the Service is missing; {APPLY}"),
-        ("refused", "the manager does not listen; see the finding of manager"),
+        ("refused", "the manager does not listen; see the finding of the check manager"),
         ("deadline", "the API server does not reach the manager: check network policies and firewalls"),
         ("timeout", "the API server does not reach the manager: check network policies and firewalls"),
         (

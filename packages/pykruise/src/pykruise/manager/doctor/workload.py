@@ -17,7 +17,9 @@ from pykruise.manager.install import MANAGER, NAMESPACE_LABELS, RUNS_IN
 from pykruise.pods.in_place import has_resize
 
 OLDEST = number_of(MINORS[0])
-"""The oldest supported minor version: since 1.28 webhooks have match conditions, which save most reviews."""
+"""The oldest supported minor version: since 1.28 webhooks have match conditions, which make most
+reviews unnecessary.
+"""
 
 SKEW_S = 5.0
 
@@ -32,14 +34,14 @@ async def _version(live: Live) -> tuple[str, Version]:
 
 
 async def check_cluster(live: Live) -> Sequence[Finding]:
-    """Check that the API server answers and has a supported version."""
+    """Check that the API server responds and has a supported version."""
     text, version = await _version(live)
     if version < OLDEST:
         what = f"Kubernetes {text or 'of an unknown version'} is older than {OLDEST[0]}.{OLDEST[1]}"
         return [make_fault("cluster", what, "upgrade the cluster")]
     if version > number_of(NEWEST_MINOR):
-        what = f"Kubernetes {text} is newer than {NEWEST_MINOR}, the newest that this version knows"
-        fix = "upgrade pykruise when there is a version that knows it; fields that it does not know are kept"
+        what = f"Kubernetes {text} is newer than {NEWEST_MINOR}, the newest version that this pykruise knows"
+        fix = "upgrade pykruise when a version supports this Kubernetes; fields that pykruise does not know are kept"
         return [make_warning("cluster", what, fix)]
     if not has_admission_policies(f"{version[0]}.{version[1]}"):
         what = (
@@ -59,7 +61,7 @@ async def check_namespace(live: Live) -> Sequence[Finding]:
     missing = {key: value for key, value in NAMESPACE_LABELS.items() if labels.get(key) != value}
     if missing:
         pairs = " ".join(f"{key}={value}" for key, value in missing.items())
-        what = f"{live.namespace} lacks the label {pairs}: its own pods would wait for its own webhooks"
+        what = f"namespace {live.namespace} lacks the label {pairs}: the manager's pods would wait for its own webhooks"
         return [
             make_fault("namespace", what, f"kubectl label namespace {live.namespace} {pairs} --overwrite")
         ]
@@ -79,7 +81,7 @@ async def check_manager(live: Live) -> Sequence[Finding]:
     status = deployment.get("status") or {}
     ready = status.get("readyReplicas", 0)
     if wanted == 0:
-        what = f"Deployment {name} is scaled to 0: nothing is reconciled, and no webhook answers"
+        what = f"Deployment {name} is scaled to 0: nothing is reconciled, and no webhook responds"
         return [
             make_fault(
                 "manager", what, f"kubectl -n {live.namespace} scale deployment {MANAGER} --replicas=2"
@@ -119,7 +121,7 @@ async def check_gates(live: Live) -> Sequence[Finding]:
     ]
     if gates["InPlaceWorkloadVerticalScaling"] and not has_resize(await live.read_path("/api/v1")):
         what = "InPlaceWorkloadVerticalScaling is on, but the API server has no pods/resize"
-        fix = "switch the gate off, or upgrade to Kubernetes 1.33 (1.32: InPlacePodVerticalScaling)"
+        fix = "switch the gate off, or upgrade to Kubernetes 1.33 (in 1.32, enable InPlacePodVerticalScaling)"
         findings.append(make_fault("gates", what, fix))
     if gates["KruiseDaemon"]:
         findings += _daemon_findings(await live.get(DAEMON_SETS, live.namespace, DAEMON), live.namespace)
@@ -130,7 +132,11 @@ def _daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
     """Return findings about whether agents run on all nodes. Pure."""
     if daemon is None:
         what = "KruiseDaemon is on, but there is no DaemonSet kruise-daemon: features that need it wait"
-        return [make_warning("gates", what, f"--feature-gates=KruiseDaemon=false, or {APPLY}")]
+        return [
+            make_warning(
+                "gates", what, f"start the manager with --feature-gates=KruiseDaemon=false, or {APPLY}"
+            )
+        ]
     status = daemon.get("status") or {}
     wanted, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
     if ready < wanted:

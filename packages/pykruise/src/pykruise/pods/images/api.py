@@ -20,7 +20,7 @@ from pykruise.kube.schemas.types import (
 
 
 class SandboxConfig(Typed, frozen=True, kw_only=True):
-    """Metadata of the pod sandbox that the container runtime is given for a pull."""
+    """Metadata of the pod sandbox that is passed to the container runtime for a pull."""
 
     annotations: dict[str, str] | None = None
     """Annotations of the sandbox."""
@@ -43,7 +43,9 @@ class CompletionPolicy(Typed, frozen=True, kw_only=True):
     active_deadline_seconds: Int64 | None = None
     """Seconds after its start at which an unfinished job fails. Must not be set with type Never."""
     ttl_seconds_after_finished: Int32 | None = None
-    """Seconds after its end at which the job is deleted. A job without it is kept. Must not be set with type Never."""
+    """Seconds after its end at which the job is deleted. Without this field, the job is kept. Must not be set with type
+    Never.
+    """
     type: str = ""
     """Always (the default): the job ends when all nodes have finished. Never: the job continues with nodes that are
     added later, and pulls again about once a day.
@@ -54,7 +56,7 @@ class ImageNodeSelector(Typed, frozen=True, kw_only=True):
     """Selects nodes by names or by labels."""
 
     match_expressions: Annotated[list[LabelSelectorRequirement], schema(list_type="atomic")] | None = None
-    """Conditions on the labels of nodes, all of which must hold."""
+    """Conditions on the labels of nodes. A node must satisfy all of them."""
     match_labels: dict[str, str] | None = None
     """Labels that a node must have with exactly these values."""
     names: list[str] | None = None

@@ -47,9 +47,9 @@ class TagSpec(Typed, frozen=True, kw_only=True):
     created_at: Time | None = None
     """Time when the entry was created. Admission sets it."""
     image_pull_policy: str = ""
-    """IfNotPresent skips an image that is present. Always, or an empty value, pulls it."""
+    """IfNotPresent skips an image that is present. Always, or an empty value, pulls the image even if it is present."""
     owner_references: list[Annotated[ObjectReference, schema(map_type="atomic")]] | None = None
-    """ImagePullJobs that requested the entry."""
+    """ImagePullJobs that requested the tag."""
     pull_policy: TagPullPolicy | None = None
     tag: str
     """Tag or digest of the image."""
@@ -70,7 +70,7 @@ class SecretReference(LegacySecretReference, frozen=True, kw_only=True):
     """Reference to a pull secret."""
 
     mode: str = ""
-    """batch: the secret was copied once for all jobs. Empty: the secret was given individually."""
+    """batch: the secret is a copy for all jobs that use the same original. Empty for any other secret."""
 
 
 class CommonImageSpec(Typed, frozen=True, kw_only=True):

@@ -54,7 +54,7 @@ class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     name: str
     uid: str
-    """Empty: the NodeImage does not exist yet."""
+    """UID; empty if the NodeImage does not exist yet."""
     resource_version: int
     generation: int = 0
     labels: Mapping[str, str] = {}
@@ -67,7 +67,7 @@ class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
     """`<path>: <what is wrong>` when the object cannot be read (it bypassed the schema); empty otherwise."""
 
     def find_entry(self, image: ImageName) -> TagSpec | None:
-        """Requested entry of this image; None: the image is not requested."""
+        """Requested entry of this image; None if the image is not requested."""
         spec = self.images.get(image.name)
         if spec is None:
             return None
@@ -80,7 +80,7 @@ class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_over(entry: TagSpec, status: TagStatus | None) -> bool:
-    """Whether the status reports the end of exactly this entry. A status of another version is ignored."""
+    """Whether the status reports that the pull of this entry has ended. A status of another version is ignored."""
     return status is not None and status.version == entry.version and bool(status.completion_time)
 
 

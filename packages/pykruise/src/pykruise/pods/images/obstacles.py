@@ -55,7 +55,10 @@ def obstacle_of(
         if late_at is not None and now >= late_at:
             words = f"the agent of node {node.name} has not answered since {entry.created_at}"
             return Reason(Code.NO_AGENT, words, _AGENT.format(node.name))
-        return Reason(Code.IMAGE_PULLING, f"requested at {entry.created_at}; its agent has not answered yet")
+        return Reason(
+            Code.IMAGE_PULLING,
+            f"the pull was requested at {entry.created_at}; the agent has not answered yet",
+        )
     if status.message:  # the agent tries again
         words = f"image {image.reference} is not pulled yet: {status.message}"
         return Reason(Code.IMAGE_PULLING, words, _WHILE_IT_TRIES)
@@ -71,7 +74,7 @@ def _explain_failure(
     missing: Sequence[Key],
 ) -> Reason:
     """Return the obstacle of a pull that failed: the limit that ended it, a missing secret, or the agent's message."""
-    said = status.message or "it could not be pulled"
+    said = status.message or "the agent reported no reason"
     if (ended := _limit_that_ended(entry, status)) is not None:
         limit, seconds = ended
         words = f"image {image.reference} was not pulled within {limit} ({seconds} s): {said}"
@@ -91,12 +94,12 @@ def _explain_failure(
 
 def remedy_of_limit(field: str) -> str:
     """Return the remedy for a pull that a limit of its job has ended."""
-    return f"create the job again with a higher {field}: pulling takes longer"
+    return f"create the job again with a higher {field}: the pull takes longer than this limit"
 
 
 def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | None:
-    """Return the field of a job and its value, when the pull ended because it took so long. None: it ended for another
-    reason.
+    """Return the field of a job and its value, when the pull ended because it took so long. None if the pull ended for
+    another reason.
     """
     policy, begun, ended = (
         entry.pull_policy,
@@ -115,13 +118,15 @@ def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | No
 
 
 def _late_at(entry: TagSpec) -> Instant | None:
-    """Time from which an agent that has not begun with the entry is late; None: no valid creation time."""
+    """Time from which an agent that has not begun with the entry is late; None if the entry has no valid creation
+    time.
+    """
     asked_at = instant_of(str(entry.created_at or ""))
     return None if asked_at is None else asked_at + ANSWERS_IN_S
 
 
 def find_next_late_time(asked: Iterable[tuple[NodeImageView, ImageName]], *, now: Instant) -> Instant | None:
-    """Earliest time at which an agent that has not begun with an image becomes late; None: there is no such time."""
+    """Earliest time at which an agent that has not begun with an image becomes late; None if there is no such time."""
     times = (
         time
         for node, image in asked
@@ -139,7 +144,7 @@ def find_first_obstacle(obstacles: dict[str, Reason]) -> Reason | None:
     """First obstacle on a job's nodes that needs a person, with the number of nodes that share it, or None."""
     return find_first_shared(
         [
-            (f"node {node}:", obstacle)
+            (f"node {node}", obstacle)
             for node, obstacle in obstacles.items()
             if obstacle.code in NEEDS_A_PERSON
         ]

@@ -49,14 +49,14 @@ class PullJobView(msgspec.Struct, frozen=True, kw_only=True):
     controller_uid: str = ""
     is_deleting: bool = False
     spec: ImagePullJobSpec | None = None
-    """None: the spec cannot be read; `problem` gives the reason."""
+    """The typed spec; None if it cannot be read (`problem` gives the reason)."""
     problem: str = ""
     image: ImageName | None = None
-    """None: the image cannot be parsed."""
+    """The image to pull; None if its reference cannot be parsed."""
     selector: Selector | None = None
-    """Selects nodes by labels; None: the job has no such selector."""
+    """Selects nodes by labels; None if the job has no such selector."""
     pod_selector: Selector | None = None
-    """Selects the pods on whose nodes the job pulls; None: the job has no such selector."""
+    """Selects the pods on whose nodes the job pulls; None if the job has no such selector."""
     status: ImagePullJobStatus = ImagePullJobStatus()
     stored_status: Document = {}
 
@@ -103,7 +103,7 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_annotated_settings(annotations: Mapping[str, str]) -> PullSettings:
-    """Read the pull settings from a workload's annotations. A value that is not a whole number counts as absent."""
+    """Read the pull settings from a workload's annotations. A value that is not a whole number is ignored."""
     parallelism = _parse_whole(annotations.get(keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION, ""))
     timeout_s = _parse_whole(annotations.get(keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION, ""))
     return PullSettings(
@@ -113,8 +113,8 @@ def read_annotated_settings(annotations: Mapping[str, str]) -> PullSettings:
 
 
 def read_annotated_threshold(annotations: Mapping[str, str], *, of: int) -> int:
-    """Number of updated and ready pods that a workload requires before its images are pulled in advance: a number, or
-    a percentage of `of` pods, rounded up. Any other value counts as 0.
+    """Number of updated and ready pods that a workload requires before its images are pulled in advance: a number, or a
+    percentage of the number `of`, rounded up. Any other value is treated as 0.
     """
     text = annotations.get(keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION, "")
     if is_percent(text):
@@ -189,7 +189,7 @@ def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
 
 def pull_problem(spec: PullSpec, images: Mapping[str, str]) -> str:
     """`<path>: <what is wrong>` of the first fault that the types accept but that makes an ImagePullJob unreadable;
-    empty: the spec has no such fault.
+    empty if the spec has no such fault.
 
     `images`: image references by path. ImageListPullJobs use this rule too: otherwise a list could create jobs that
     it cannot read, and would create them again.
@@ -343,7 +343,7 @@ def pull_jobs(
 
 
 def _select_old_pods(selector: Mapping[str, Any], revision: RevisionView) -> Document:
-    """Selector of the workload's pods whose revision label holds neither the name nor the hash of the revision."""
+    """Selector of the workload's pods whose revision label contains neither the name nor the hash of the revision."""
     not_new = {
         "key": keys.REVISION_LABEL,
         "operator": "NotIn",

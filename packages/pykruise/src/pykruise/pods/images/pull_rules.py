@@ -87,7 +87,9 @@ def _selector_errors(spec: PullSpec, given: Mapping[str, Any]) -> Iterator[Cause
         has_labels = bool(chosen.match_labels or chosen.match_expressions)
         if chosen.names and has_labels:
             yield make_invalid_error(
-                path, given.get("selector"), "names exclude matchLabels and matchExpressions"
+                path,
+                given.get("selector"),
+                "names cannot be set together with matchLabels or matchExpressions",
             )
         yield from _label_errors(chosen.match_labels, chosen.match_expressions, path)
         for number, name in _find_repeated(chosen.names or ()):
@@ -95,7 +97,7 @@ def _selector_errors(spec: PullSpec, given: Mapping[str, Any]) -> Iterator[Cause
     pods = spec.pod_selector
     if pods is not None:
         if chosen is not None:
-            yield make_forbidden_error("spec.podSelector", "may not be set together with selector")
+            yield make_forbidden_error("spec.podSelector", "cannot be set together with selector")
         yield from _label_errors(pods.match_labels, pods.match_expressions, "spec.podSelector")
 
 

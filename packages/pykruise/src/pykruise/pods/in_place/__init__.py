@@ -3,10 +3,10 @@
 two revisions ──▶ find_difference() ──▶ UpdateSpec ──▶ start(pod) ──▶ writes
 every pod, in every plan       ──▶ find_next_step(pod) ──▶ writes, or the reason for waiting, or the end
 
-difference.py decides which changes are possible, and update_spec.py holds them. batches.py selects the containers
+difference.py decides which changes are possible, and update_spec.py describes them. batches.py selects the containers
 that change now, and steps.py makes the writes. completion.py judges the result with images.py, runtime_meta.py and
 resources.py. state.py and grace.py are the two annotations that store a running update. pod.py lists the facts that a
-pod must provide. All modules are pure: the caller passes the time in, and nothing is sent from here.
+pod must provide. All modules are pure: the caller passes the current time, and no module sends a request.
 """
 
 from pykruise.pods.in_place.annotations import AnnotationError

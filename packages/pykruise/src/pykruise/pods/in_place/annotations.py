@@ -63,7 +63,7 @@ def _write_ref(ref: RefMetadata) -> Document:
 
 
 def write_resources(resources: Mapping[str, ResourceChange]) -> Document:
-    """Resources by container; empty bounds are left out."""
+    """Resources by container; empty `limits` and `requests` are left out."""
     return {
         name: {
             bound: dict(sorted(change[bound].items()))

@@ -134,7 +134,7 @@ def _record_images(
     for name in images:
         status = statuses.get(name)
         if status is None:
-            # The status may not be reported yet: without a record the update would not wait for the new image.
+            # Perhaps the status is not reported yet: without a record the update would not wait for the new image.
             records[name] = ImageRecord()
             continue
         earlier = state.image_records.get(name)
@@ -144,7 +144,7 @@ def _record_images(
                 live[name], status, earlier, changed_at=state.find_change_time(name), now=now
             ).is_complete
         )
-        # An earlier change may not have replaced this container yet. If the new change reverts the earlier one, the
+        # Perhaps an earlier change has not replaced this container yet. If the new change reverts the earlier one, the
         # kubelet may keep the container. Only a container without an open change is certain to be replaced.
         records[name] = ImageRecord(
             image_id=status.image_id, container_id=status.container_id if is_settled else ""

@@ -34,20 +34,22 @@ from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
 from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 
 SECOND_TAG_PATIENCE_S: Final = 10.0
-"""Seconds after which weak evidence suffices when the container is ready: another container that shows the old image
-under an old name (it runs a second tag of the image, or it crashed and restarted before the kubelet saw the change),
-or another image with an unknown name while an earlier change was still in progress.
+"""Seconds after which weak evidence suffices, if the container is ready. Weak evidence is another container that shows
+the old image under an old name (because it runs a second tag of the image, or because it crashed and restarted before
+the kubelet saw the change), or another image with an unknown name, if an earlier change was still in progress.
 """
 
 
 class CompletionVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Complete, or the reason why not, and the time at which that may change without an event."""
+    """Whether the update is complete, the reason why not, and the time at which the verdict may change without an
+    event.
+    """
 
     is_complete: bool
     because: str = ""
     look_at: Instant | None = None
     is_broken: bool = False
-    """Waiting does not help: an annotation cannot be read."""
+    """Whether waiting does not help, because an annotation cannot be read."""
 
 
 _COMPLETE: Final = CompletionVerdict(is_complete=True)
@@ -75,7 +77,7 @@ def judge_pod(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> 
 def judge_containers(
     pod: UpdatablePod, state: UpdateState, *, now: Instant, settings: InPlaceSettings
 ) -> CompletionVerdict:
-    """Whether the containers changed so far run with their spec."""
+    """Whether all containers that were changed so far run with their new spec."""
     try:
         meta = runtime_meta_of(pod)
     except AnnotationError as error:
@@ -104,8 +106,8 @@ def _environment_verdict(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | 
 
 
 def _check_resources(pod: UpdatablePod) -> CompletionVerdict:
-    """Whether the resources of the spec are in force. A container that was recreated for its image may show the new
-    resources before the node has granted them. So a pending resize is never complete.
+    """Whether the resources of the spec are applied. A container that was recreated for its image may show the new
+    resources before the node has granted them. So an update with a pending resize is never complete.
     """
     name = find_unmet_resources(pod) or ("the pod" if is_resize_pending(pod) else "")
     if not name:
@@ -117,7 +119,7 @@ def _check_resources(pod: UpdatablePod) -> CompletionVerdict:
 
 
 def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> CompletionVerdict:
-    """Verdict of the first incomplete container, with the earliest time to look again."""
+    """Verdict of the first incomplete container, with the earliest time of the next check."""
     live = {container.name: container for container in list_running_containers(pod)}
     statuses = list_running_statuses(pod)
     open_ones = [
@@ -133,7 +135,7 @@ def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> C
     if not open_ones:
         return _COMPLETE
     times = [verdict.look_at for verdict in open_ones if verdict.look_at is not None]
-    # Time alone may not be enough, but one unnecessary check does no harm.
+    # Perhaps time alone is not enough, but one unnecessary check does no harm.
     return msgspec.structs.replace(open_ones[0], look_at=min(times, default=None))
 
 
@@ -145,7 +147,9 @@ def judge_image(
     changed_at: Instant | None,
     now: Instant,
 ) -> CompletionVerdict:
-    """Whether one container runs the image of its spec. SidecarSets keep the same records and use this too."""
+    """Whether one container runs the image of its spec. SidecarSets store the same records and use this function,
+    too.
+    """
     if status is None:
         return _make_waiting_verdict(f"container {container.name} has no status yet")
     waiting = f"container {container.name} does not run {container.image} yet"

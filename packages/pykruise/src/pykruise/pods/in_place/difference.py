@@ -76,7 +76,7 @@ def find_difference(
     ignored.
     """
     if old is None or target is None:
-        return NotInPlace("the revision that the pod was built from is unknown now")
+        return NotInPlace("the revision that the pod was created from is unknown")
     if settings.compare_claims and not ignore_claims and _has_other_claims(old, target):
         return NotInPlace("the volumeClaimTemplates changed too")
     try:
@@ -92,8 +92,8 @@ def find_difference(
 
 
 def _has_other_claims(old: Template, target: Template) -> bool:
-    """Whether the claim templates differ. False when a revision has no hash: older managers' pods must not be
-    recreated.
+    """Whether the claim templates differ. False when a revision has no hash, because pods that an older manager created
+    must not be recreated.
     """
     before = old.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
     after = target.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
@@ -156,7 +156,7 @@ def _qos_of(template: Document) -> str:
 
 
 def _pod_resources_of(template: Document) -> Document:
-    """`spec.resources` that a pod of the template gets; empty: it gets none."""
+    """`spec.resources` that a pod of the template gets; empty if the pod gets none."""
     spec: Document = {
         **template["spec"],
         "containers": [
@@ -195,7 +195,9 @@ def _explain_obstacle(change: _Change, settings: InPlaceSettings) -> str:
 
 
 def _explain_content(old: Document, new: Document, settings: InPlaceSettings) -> str:
-    """Return why containers cannot get the content that they read when they start; empty: none must start again."""
+    """Return why a container would not read the new content of its ConfigMaps and Secrets; empty if all containers read
+    it.
+    """
     before, after = (read_recorded(template).get(START_ANNOTATION) for template in (old, new))
     if after is None or after == before:
         return ""
@@ -225,9 +227,10 @@ def _make_comparable(old: Document, new: Document) -> tuple[Any, Any]:
 
 
 def _with_same_pull_policies(old: Document, new: Document) -> tuple[Document, Document]:
-    """Add the API server's default imagePullPolicy to a container where only the other template names one.
+    """Add the API server's default imagePullPolicy to a container if only the other template contains an
+    imagePullPolicy for it.
 
-    The default depends on the image's tag, so it is added only there: a new tag alone must not look like a new
+    The default depends on the image's tag, so it is added only in this case: a new tag alone must not look like a new
     policy.
     """
     pairs = list(zip(old["spec"].get("containers") or (), new["spec"].get("containers") or (), strict=False))
@@ -293,7 +296,7 @@ def _with_metadata(
         for key, value in _diff_maps(before.get(field) or {}, after.get(field) or {}).items():
             containers = [name for name, result in sources.items() if (field, key) in result]
             if value is None or not containers:
-                # A variable keeps the value of a removed key: the container is not restarted for it.
+                # A variable keeps the value of a removed key: no container is restarted because a key was removed.
                 entries[key] = value
                 continue
             for name in containers:
@@ -319,7 +322,7 @@ def _find_sources(template: Document) -> dict[str, set[tuple[str, str]]]:
 
 
 def _diff_maps(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str | None]:
-    """Added and changed entries, with None for removed ones."""
+    """Added and changed entries, and None for each removed entry."""
     changes: dict[str, str | None] = {
         key: _require_text(value, f"the value of {key}")
         for key, value in new.items()

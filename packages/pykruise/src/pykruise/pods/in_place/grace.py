@@ -40,7 +40,7 @@ _decode = msgspec.json.Decoder(_Wire).decode
 
 
 def grace_of(pod: UpdatablePod) -> UpdateSpec | None:
-    """Change that the pod waits for in its grace period; None: there is no grace period, or the annotation is empty.
+    """Change that the pod waits for in its grace period; None if there is no grace period, or the annotation is empty.
 
     Raises AnnotationError.
     """
@@ -73,7 +73,7 @@ def _parse_patch(data: bytes | None) -> Document | None:
         return None
     patch: Any = orjson.loads(data)
     if not isinstance(patch, dict) or not isinstance(patch.get("metadata") or {}, dict):
-        raise ValueError("metaDataPatch is not a patch of metadata")
+        raise ValueError("metaDataPatch is not a JSON object with an object `metadata`")
     return patch
 
 
@@ -93,7 +93,7 @@ def encode_grace(spec: UpdateSpec) -> str:
 
 
 def compute_grace_end(started_at: Instant | None, *, seconds: int, now: Instant) -> Instant | None:
-    """Time to look again; None: the grace period has ended.
+    """Time of the next check; None if the grace period has ended.
 
     The start is stored in whole seconds, rounded down. The remaining time is rounded up, so that the pod always gets
     at least its full grace period.

@@ -1,7 +1,7 @@
 """Names of images: whether two of them name the same image, and whether a container runs the desired image.
 
-Pure. A pod has `nginx`, the kubelet reports `docker.io/library/nginx:latest`. An image referenced by digest appears
-under any name that the runtime knows.
+Pure. A pod's spec has `nginx`, but the kubelet reports `docker.io/library/nginx:latest`. An image referenced by digest
+appears under any name that the runtime knows.
 """
 
 import msgspec

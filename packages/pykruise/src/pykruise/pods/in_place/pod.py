@@ -1,4 +1,4 @@
-"""Facts about a pod that in-place updates need, and the writes that they return.
+"""Facts about a pod that in-place updates need, and the writes that in-place updates return.
 
 A kind passes its own view of a pod: any object with these attributes is accepted.
 """
@@ -17,7 +17,7 @@ from pykruise.pods.view.pod_view import ConditionView
 
 STATE_ANNOTATIONS = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION)
 GRACE_ANNOTATIONS = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
-"""The current key, and the old one that is still read."""
+"""The current key, and the old key, which is still read."""
 
 RUNTIME_META_ANNOTATION = keys.RUNTIME_META_ANNOTATION
 """Annotation that the agent on the pod's node writes."""
@@ -48,11 +48,11 @@ class UpdatablePod(Protocol):
 
     @property
     def resources(self) -> Resources | None:
-        """Resources of the pod as a whole from its spec; None: the spec has none."""
+        """Resources of the pod as a whole from its spec; None if the spec has none."""
 
     @property
     def resources_in_force(self) -> Resources | None:
-        """Resources of the pod as a whole that its node reports; None: the node reports none."""
+        """Resources of the pod as a whole that its node reports; None if the node reports none."""
 
     @property
     def container_statuses(self) -> Sequence[ContainerStatusFacts]:
@@ -74,7 +74,7 @@ class InPlaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates and abilities of the cluster. Defaults are OpenKruise's gates on a current cluster."""
 
     env_from_metadata: bool = True
-    """Gate InPlaceUpdateEnvFromMetadata. Needs an agent on the nodes that restarts containers for it."""
+    """Gate InPlaceUpdateEnvFromMetadata. Needs an agent on the nodes, which restarts the containers."""
     vertical_scaling: bool = False
     """Gate InPlaceWorkloadVerticalScaling: cpu and memory can change in place."""
     resizes_pods: bool = False
@@ -97,7 +97,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     in_place_env_from_metadata: Annotated[bool, OnGate("InPlaceUpdateEnvFromMetadata")] = True
     """Restart containers whose environment reads changed labels or annotations. This needs the agent on the nodes.
-    Without an agent set it to False; otherwise such an update waits for the agent.
+    Without an agent, set this to False; otherwise such an update waits for the agent.
     """
     in_place_vertical_scaling: Annotated[bool, OnGate("InPlaceWorkloadVerticalScaling")] = False
     """cpu and memory can change in place."""
@@ -111,7 +111,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         FromFlag(
             "inplace-resize-timeout",
-            "After a resize that cannot be carried out, until the pod is recreated (InPlaceIfPossible).",
+            "Time after which a pod is recreated if its resize cannot be carried out (InPlaceIfPossible).",
         ),
     ] = RESIZE_PATIENCE_S
 
@@ -130,8 +130,8 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
 class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     """One strategic merge patch of a pod.
 
-    `checked`: the decision depends on the pod as it was read, so the patch must carry that resourceVersion. The other
-    patches are correct whatever happened to the pod in between. All patches carry the uid.
+    `checked`: the decision depends on the pod as it was read, so the patch must carry the resourceVersion of that pod.
+    All other patches are correct even if the pod has changed since. All patches carry the uid.
     """
 
     body: Document
@@ -161,14 +161,14 @@ def list_running_statuses(pod: UpdatablePod) -> dict[str, ContainerStatusFacts]:
 
 
 def read_annotation(pod: UpdatablePod, spellings: Sequence[str]) -> str | None:
-    """Value of the first of the keys that the pod has; None: it has none of them."""
+    """Value of the first of the keys that the pod has; None if the pod has none of them."""
     return next((pod.annotations[key] for key in spellings if key in pod.annotations), None)
 
 
 def add_ready_gates(pod_spec: Mapping[str, Any]) -> Document:
     """The spec of a pod that can be updated in place: adds the readiness gates that its workload sets.
 
-    Without it the pod webhook would add KruisePodReady. A pod created with the gate needs no webhook call for it.
+    Otherwise the pod webhook would add KruisePodReady. A pod that is created with this gate does not need the webhook.
     """
     gates = list(pod_spec.get("readinessGates") or ())
     known = {gate.get("conditionType") for gate in gates}

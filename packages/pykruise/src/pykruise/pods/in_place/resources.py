@@ -1,8 +1,8 @@
 """Cpu and memory of running containers: quality of service class, the body of a resize, and its completion.
 
-Pure. Resources are changed through `pods/resize` where the API server has it (since 1.32 it rejects the change
-anywhere else), and in the spec itself before that. Only quantities that differ from the live pod are sent, so that
-changes by a vertical autoscaler are kept.
+Pure. Resources are changed through `pods/resize` if the API server has it (since 1.32, when it rejects changes in the
+spec), otherwise in the spec itself. Only quantities that differ from the live pod are sent, so that changes by a
+vertical autoscaler are kept.
 """
 
 import re
@@ -93,7 +93,7 @@ def is_restarting(container: ContainerFacts, change: ResourceChange) -> bool:
 
 
 def keep_differences(container: ContainerFacts, change: ResourceChange) -> ResourceChange:
-    """Quantities of `change` that the live container does not have yet; empty: it has all of them."""
+    """Quantities of `change` that the live container does not have yet; empty if the container has all of them."""
     result: dict[str, dict[str, str]] = {}
     for bound in BOUNDS:
         for name, amount in (change.get(bound) or {}).items():
@@ -115,10 +115,10 @@ def resize_body(changes: Mapping[str, ResourceChange]) -> Document:
 
 
 def find_unmet_resources(pod: UpdatablePod) -> str:
-    """The first part (`container main`, `the pod`) with resources in force that differ from the spec; empty: all
-    agree.
+    """The first part (`container main`, `the pod`) whose actual resources differ from the spec; empty if no part
+    differs.
 
-    A container without resources agrees when the kubelet reports none for it.
+    For a container without resources in the spec, the kubelet must report none.
     """
     in_force = {status.name: status.resources or NO_RESOURCES for status in pod.container_statuses}
     for container in pod.containers:

@@ -45,7 +45,7 @@ _decode = msgspec.json.Decoder(_Wire).decode
 
 
 def runtime_meta_of(pod: UpdatablePod) -> Mapping[str, ContainerMeta] | None:
-    """Meta by container name; None: the agent has not reported yet. Raises AnnotationError."""
+    """Meta by container name; None if the agent has not reported yet. Raises AnnotationError."""
     value = pod.annotations.get(RUNTIME_META_ANNOTATION)
     if value is None:
         return None
@@ -83,7 +83,9 @@ def is_running_as_specified(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]
 
 
 def find_lacking_environment(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> str:
-    """Name of the first container whose environment lacks the current labels or annotations; empty: none."""
+    """Name of the first container whose environment lacks the current labels or annotations; empty if no container
+    lacks them.
+    """
     for container, entry in _with_present_meta(pod, meta):
         expected = compute_environment_hash(container, labels=pod.labels, annotations=pod.annotations)
         if entry is None or entry.environment_hash != expected:
@@ -94,7 +96,9 @@ def find_lacking_environment(pod: UpdatablePod, meta: Mapping[str, ContainerMeta
 def _with_present_meta(
     pod: UpdatablePod, meta: Mapping[str, ContainerMeta]
 ) -> Iterable[tuple[ContainerFacts, ContainerMeta | None]]:
-    """Yield each container with its meta by name, or with None when the meta is not from the running container."""
+    """Yield each container with the meta of the same name, or with None when this meta is not from the running
+    container.
+    """
     statuses: Mapping[str, ContainerStatusFacts] = {status.name: status for status in pod.container_statuses}
     for container in pod.containers:
         status, entry = statuses.get(container.name), meta.get(container.name)

@@ -33,8 +33,8 @@ class ImageRecord(
 
     image_id: str = ""
     container_id: str = ""
-    """Set if the container will certainly be replaced. Empty (other managers never set it): only the image proves the
-    change.
+    """Id of the container, if the change will certainly replace it. Empty (always with other managers): only the image
+    proves the change.
     """
 
 
@@ -83,7 +83,7 @@ class UpdateState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def state_of(pod: UpdatablePod) -> UpdateState | None:
-    """Read the state of a pod under either key; None: the pod was never updated in place.
+    """Read the state of a pod under either key; None if the pod was never updated in place.
 
     Raises AnnotationError.
     """

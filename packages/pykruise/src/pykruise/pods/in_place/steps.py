@@ -62,15 +62,15 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 class Complete(msgspec.Struct, frozen=True, kw_only=True):
     """The update has nothing left to do. `conditions` return the pod to service if necessary.
 
-    They are entries for a patch of `pods/status`. The patch must carry the resourceVersion of this very pod, because
-    a new update may just have begun. Labels (the next lifecycle state) can be part of the same patch.
+    They are entries for a patch of `pods/status`. The patch must carry the resourceVersion of the pod that was read,
+    because a new update may just have begun. Labels (the next lifecycle state) can be part of the same patch.
     """
 
     conditions: tuple[Document, ...] = ()
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):
-    """The update cannot continue automatically. A new target revision starts over."""
+    """The update cannot continue automatically. A new target revision starts a new update."""
 
     problem: str
 
@@ -139,7 +139,8 @@ def _ask_for_resize(
     """Return the resize of all containers as the first write of an update that takes the pod out of service, and the
     changes that are left. If the resize were rejected later, the pod would leave service and return again and again.
 
-    A resize that restarts nothing is carried out. The others are dry runs, and stay among the changes that are left.
+    A resize that restarts nothing is carried out. All other resizes are sent as dry runs, and remain among the changes
+    that are left.
     """
     if not (wanted.resources and settings.uses_resize):
         return (), wanted
@@ -155,7 +156,9 @@ def _ask_for_resize(
 
 
 def find_next_step(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> NextStep:
-    """Next step of the pod's update. Every plan calls it for every pod; for most pods the result is Complete."""
+    """Next step of the pod's update. Every plan calls this function for every pod; for most pods the result is
+    Complete.
+    """
     try:
         if any(pod.annotations.get(key) for key in GRACE_ANNOTATIONS):
             return _end_grace(pod, now=now, settings=settings)
@@ -193,7 +196,7 @@ def is_at_rest(pod: UpdatablePod) -> bool:
 
 
 def list_ready_conditions(pod: UpdatablePod, *, now: Instant) -> tuple[Document, ...]:
-    """`InPlaceUpdateReady=True` without reason or message; empty: the pod lacks the gate, or needs no change."""
+    """`InPlaceUpdateReady=True` without reason or message; empty if the pod lacks the gate, or needs no change."""
     if keys.IN_PLACE_READY not in pod.readiness_gates:
         return ()
     old = next((condition for condition in pod.conditions if condition.type == keys.IN_PLACE_READY), None)
@@ -256,7 +259,8 @@ def _make_state(
 def _has_unreported_image(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
     """Whether the status does not report the image of a container whose image changes.
 
-    Its record is then empty. If the status reported the old image later, that would be mistaken for the new image.
+    The record of this container is then empty. If the status reported the old image later, it would be mistaken for the
+    new image.
     """
     statuses = list_running_statuses(pod)
     return any((status := statuses.get(name)) is None or not status.image_id for name in wanted.images)
@@ -300,7 +304,7 @@ def _end_grace(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) ->
     if spec is None:
         return _drop_grace(pod, "the grace annotation is empty")
     if state is None:
-        return Broken(problem="the pod is in a grace period, but has no state of an update in place")
+        return Broken(problem="the pod is in a grace period, but has no state of an in-place update")
     if shorten_hash(pod.labels.get(keys.REVISION_LABEL, "")) != shorten_hash(spec.revision):
         return _drop_grace(pod, f"its grace period was for {spec.revision}, which is no longer its revision")
     look_at = compute_grace_end(state.started_at, seconds=spec.grace_seconds, now=now)

@@ -42,7 +42,7 @@ class UpdateSpec(msgspec.Struct, frozen=True, kw_only=True):
     ref_metadata: Mapping[str, RefMetadata] = {}
     resources: Mapping[str, ResourceChange] = {}
     metadata_patch: Document | None = None
-    """Strategic merge patch `{"metadata": …}` of keys that no container depends on; None: no such key changes."""
+    """Strategic merge patch `{"metadata": …}` of keys that no container depends on; None if no such key changes."""
     update_env_from_metadata: bool = False
     grace_seconds: int = 0
 

@@ -32,7 +32,8 @@ class TargetState(StrEnum):
     FAILING = "failing"
     """The run counts as failed but has not ended and may continue forever (a pod beyond its restart limit)."""
     ENDING = "ending"
-    """The run is being stopped. It is no longer active, but nothing else starts there until it is deleted."""
+    """The run is being stopped. It is no longer active, but nothing else starts on the target until the run is deleted.
+    """
     SUCCEEDED = "succeeded"
     FAILED = "failed"
 
@@ -47,7 +48,9 @@ class FanOutTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Unique among the targets of a job."""
     state: TargetState = TargetState.PENDING
     is_wanted: bool = True
-    """False: the job no longer selects the target. A run there is stopped, and the job does not wait for it."""
+    """Whether the job still selects the target. If not, a run on the target is stopped, and the job does not wait for
+    it.
+    """
     failures: int = 0
     """Number of failures so far, including the present one."""
 
@@ -64,25 +67,25 @@ class OnFailure(StrEnum):
 
 
 class JobPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Policy of the whole job, from its spec. Times are in seconds; None: no limit."""
+    """Policy of the whole job, from its spec. Times are in seconds; None means no limit."""
 
     parallelism: int | None = None
-    """Number of targets that may be active at the same time; 0: no target is started."""
+    """Number of targets that may be active at the same time; with 0, no target is started."""
     on_failure: OnFailure = OnFailure.CONTINUE
     retries: int = 0
     """Number of times that a failed target is started again before it counts as failed."""
     is_paused: bool = False
-    """Nothing is started, stopped or judged. The deadline still runs."""
+    """Whether the job is paused: no target is started, stopped or judged. The deadline still applies."""
     ends: bool = True
-    """False (completion policy Never): the job continues with targets that are added later. It has no deadline and no
-    time to live.
+    """Whether the job ends. If not (completion policy Never), the job continues with targets that are added later, and
+    has no deadline and no time to live.
     """
     completes_empty: bool = False
-    """Whether a job without wanted targets is complete. Otherwise it waits for a target."""
+    """Whether a job without wanted targets is complete. Otherwise such a job waits for a target."""
     completes_late: bool = False
     """Whether a job with only ended targets is complete even after its deadline."""
     deadline_s: int | None = None
-    """Seconds from the job's start until it fails; 0: it fails immediately."""
+    """Seconds from the job's start until it fails; with 0, it fails immediately."""
     ttl_s: int | None = None
     """Seconds from the job's end until it is deleted."""
 
@@ -93,7 +96,7 @@ class JobRun(msgspec.Struct, frozen=True, kw_only=True):
     started_at: Instant
     """Start of the job; the present time when it has not started yet."""
     finished_at: Instant | None = None
-    """None: the job has not finished."""
+    """Time of the job's end; None if the job has not finished."""
     has_failed: bool = False
     """Whether a finished job has failed."""
 
@@ -126,7 +129,7 @@ class Finish(StrEnum):
 
 
 class FanOutCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of targets before the decision is executed. Unwanted targets count in the number of their state, too."""
+    """Number of targets before the decision is executed. The number for each state includes unwanted targets."""
 
     wanted: int = 0
     active: int = 0
@@ -144,15 +147,15 @@ class FanOutDecision(msgspec.Struct, frozen=True, kw_only=True):
     waiting: Mapping[str, TargetHold] = {}
     """Pending or ending targets of the job that are not started now, each with the reason."""
     finish: Finish | None = None
-    """The job ends now, in this way."""
+    """Way in which the job ends now; None if the job does not end now."""
     pause: bool = False
-    """A failed target pauses the job: the status must record that a person has to resume it."""
+    """Whether a failed target pauses the job. Then the status must record that a person has to resume the job."""
     delete: bool = False
-    """The job's time to live has ended."""
+    """Whether the job's time to live has ended."""
     exceeds_parallelism: bool = False
-    """More targets are active than parallelism allows; none is stopped for this."""
+    """Whether more targets are active than parallelism allows. No target is stopped for this reason."""
     requeue_after_s: float | None = None
-    """Seconds until time alone changes the decision; None: never."""
+    """Seconds after which the decision changes without an event; None if it never does."""
     counts: FanOutCounts = FanOutCounts()
 
 
@@ -315,16 +318,16 @@ def _seconds_until_deadline(policy: JobPolicy, run: JobRun, *, now: Instant) -> 
 
 
 def make_deadline_remedy(field: str) -> str:
-    """Remedy of a job that its deadline ended. `field`: path of the deadline."""
-    return f"correct what kept its pods from ending, or raise {field}; then create the job again"
+    """Remedy for a job that exceeded its deadline. `field`: path of the deadline."""
+    return f"correct what prevented its pods from completing, or raise {field}; then create the job again"
 
 
 HELD: Final = {
     TargetHold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
     TargetHold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
     TargetHold.ZERO: limit_is_zero("spec.parallelism", "nothing is started"),
-    TargetHold.ENDING: Reason(Code.DEPARTING, "its last pod still exists"),
-    TargetHold.OVER: Reason(Code.JOB_OVER, "the job is over"),
+    TargetHold.ENDING: Reason(Code.DEPARTING, "its previous pod still exists"),
+    TargetHold.OVER: Reason(Code.JOB_OVER, "the job has ended"),
 }
 """Reasons of targets that are not started."""
 
@@ -336,10 +339,10 @@ def find_wait_reason(
     running: Callable[[int], str],
     obstacles: Sequence[tuple[PodView, Reason]] = (),
 ) -> Reason | None:
-    """Reason for which the job waits; None: there is none.
+    """Reason for which the job waits; None if the job does not wait.
 
-    `running`: the running things by their number, with the verb: `2 pods have`. `obstacles`: reasons why the job's
-    pods do not run; these come before the job's own limits.
+    `running`: turns the number of active targets into subject and verb, such as `2 pods have`. `obstacles`: reasons why
+    the job's pods do not run; these come before the job's own limits.
     """
     if not decision.counts.wanted:
         return nothing_fits

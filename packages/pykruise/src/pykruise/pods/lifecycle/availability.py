@@ -20,7 +20,7 @@ def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
     """Whether a pod serves (ready, lifecycle state absent or Normal) and has been ready for at least
     `min_ready_seconds`.
 
-    The pod counts as available at the very instant at which this time ends, so that a plan can name the instant.
+    The pod counts as available exactly at the end of this time, so that a plan can name the instant.
     """
     return pod.is_serving and is_ready_long_enough(pod, min_ready_seconds=min_ready_seconds, now=now)
 
@@ -33,14 +33,16 @@ def is_ready_long_enough(pod: PodView, *, min_ready_seconds: int, now: Instant) 
 
 
 def find_available_time(pod: PodView, *, min_ready_seconds: int) -> Instant | None:
-    """Time at which a serving pod has been ready for long enough; None: time alone does not make it available."""
+    """Time at which a serving pod has been ready for long enough; None if time alone does not make it available."""
     if not pod.is_serving or pod.ready_since is None:
         return None
     return pod.ready_since + max(min_ready_seconds, 0)
 
 
 def find_next_late_time(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
-    """Earliest time at which the creation or the end of one of the pods becomes overdue; None: there is none."""
+    """Earliest time at which the creation or the end of one of the pods becomes overdue; None if there is no such
+    time.
+    """
     times = (time for pod in pods if (time := _late_at(pod)) is not None)
     return min((item for item in times if item > now), default=None)
 
@@ -48,10 +50,10 @@ def find_next_late_time(pods: Iterable[PodView], *, now: Instant) -> Instant | N
 def find_next_available_time(
     pods: Iterable[PodView], *, min_ready_seconds: int, now: Instant
 ) -> Instant | None:
-    """Earliest time at which one of the pods becomes available without an event; None: there is none.
+    """Earliest time at which one of the pods becomes available without an event; None if there is no such time.
 
     A pod that became ready in the future shows that this clock or the node's is wrong. The clock may be corrected at
-    any time, so the result is then at most CLOCK_CHECK_S later.
+    any time, so the result is then at most CLOCK_CHECK_S after `now`.
     """
     if min_ready_seconds <= 0:
         return None

@@ -42,7 +42,7 @@ LOOKED_AT: Final = 200
 """Maximum number of one workload's pods that are examined for obstacles."""
 
 MARKED_IN_S: Final = 60.0
-"""Seconds after which a pod whose containers are ready must be ready, too, if its node reports."""
+"""Seconds after which a pod with ready containers is ready, too, if its node reports."""
 
 _START_FAILURES: Final = frozenset(
     {
@@ -72,7 +72,7 @@ def blocker_of(
     now: Instant,
     correction: Correction = IN_TEMPLATE,
 ) -> Reason | None:
-    """The most important obstacle of a pod; None: the pod is available. `correction`: correction of its owner."""
+    """The most important obstacle of a pod; None if the pod is available. `correction`: correction of its owner."""
     correction = correct_template_of(pod.name, correction, has_workload=pod.controller is not None)
     return (
         _find_container_obstacle(pod, correction)
@@ -104,8 +104,8 @@ def blockers_of(
 
 
 def find_next_blocker_time(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
-    """Earliest time at which `blocker_of` returns another value for one of the pods without an event; None: there is
-    none.
+    """Earliest time at which `blocker_of` returns another value for one of the pods without an event; None if there is
+    no such time.
     """
     unready = list(islice((pod for pod in pods if not pod.is_ready or pod.is_deleting), LOOKED_AT))
     running = (pod for pod in unready if not pod.is_deleting)
@@ -151,8 +151,8 @@ def explain_failure(pod: PodView) -> Reason:
 
 
 def find_ephemeral_blocker(pod: PodView, ephemeral: EphemeralView, image: str) -> Reason | None:
-    """Obstacle of an ephemeral container of a pod; None: it runs, starts, or succeeded. `image`: the container's
-    image.
+    """Obstacle of an ephemeral container of a pod; None if the container runs, starts, or has succeeded. `image`: the
+    container's image.
     """
     if ephemeral.state is EphemeralState.FAILED:
         ended = f"exit code {ephemeral.exit_code}" if ephemeral.exit_code else ephemeral.reason
@@ -175,19 +175,19 @@ def find_ephemeral_blocker(pod: PodView, ephemeral: EphemeralView, image: str) -
         return Reason(
             Code.CONTAINER_FAILS,
             f"container {ephemeral.name} does not start ({ephemeral.reason})",
-            "create the missing object that it refers to; an ephemeral container cannot be changed",
+            "create the missing object that the container refers to; an ephemeral container cannot be changed",
             ephemeral.name,
         )
     return None
 
 
 def find_end_blocker(pod: PodView, *, now: Instant) -> Reason | None:
-    """Obstacle that keeps a deleted pod from terminating: its finalizers or its node; None: there is none."""
+    """Obstacle that keeps a deleted pod from terminating: its finalizers or its node; None if nothing keeps it."""
     return _find_open_finalizers(pod) or _find_lost_node(pod, now)
 
 
 def is_overdue(ends_at: Instant, *, now: Instant) -> bool:
-    """Whether the pod's node should have terminated it long ago."""
+    """Whether the pod's node should have terminated the pod long ago."""
     return now >= ends_at + ENDED_IN_S
 
 
@@ -214,7 +214,7 @@ def _find_open_finalizers(pod: PodView) -> Reason | None:
 
 
 def _held_back(pod: PodView) -> frozenset[str]:
-    """Names of the containers that start later by their launch priority: a container before them is not ready."""
+    """Names of the containers that cannot start yet, because a container with a higher launch priority is not ready."""
     unready = {status.name for status in pod.container_statuses if not status.ready}
     priorities = {
         container.name: container.launch_priority
@@ -324,7 +324,9 @@ def _find_resize_obstacle(pod: PodView, correction: Correction) -> Reason | None
 
 
 def resize_blocker(pod: PodView, correction: Correction = IN_TEMPLATE) -> Reason | None:
-    """The kubelet's report about a change of cpu or memory that it cannot make (yet); None: there is none."""
+    """The kubelet's report about a change of cpu or memory that it cannot make (yet); None if there is no such
+    report.
+    """
     pending = pod.find_condition("PodResizePending")
     if pending is None or pending.status != "True":
         return None
@@ -337,7 +339,7 @@ def resize_blocker(pod: PodView, correction: Correction = IN_TEMPLATE) -> Reason
 
 def _find_lifecycle_obstacle(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
     if pod.is_in_grace:
-        return Reason(Code.GRACE_PERIOD, "is in the grace period before its update in place")
+        return Reason(Code.GRACE_PERIOD, "is in the grace period before its in-place update")
     match pod.state, explain_waiting(pod, lifecycle):
         case LifecycleState.PREPARING_NORMAL, Reason(code=Code.PRE_NORMAL_HOOK, message=message):
             return Reason(Code.PRE_NORMAL_HOOK, message, "add the hook of spec.lifecycle to the pod")
@@ -399,7 +401,7 @@ def _find_readiness_obstacle(
     return Reason(
         Code.NOT_READY,
         f"{what}{since}",
-        f"if that lasts, {log}, and correct what its readiness probe finds",
+        f"if that lasts, {log}, and correct the problem that its readiness probe reports",
         container,
     )
 
@@ -415,8 +417,8 @@ def find_closed_gate(pod: PodView) -> str:
 
 
 def find_unended(pod: PodView) -> str | None:
-    """First container that still runs after another container ended with success, in a pod that must end; None: there
-    is none, or a container has another obstacle.
+    """First container that still runs after another container ended with success, in a pod that must end; None if there
+    is no such container, or a container has another obstacle.
     """
     statuses = pod.container_statuses
     if pod.restart_policy == "Always" or not any(status.exit_code == 0 for status in statuses):
@@ -464,7 +466,9 @@ def _is_marked_by_others(pod: PodView, now: Instant) -> bool:
 
 
 def marked_at(pod: PodView) -> Instant | None:
-    """Time from which a pod with ready containers that is not ready shows a lost node; None: there is no such time."""
+    """Time from which the node counts as lost, for a pod that is not ready although its containers are; None if there
+    is no such time.
+    """
     if pod.is_ready or not pod.container_statuses or pod.ready_since is None or unready_containers(pod):
         return None
     return pod.ready_since + MARKED_IN_S

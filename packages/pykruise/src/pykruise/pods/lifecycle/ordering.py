@@ -144,7 +144,8 @@ def sort_by_priority(
 ) -> Sequence[PodView]:
     """Stable sort by the weights of a priorityStrategy, otherwise by its labels.
 
-    An invalid selector (admission was bypassed) matches nothing. `is_strict`: raises SelectorError for it.
+    An invalid selector (admission was bypassed) matches nothing. `is_strict`: raises SelectorError for an invalid
+    selector.
     """
     if strategy is None:
         return pods
@@ -176,7 +177,8 @@ def sort_by_weight(pods: Sequence[PodView], terms: Sequence[tuple[Selector, int]
 def sort_by_ordered_keys(pods: Sequence[PodView], ordered_keys: Sequence[str]) -> list[PodView]:
     """Stable sort: pods without any of the labels first, then by the first label that a pod has, higher number first.
 
-    The number is the end of the label's value: `sts-10` is 10; no number, or one beyond 63 bits, is 0.
+    The number is the end of the label's value: `sts-10` gives 10. A missing number, or a number beyond 63 bits, gives
+    0.
     """
     levels: dict[str, int] = {}
     for level, key in enumerate(ordered_keys):

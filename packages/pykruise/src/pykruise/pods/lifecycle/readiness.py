@@ -5,7 +5,7 @@ pod + key ──▶ hold_back() / remove_hold() ──▶ conditions for one pat
 
 Pure. The functions return entries of `status.conditions` for a strategic merge patch (merged by type); an empty list
 means that there is nothing to write. A patch of `pods/status` may carry labels and annotations too: the API server
-keeps spec, deletion time and owners of the stored pod and accepts the rest. So one write gives a new pod its
+keeps spec, deletion time and owners of the stored pod, and accepts all other changes. So one write gives a new pod its
 conditions and its lifecycle state.
 """
 
@@ -22,7 +22,7 @@ PRE_UPDATE_HOOK: Final = "preUpdateHook"
 
 
 def list_missing_conditions(pod: PodView, *, now: Instant) -> list[Document]:
-    """Conditions that open the pod's `open_gates`."""
+    """Conditions with status True for the pod's `open_gates`."""
     return [_make_true_condition(gate, pod.find_condition(gate), now=now) for gate in pod.open_gates]
 
 
@@ -32,7 +32,9 @@ def hold_back(pod: PodView, key: str, *, now: Instant) -> list[Document]:
 
 
 def remove_hold(pod: PodView, key: str, *, now: Instant) -> list[Document]:
-    """Conditions that remove `key`; True when no other writer holds the pod. The kubelet updates Ready afterwards."""
+    """Conditions that remove `key`. Their status is True when no other writer holds the pod back. Afterwards the
+    kubelet updates Ready.
+    """
     return remove_message(pod, Message(USER_AGENT, key), now=now)
 
 

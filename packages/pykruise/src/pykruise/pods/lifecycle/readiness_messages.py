@@ -20,7 +20,7 @@ from pykruise.pods.view.pod_view import ConditionView
 
 
 class Message(msgspec.Struct, frozen=True, order=True, rename="camel"):
-    """Reason that holds a pod back, and its writer. Sorts by both."""
+    """Writer that holds a pod back, and its reason. Messages are sorted by both fields."""
 
     user_agent: str
     key: str

@@ -26,7 +26,7 @@ class Gated(Protocol):
 
 
 def compute_ready_after(pod: Gated, changed: Document, *, now: Instant) -> list[Document]:
-    """The Ready entry of a patch that also holds `changed`; empty when Ready does not change.
+    """The Ready entry of a patch that also contains `changed`; empty when Ready does not change.
 
     Also empty while containers are not ready, or before the kubelet has reported conditions.
     """

@@ -1,4 +1,4 @@
-"""Ranks that order pods before any decision, computed once per event of a pod.
+"""Ranks by which pods are sorted, computed once per event of a pod, before any decision.
 
 fields of a pod ──▶ update_rank() ──▶ PodView.rank ──▶ pods/lifecycle/ordering.py
 
@@ -22,7 +22,7 @@ class Rank(NamedTuple):
     phase: int = 0
     """Pending or any other phase, Unknown, Running."""
     is_ready: bool = False
-    """The Ready condition alone, whatever phase and readiness gates are."""
+    """The Ready condition alone, independent of the phase and the readiness gates."""
     has_ready_time: bool = False
     minus_ready_since: float = 0.0
     minus_restarts: int = 0

@@ -48,7 +48,7 @@ class LifecycleHook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     labels_handler: dict[str, str] | None = None
     """Labels (key and value) that hold the pod while it has any of the labels."""
     mark_pod_not_ready: bool = False
-    """Whether a held pod is taken out of service first. Has no effect on preNormal."""
+    """Whether a pod is taken out of service while the hook holds it. Has no effect on preNormal."""
 
     @property
     def has_handlers(self) -> bool:
@@ -60,11 +60,13 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     """Hooks that let another controller take part in the transitions of a pod's lifecycle."""
 
     in_place_update: LifecycleHook | None = None
-    """Holds a pod before its in-place update, and after it until the hook is set on the pod again."""
+    """Holds a pod before its in-place update. After the update, it holds the pod until the hook is set on the pod
+    again.
+    """
     pre_delete: LifecycleHook | None = None
     """Holds a pod before it is deleted."""
     pre_normal: LifecycleHook | None = None
-    """Keeps a new pod from counting as in service until the hook is set on it."""
+    """Prevents a new pod from being counted as in service until the hook is set on the pod."""
 
     @property
     def marks_not_ready(self) -> bool:
@@ -96,7 +98,7 @@ def is_all_hooked(hook: LifecycleHook | None, pod: PodView) -> bool:
 def find_next_state(
     pod: PodView, lifecycle: Lifecycle | None, *, is_updated: bool, is_update_complete: bool
 ) -> LifecycleState | None:
-    """State that a pod changes to automatically now; None: it keeps its state.
+    """State that a pod changes to automatically now; None if the pod keeps its state.
 
     `is_updated`: the pod has the update revision. `is_update_complete`: the pod has no unfinished in-place update.
     Excludes transitions that a plan starts (an update, a deletion).
@@ -155,11 +157,11 @@ def _list_holders(hook: LifecycleHook | None, pod: PodView) -> str:
     return f": {', '.join(result)}" if result else ""
 
 
-UPDATE_UNDER_WAY: Final = Reason(Code.UPDATING_IN_PLACE, "its update in place is under way")
+UPDATE_UNDER_WAY: Final = Reason(Code.UPDATING_IN_PLACE, "its in-place update is under way")
 
 
 def explain_waiting(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
-    """Reason why a pod that is not Normal keeps its state; None: nothing holds it."""
+    """Reason why a pod that is not Normal keeps its state; None if nothing holds the pod back."""
     match pod.state:
         case LifecycleState.PREPARING_NORMAL:
             hook = lifecycle.pre_normal if lifecycle else None

@@ -38,7 +38,7 @@ class MarkConflict(msgspec.Struct, frozen=True):
 
 
 class Marks(msgspec.Struct, frozen=True):
-    """Keys with their values; None: the key must be removed."""
+    """Keys with their values; None for a key that must be removed."""
 
     labels: Mapping[str, str | None] = {}
     annotations: Mapping[str, str | None] = {}
@@ -110,7 +110,7 @@ class _Keys:
 def build_metadata_patch(
     marks: Marks, *, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> Document | None:
-    """Merge patch that gives a pod with these labels and annotations the marks; None: the pod already has them."""
+    """Merge patch that gives a pod with these labels and annotations the marks; None if the pod already has them."""
     metadata: Document = {}
     for field, wanted, stored in (
         ("labels", marks.labels, labels),

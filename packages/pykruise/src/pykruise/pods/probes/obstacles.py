@@ -23,7 +23,7 @@ Probed = tuple[PodView, Sequence[NamedProbe], Sequence[ProbeState]]
 _NO_CONDITIONS: Final[Mapping[str, str]] = {}
 
 ANSWERS_IN_S: Final = 60.0
-"""Seconds within which a working agent has probed a ready pod."""
+"""Maximum seconds that a working agent needs to probe a ready pod."""
 
 
 def obstacle_of(
@@ -78,7 +78,7 @@ def _explain_open_gate(
             return Reason(
                 Code.READINESS_GATE,
                 f"probe {name} fails: {said}; {effect}",
-                f"correct what the probe finds, or correct the probe in PodProbeMarker {split_name(name)[0]}",
+                f"correct the problem that the probe reports, or correct the probe in PodProbeMarker {split_name(name)[0]}",
             )
         return Reason(
             Code.READINESS_GATE,
@@ -107,7 +107,7 @@ def obstacles_of(
 
 def find_next_late_time(probed: Iterable[Probed], *, now: Instant) -> Instant | None:
     """Earliest time at which an agent that has not run all probes of a pod becomes late, or at which the node of a pod
-    counts as lost; None: there is none.
+    counts as lost; None if there is no such time.
     """
     probed = tuple(probed)
     times = (

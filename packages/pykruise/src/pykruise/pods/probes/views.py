@@ -68,9 +68,9 @@ class MarkerView(WorkloadView, frozen=True, kw_only=True):
     """A PodProbeMarker."""
 
     spec: PodProbeMarkerSpec | None
-    """None: the spec cannot be read; `problem` gives the reason."""
+    """The typed spec; None if it cannot be read (`problem` gives the reason)."""
     selector: Selector | None = None
-    """None: the marker selects no pods."""
+    """Selects the pods; None if the marker selects no pods."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether the marker selects pods with these labels."""
@@ -83,7 +83,7 @@ class NodeProbesView(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     name: str
     uid: str
-    """Empty: the NodePodProbe does not exist yet."""
+    """UID; empty if the NodePodProbe does not exist yet."""
     resource_version: int
     generation: int = 0
     is_deleting: bool = False
@@ -134,8 +134,8 @@ def name_of_probe(marker: str, probe: str) -> str:
 def split_name(name: str) -> tuple[str, str]:
     """Split a probe's name on nodes into marker and probe; both are empty when the name has another form.
 
-    A probe that was stored without a name is accepted too: otherwise the marker would not recognize it and add it in
-    each reconcile.
+    A probe that was stored without a name is accepted too: otherwise the marker would not recognize it, and would add
+    it again in each reconcile.
     """
     marker, mark, probe = name.partition("#")
     return (marker, probe) if marker and mark else ("", "")

@@ -6,7 +6,7 @@ ConfigUses + digests ──▶ make_annotations() ──▶ record_content() ─
 
 Pure. The template with the annotations is stored as a revision, so a changed content is a changed revision, and every
 rule about revisions applies to it. The annotations contain digests only. The digest of a Secret is keyed with its UID,
-so a guessed content cannot be checked against it.
+so the digest cannot be used to check a guessed content.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ class ConfigUse(msgspec.Struct, frozen=True, order=True):
     is_optional: bool = False
     """Whether pods start without the object."""
     is_mounted: bool = False
-    """Whether a running container gets new content: a volume, mounted without subPath."""
+    """Whether a running container gets new content, because the object is a volume that is mounted without subPath."""
     at_start: tuple[str, ...] = ()
     """Containers that read the object only when they start: env, envFrom, subPath, or an init container."""
 
@@ -145,7 +145,7 @@ def _read_objects(document: Mapping[str, Any], field: str) -> list[Mapping[str, 
 
 
 def digest_content(kind: str, document: Mapping[str, Any]) -> str:
-    """Digest of the keys and values of a ConfigMap or Secret; of a Secret keyed with its UID."""
+    """Digest of the keys and values of a ConfigMap or Secret; the digest of a Secret is keyed with its UID."""
     contents = read_contents(kind, document)
     values: Document = {name: contents[name] for name in ("data", "binaryData") if name in contents}
     key = str(document["metadata"].get("uid", "")).encode()[:64] if kind == SECRETS.kind else b""
@@ -171,7 +171,7 @@ def make_annotations(uses: Sequence[ConfigUse], digests: Mapping[tuple[str, str]
 
 
 def record_content(template: Mapping[str, Any], annotations: Mapping[str, str]) -> Document:
-    """Return the template with these annotations of the content, and without any others."""
+    """Return the template with these annotations of the content. Other annotations of the content are removed."""
     metadata = dict(template.get("metadata") or {})
     kept = {
         key: value
@@ -188,9 +188,8 @@ def read_recorded(template: Mapping[str, Any]) -> dict[str, str]:
 
 
 def find_unrestartable(template: Mapping[str, Any], *, restarts: bool) -> Sequence[str]:
-    """Return the containers that must start again when the content that they read at the start has changed, but do not
-    restart in place: no variable of them reads the annotation. `restarts`: whether a changed variable restarts its
-    container.
+    """Return the containers that read content only when they start, and that do not restart in place when it changes,
+    because none of their variables reads the annotation. `restarts`: whether a changed variable restarts its container.
     """
     text = read_recorded(template).get(START_ANNOTATION, "")
     names: Collection[str] = text.partition(" ")[2].split(",")
@@ -209,8 +208,8 @@ def find_unrestartable(template: Mapping[str, Any], *, restarts: bool) -> Sequen
 def find_follow_errors(
     metadata: Mapping[str, Any], template: Any, *, path: str = "metadata"
 ) -> Iterator[Cause]:
-    """Yield an error when the option ROLL_ON_CONFIG names an object that the template does not, or too many objects.
-    `path`: path of the metadata with the option.
+    """Yield an error when the option ROLL_ON_CONFIG names an object that the template does not name, or too many
+    objects. `path`: path of the metadata with the option.
     """
     try:
         wanted = ROLL_ON_CONFIG.read(metadata.get("annotations") or {})

@@ -20,14 +20,14 @@ class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates that change defaults."""
 
     template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
-    """Templates are stored without defaults."""
+    """Whether templates are stored without defaults."""
 
 
 class WorkloadDefaulting(DefaultingSettings, frozen=True, kw_only=True):
     """Feature gates that change defaults, for kinds with pods that serve."""
 
     host_network_ports: Annotated[bool, OnGate("DefaultHostNetworkHostPortsInPodTemplates")] = False
-    """hostPort is set in templates with hostNetwork."""
+    """Whether hostPort is set in templates with hostNetwork."""
 
 
 FILE_MODE = 0o644
@@ -89,7 +89,7 @@ def add_defaults(
 
 
 def add_container_defaults(container: Mapping[str, Any], *, probes: Sequence[str] = _PROBES) -> Document:
-    """A single container with its defaults; only the given probes get theirs."""
+    """A single container with its defaults; only probes that the container has get defaults."""
     return _default_container(container, pull_policy=pull_policy_of_image, on_host=False, probes=probes)
 
 

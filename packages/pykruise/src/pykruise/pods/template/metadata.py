@@ -6,8 +6,8 @@ template ──▶ read_pod_metadata(), read_pod_labels()
 patch    ──▶ drop_single_pod_keys()          ──▶ the patch to merge into pods and templates
          ──▶ patch_key_errors()                 ──▶ field errors
 
-Pure; serves every kind that owns pods. A label such as `apps.kruise.io/specified-delete` is a request about one pod.
-In a template it would reach every new pod, and the owner would delete and create pods endlessly. Admission rejects
+Pure; serves every kind that owns pods. A label such as `apps.kruise.io/specified-delete` is a request about one pod. In
+a template, it would be copied to every new pod, and the owner would delete and create pods endlessly. Admission rejects
 such keys, and stored templates are read without them. OpenKruise accepts and copies them.
 """
 
@@ -53,7 +53,7 @@ def find_single_pod_errors(metadata: Any, path: str) -> Iterator[Cause]:
         entries = metadata.get(field) if isinstance(metadata, Mapping) else None
         for key in sorted(keys.intersection(entries if isinstance(entries, Mapping) else ())):
             yield make_forbidden_error(
-                f"{path}.{field}", f"{key} applies to a single pod, and a template to all pods"
+                f"{path}.{field}", f"{key} is for a single pod, and cannot be set in a template"
             )
 
 

@@ -57,8 +57,8 @@ class NodeObstacle(msgspec.Struct, frozen=True):
 
 
 def summarize_obstacles(obstacles: Iterable[NodeObstacle]) -> NodeObstacle | None:
-    """Return the obstacle of the most nodes, with their number; None: there is no node. A node that the pod selects has
-    precedence: the other nodes are not wanted.
+    """Return the obstacle that most nodes share, with their number; None if there is no node. If the pod selects nodes,
+    obstacles of other nodes are ignored.
     """
     given = list(obstacles)
     selected = [obstacle for obstacle in given if not obstacle.is_mismatch]
@@ -90,11 +90,11 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
     node_name: str = ""
     node_selector: Mapping[str, str] = {}
     terms: Sequence[Mapping[str, Any]] | None = None
-    """Terms of the required node affinity, one of which must match; None: no affinity is required."""
+    """Terms of the required node affinity, one of which must match; None if no affinity is required."""
     tolerations: Sequence[Mapping[str, Any]] = ()
 
     def find_mismatch(self, node: NodeView) -> NodeObstacle | None:
-        """Find the name or label of the node that does not match; None: all match."""
+        """Find the name or label of the node that does not match; None if the name and all labels match."""
         if self.node_name and self.node_name != node.name:
             because = f"the template names the node {self.node_name}"
             return NodeObstacle(because, "change nodeName of spec.template", is_mismatch=True)
@@ -120,7 +120,9 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def find_obstacle(self, node: NodeView) -> NodeObstacle | None:
-        """Find the name, label, taint or cordon of the node that keeps a new pod away; None: the pod can run there."""
+        """Find the name, label, taint or cordon of the node that keeps a new pod away; None if the pod can run
+        there.
+        """
         if mismatch := self.find_mismatch(node):
             return mismatch
         if node.taints and (taints := self.list_untolerated(node)):
@@ -141,7 +143,7 @@ def requirements_of(spec: Mapping[str, Any]) -> NodeRequirements:
 
 
 def read_required_terms(affinity: Any) -> Sequence[Mapping[str, Any]] | None:
-    """Terms of the required node affinity; None: there is none."""
+    """Terms of the required node affinity; None if no affinity is required."""
     try:
         required = ((affinity or {}).get("nodeAffinity") or {}).get(REQUIRED)
         if required is None:
@@ -152,7 +154,9 @@ def read_required_terms(affinity: Any) -> Sequence[Mapping[str, Any]] | None:
 
 
 def bind_to_node(spec: Document, node: str) -> Document:
-    """The spec bound to the node by a node affinity, which replaces the required one (the node meets it already)."""
+    """The spec with a required node affinity for only this node. It replaces the existing one, which the node already
+    satisfies.
+    """
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     affinity = spec.get("affinity") or {}
     node_affinity = {
@@ -186,16 +190,16 @@ def request_of(spec: Mapping[str, Any]) -> Request:
 
 
 def find_shortage(request: Request, node: NodeView) -> NodeObstacle | None:
-    """Find the resource that even an empty node lacks; None: it has enough. A node that reports no resources accepts no
-    pod.
+    """Find the resource that even an empty node lacks; None if the node has enough of each. A node that reports no
+    resources accepts no pod.
     """
     if _parse_amount(node.allocatable.get("pods")) < 1:
-        because = "the node has no capacity for pods (its allocatable pods)"
+        because = "the node's allocatable number of pods is 0"
         return NodeObstacle(because, "raise the number of pods that the kubelet allows")
     for name, amount in request.items():
         has = node.allocatable.get(name)
         if amount > _parse_amount(has):
-            because = f"the node has too little {name} even when it is empty ({has or 0})"
+            because = f"the node has too little {name} even when it is empty (allocatable: {has or 0})"
             return NodeObstacle(because, f"request less {name} in spec.template, or add a larger node")
     return None
 

@@ -1,4 +1,4 @@
-"""Additions of a subset to pods: required nodes and a patch. All kinds with subsets share this rule.
+"""Parts that a subset adds to pods: required nodes and a patch. All kinds with subsets share this rule.
 
 pod or pod template + patch ──▶ apply_patch() ──▶ the pod or template with the patch, or PlacementError
 node selector terms + a term ──▶ add_required() ──▶ terms that each require it too
@@ -44,7 +44,7 @@ def apply_patch(pod: Mapping[str, Any], patch: Any) -> Document:
         raise PlacementError(f"failed to merge patch: {error}") from error
     result: Document = fill_zero_values(merged, POD_TEMPLATE)
     if problem := explain_unreadable(result, POD_TEMPLATE):
-        raise PlacementError(f"patch gives no pod{problem}")
+        raise PlacementError(f"the result of the patch is not a valid pod{problem}")
     spec = result.get("spec") or {}
     before = (pod.get("spec") or {}).get("priorityClassName") or ""
     # The priority was computed from the previous class. The API server rejects a pod whose priority and class
@@ -59,7 +59,7 @@ def add_required(
 ) -> list[Document]:
     """Add the required expressions to every term of a pod. One of the terms must match, so the result is an AND.
 
-    Raises PlacementError for more expressions than an object can store. `field`: field that requires them.
+    Raises PlacementError for more expressions than an object can store. `field`: field that requires the expressions.
     """
     if not terms:
         return [dict(wanted)]
@@ -67,13 +67,13 @@ def add_required(
     if count > MOST_EXPRESSIONS:
         raise PlacementError(
             f"{field} would add {format_count(count, 'expression')} to the pod's {format_count(len(terms), 'term')}; "
-            f"at most {MOST_EXPRESSIONS} fit an object"
+            f"at most {MOST_EXPRESSIONS} are allowed"
         )
     return [_merge_terms(term, wanted) for term in terms]
 
 
 def require_nodes(affinity: Mapping[str, Any], term: Mapping[str, Any], *, field: str) -> Document:
-    """Return the affinity of a pod whose node must also match the term. Raises PlacementError, as `add_required`."""
+    """Return the affinity of a pod whose node must also match the term. Raises PlacementError like `add_required`."""
     nodes: Document = dict(affinity.get("nodeAffinity") or {})
     terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
     nodes[REQUIRED] = {"nodeSelectorTerms": add_required(terms, term, field=field)}

@@ -37,8 +37,8 @@ TEMPLATES: Final[Parts] = {**TEMPLATE, "volumeClaimTemplates": CLAIMS}
 
 
 def explain_unreadable(value: Any, kind: str) -> str:
-    """Why a value cannot be read as this type, in Go's words; empty: it can be read. For an item of a list the text
-    starts with its index.
+    """Why a value cannot be read as this type, in Go's words; empty if the value can be read. For an item of a list the
+    text starts with its index.
     """
     item = kind.removeprefix("[]")
     decoder = find_decoder(item)
@@ -67,7 +67,7 @@ def _explain_failure(decoder: Decoder, value: Any, kind: str) -> str:
 
 
 def fill_parts(spec: Mapping[str, Any], parts: Parts) -> Document:
-    """The spec with zero values in its parts where Go reads a null as one."""
+    """The spec with a zero value in its parts for each null that Go reads as a zero value."""
     result = dict(spec)
     for path, kind in parts.items():
         if (value := part_of(result, path)) is not None:
@@ -90,7 +90,7 @@ def read_spec(
 
 
 def part_of(spec: Any, path: str) -> Any:
-    """The part at a path; None: it does not exist."""
+    """The part at a path; None if the part does not exist."""
     return get_path(spec, *path.split("."))
 
 

@@ -30,7 +30,9 @@ _LENIENT: Final = re.compile(
     r"\.((podAffinity|podAntiAffinity)\..*\.matchExpressions\[\d+\]\.values\[\d+\]"
     r"|topologySpreadConstraints\[\d+\]\.labelSelector\.match(Labels|Expressions\[\d+\]\.values\[\d+\]))$"
 )
-"""Fields with arbitrary label values. OpenKruise does the same, for templates from before Kubernetes was stricter."""
+"""Fields whose label values are not validated, because templates from before Kubernetes validated them may be invalid.
+OpenKruise has the same rule.
+"""
 
 _RELAXED: Final = re.compile(
     r"\w+ .*\.((c|initC)ontainers\[\d+\]\.restartPolicy|dnsConfig\.searches\[\d+\])"
@@ -106,7 +108,7 @@ def _spec_errors(given: Mapping[str, Any], path: str, further_volumes: Sequence[
     except DecodeError as error:
         return [make_invalid_error(path, "", str(error))]
     spec = add_defaults(template)["spec"]
-    spec.pop("ephemeralContainers", None)  # not allowed at all
+    spec.pop("ephemeralContainers", None)  # a template must not have the field
     spec["volumes"] = [*(spec.get("volumes") or ()), *map(_make_claim_volume, further_volumes)]
     causes = [*check_pod_spec(spec, path, is_pod=False), *check_whitespace(spec, path)]
     if (grace := spec["terminationGracePeriodSeconds"]) < 0:
@@ -133,7 +135,9 @@ def _make_claim_volume(name: str) -> Document:
 
 
 def _drop_accepted(errors: Iterable[Cause], path: str, unknown: Collection[str]) -> Iterator[Cause]:
-    """Drop errors that OpenKruise or a newer Kubernetes accepts, or that an unknown field beside them may resolve."""
+    """Drop errors for values that OpenKruise or a newer Kubernetes accepts, or that an unknown field beside them may
+    allow.
+    """
     beside = {f"{path}{place.removeprefix('spec').rpartition('.')[0]}" for place in unknown}
     for error in errors:
         is_lenient = _LENIENT.search(error.field) or _RELAXED.fullmatch(f"{error.reason} {error.field}")

@@ -37,7 +37,7 @@ IGNORE_END_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE"
 
 
 class Amounts(msgspec.Struct, frozen=True, gc=False):
-    """Quantities as written in the object; None: the resource is not given."""
+    """Quantities as written in the object; None if the resource is not given."""
 
     cpu: str | None = None
     memory: str | None = None
@@ -85,14 +85,14 @@ class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     image: str = ""
     launch_priority: int | None = None
-    """Priority from the barrier variable; None: the container takes no part in ordered starts."""
+    """Priority from the barrier variable; None if the container takes no part in ordered starts."""
     env_sources: tuple[EnvSource, ...] = ()
-    """Sorted by variable."""
+    """Labels and annotations that environment variables read, sorted by variable."""
     resources: Resources = NO_RESOURCES
     restarts_for: tuple[str, ...] = ()
     """Resources (`cpu`, `memory`) whose resize restarts the container."""
     ends_with_job: EndsWithJob | None = None
-    """None: the container is not a sidecar of a job."""
+    """Way to end a sidecar after the job's containers; None if the container is not such a sidecar."""
     named_ports: tuple[tuple[str, int], ...] = ()
     """Container ports with a name."""
 
@@ -107,15 +107,15 @@ class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
     restart_count: int = 0
     ready: bool = False
     waiting: str = ""
-    """Reason why the container is waiting (`ImagePullBackOff`); empty: it runs or has run."""
+    """Reason why the container is waiting (`ImagePullBackOff`); empty if it runs or has run."""
     resources: Resources | None = None
-    """Resources in force; None: the kubelet does not report them."""
+    """Actual resources; None if the kubelet does not report them."""
     exit_code: int | None = None
-    """Exit code of a terminated container; None: it has not terminated."""
+    """Exit code of a terminated container; None if the container has not terminated."""
     lacks: str = ""
     """Message about an object that the kubelet misses for the container: a ConfigMap, a Secret, or a key in one."""
     last_exit_code: int | None = None
-    """Exit code of the run before the present one; None: there is no such run, or the kubelet does not report it."""
+    """Exit code of the run before the present one; None if there is no such run, or the kubelet does not report it."""
 
 
 class _KeyRef(msgspec.Struct, frozen=True, gc=False):
@@ -250,7 +250,7 @@ class RawStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def last_exit_code(self) -> int | None:
-        """Exit code of the run before the present one; None: it is not reported."""
+        """Exit code of the run before the present one; None if the exit code is not reported."""
         ended = self.last_state.terminated if self.last_state is not None else None
         return ended.exit_code if ended is not None else None
 

@@ -191,7 +191,7 @@ _NO_SPEC: Final = _Spec()
 _POLICIES: Final = {"Never": "Never", "OnFailure": "OnFailure"}
 _NO_STATUS: Final = _Status()
 _RESIZE_PENDING: Final = ("Deferred", "Infeasible")
-"""Values of `status.resize` with which kubelets before 1.33 report what later ones report in a condition."""
+"""Values of `status.resize` with which kubelets before 1.33 report what later kubelets report in a condition."""
 _GRACE: Final = frozenset({keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION})
 _IN_PLACE: Final = _GRACE | {keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION}
 LABELS_OF_ONE_POD: Final = frozenset(
@@ -375,7 +375,9 @@ class PodProjector:
         )
 
     def _share_conditions(self, conditions: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:
-        """Share the conditions without times: most pods have equal ones. A lookup costs less than building them."""
+        """Share the conditions without times: most pods have equal conditions. A lookup costs less than building the
+        conditions.
+        """
         texts = tuple(
             [
                 (condition.type, condition.status, condition.reason, condition.message)
@@ -425,8 +427,8 @@ def _is_never_ready(status: _Status) -> bool:
     """Whether the status proves that the pod and its containers have never been ready.
 
     A kubelet writes startTime and the conditions Ready and ContainersReady, both False, when it accepts the pod, at the
-    same moment. A condition changes its time only with its status, so a pod that was ready once has a later time. A
-    pod that no kubelet has accepted has neither.
+    same moment. A condition changes its time only with its status, so a pod that was ready once has a later time. A pod
+    that no kubelet has accepted has neither startTime nor these conditions.
     """
     conditions = {condition.type: condition for condition in status.conditions or ()}
     if status.start_time is None:
@@ -457,7 +459,7 @@ def _find_open_gates(
     gates: tuple[str, ...], conditions: tuple[ConditionView, ...], annotations: Mapping[str, str]
 ) -> tuple[str, ...]:
     """This project's gates that still need their condition: InPlaceUpdateReady must be True without reason and message,
-    and KruisePodReady must exist. The gate of a running in-place update is left to that update.
+    and KruisePodReady must exist. A running in-place update sets the condition of its own gate.
     """
     in_place = kruise = None
     for condition in conditions:
@@ -512,8 +514,8 @@ def _find_wanted_node(affinity: msgspec.Raw) -> str:
 
 
 def _find_creation(spec: _Spec, status: _Status) -> CreatingView | None:
-    """State of a pod without created containers; None: a container was created, the volumes are mounted, or they need
-    nothing.
+    """State of a pod without created containers; None if a container was created, the volumes are mounted, or the
+    volumes need no objects.
     """
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     if any(status.state is None or not _is_not_created(status) for status in statuses):

@@ -29,13 +29,13 @@ class EphemeralState(StrEnum):
 
 
 class EphemeralView(msgspec.Struct, frozen=True, gc=False):
-    """An ephemeral container. `job`: uid of the EphemeralJob that added it; empty: no job did."""
+    """An ephemeral container. `job`: uid of the EphemeralJob that added it; empty if no job did."""
 
     name: str
     job: str = ""
     state: EphemeralState = EphemeralState.UNKNOWN
     reason: str = ""
-    """The kubelet's reason why it waits or how it ended."""
+    """The kubelet's reason why the container waits or why it ended."""
     exit_code: int = 0
     """Exit code of an ended container."""
 

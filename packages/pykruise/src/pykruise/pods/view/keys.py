@@ -9,7 +9,7 @@ STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"
 STATE_TIME_ANNOTATION: Final = "lifecycle.apps.kruise.io/timestamp"
 
 SPECIFIED_DELETE_LABEL: Final = "apps.kruise.io/specified-delete"
-"""Pod label. Its presence, whatever the value, requests the owner to delete the pod under protection."""
+"""Pod label. With any value, it requests that the owner deletes the pod as soon as its budgets allow this."""
 
 INSTANCE_ID_LABEL: Final = "apps.kruise.io/cloneset-instance-id"
 """Label of a pod and its claims: five characters that they share."""

@@ -37,10 +37,10 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     allocatable: Mapping[str, str] = {}
     """Allocatable resources that the kubelet reports, as quantities; `pods` is a number."""
     ready_since: Instant | None = None
-    """Time since which the node is ready; None: it is not ready."""
+    """Time at which the node became ready; None if it is not ready."""
     is_deleting: bool = False
     declared_features: frozenset[str] | None = None
-    """Features that its kubelet declares (since Kubernetes 1.35); None: it declares none."""
+    """Features that its kubelet declares (since Kubernetes 1.35); None if the kubelet declares none."""
 
     @property
     def is_virtual(self) -> bool:
@@ -111,7 +111,7 @@ def project_node(raw: bytes | msgspec.Raw) -> NodeView:
 
 
 def _ready_since(conditions: tuple[_Condition, ...]) -> Instant | None:
-    """Time since which the node is ready; 0.0 when a ready node does not report the time, None when it is not ready."""
+    """Time at which the node became ready; 0.0 if a ready node does not report the time, None if it is not ready."""
     for condition in conditions:
         if condition.type == "Ready" and condition.status == "True":
             try:

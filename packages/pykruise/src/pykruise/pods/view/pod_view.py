@@ -54,9 +54,9 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     generation: int = 0
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
-    """Annotations in `decoding.NEEDED_ANNOTATIONS`, or all annotations of a pod with sidecars of a SidecarSet. A pod
-    that was updated in place keeps two more kinds: the report of its node's agent, and annotations that its
-    containers' environment reads.
+    """Annotations in `decoding.NEEDED_ANNOTATIONS`, or all annotations of a pod with sidecars of a SidecarSet. For a
+    pod that was updated in place, also the report of its node's agent, and annotations that its containers' environment
+    reads.
     """
     finalizers: tuple[str, ...] = ()
     controller: ControllerView | None = None
@@ -74,13 +74,13 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     readiness_gates: tuple[str, ...] = ()
     restart_policy: str = "Always"
     resources: Resources | None = None
-    """Resources of the pod as a whole (`spec.resources`); None: only its containers have resources."""
+    """Resources of the pod as a whole (`spec.resources`); None if only its containers have resources."""
     resources_in_force: Resources | None = None
-    """Resources of the pod as a whole that its node reports; None: the node reports none."""
+    """Resources of the pod as a whole that its node reports; None if the node reports none."""
     claim_volumes: tuple[tuple[str, str], ...] = ()
     """Claim volumes of an Advanced StatefulSet's pod, as volume name and claim name."""
     pod_group: str = ""
-    """Name of the PodGroup in which the scheduler places the pod; empty: the scheduler places it alone."""
+    """Name of the PodGroup in which the scheduler places the pod; empty if the scheduler places it alone."""
     asks_of_nodes: NodeRequirements | None = None
     """Requirements on nodes, for a pod of a BroadcastJob."""
 
@@ -93,7 +93,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     init_statuses: tuple[ContainerStatusFacts, ...] = ()
     """Statuses of all init containers, including native sidecars."""
     creating: CreatingView | None = None
-    """Needs of a scheduled pod whose containers are not created yet."""
+    """Objects that a scheduled pod needs before its containers are created; None if it waits for no such objects."""
     pull_secrets: tuple[str, ...] = ()
     """Names of spec.imagePullSecrets, kept only while an image of the pod cannot be pulled."""
     image_volumes: tuple[tuple[str, str], ...] = ()
@@ -108,21 +108,23 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Hash part of the revision label, so that the full name and the short form compare as equal."""
     instance_id: str = ""
     is_active: bool = True
-    """Neither finished nor terminating."""
+    """Whether the pod is neither finished nor terminating."""
     is_ready: bool = False
-    """Running, Ready, and not held back by an in-place update."""
+    """Whether the pod is Running, Ready, and not held back by an in-place update."""
     is_serving: bool = False
-    """Ready and in a lifecycle state in service. Other pods may be deleted without asking a budget."""
+    """Whether the pod is ready, and its lifecycle state is one of the states in service. Other pods may be deleted
+    without asking a budget.
+    """
     is_never_ready: bool = False
     """Whether the status proves that the pod has never been ready. False when that is unknown."""
     is_specified_delete: bool = False
-    """Marked for deletion by the specified-delete label."""
+    """Whether the specified-delete label marks the pod for deletion."""
     is_in_grace: bool = False
-    """Out of service for an in-place update that starts after the grace period."""
+    """Whether the pod is out of service for an in-place update that starts after the grace period."""
     open_gates: tuple[str, ...] = ()
     """Readiness gates of this project whose condition must still be set to True."""
     may_be_updating: bool = False
-    """False: an in-place update certainly has nothing left to do for the pod. Same rule as `in_place.is_at_rest`,
+    """Whether an in-place update may have something left to do for the pod. Same rule as `in_place.is_at_rest`,
     computed once per event because every plan needs it for every pod.
     """
     deletion_cost: int = 0
@@ -131,16 +133,18 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def target_node(self) -> str:
-        """The node of the pod or, before scheduling, the only node that it may run on; empty: any node."""
+        """The node of the pod or, before scheduling, the only node that it may run on; empty if the pod may run on any
+        node.
+        """
         return self.node_name or self.wanted_node
 
     @property
     def has_ready_condition(self) -> bool:
-        """Whether the Ready condition itself is True, whatever phase and readiness gates are."""
+        """Whether the Ready condition itself is True, independent of the phase and the readiness gates."""
         return self.rank.is_ready
 
     def find_condition(self, kind: str) -> ConditionView | None:
-        """The condition of this type; None: the pod has none."""
+        """The condition of this type; None if the pod has none."""
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
 

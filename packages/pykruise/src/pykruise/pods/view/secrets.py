@@ -3,7 +3,7 @@
 metadata of a Secret or ConfigMap ──▶ project_copy() ──▶ CopyView: its owner and its version
 a whole Secret or ConfigMap ──▶ project_copy(), content_of() ──▶ the same with a digest of its contents
 
-Pure. Only digests of contents are kept: a manager holds no Secret in memory for longer than a moment.
+Pure. Only digests of contents are kept: a manager does not keep the contents of Secrets in memory.
 """
 
 import hashlib
@@ -38,9 +38,9 @@ class CopyView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_deleting: bool = False
     finalizers: tuple[str, ...] = ()
     is_immutable: bool = False
-    """Whether a complete object is marked as immutable."""
+    """Whether a whole object is marked as immutable."""
     content: str = ""
-    """Digest of the contents; empty: only the metadata is known."""
+    """Digest of the contents; empty if only the metadata is known."""
     has: tuple[str, ...] = ()
     """Fields `data` and `binaryData` that a whole object has."""
     annotations: Mapping[str, str] = {}

@@ -1,4 +1,4 @@
-"""SidecarSets that injected sidecars into a pod, and the images that in-place updates replaced there.
+"""SidecarSets that injected sidecars into a pod, and the sidecar images that in-place updates replaced.
 
 Pure, without imports of other kinds. Indexes, injection and upgrades use it.
 """
@@ -30,7 +30,7 @@ class _State(msgspec.Struct, rename="camel"):
 
 
 def read_replaced_image_ids(annotations: Mapping[str, str]) -> Mapping[str, str] | None:
-    """Image ids of sidecars before their last in-place update, by container; None: the annotation cannot be read."""
+    """Image ids of sidecars before their last in-place update, by container; None if the annotation cannot be read."""
     text = annotations.get(keys.SIDECARSET_STATE_ANNOTATION)
     return _parse_image_ids(text) if text else {}
 

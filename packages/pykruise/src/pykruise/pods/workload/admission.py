@@ -41,14 +41,14 @@ class _Asked(NamedTuple, Generic[S]):
     """The new object."""
     spec: S
     kept: Sequence[str]
-    """Unreadable parts that the write keeps as stored, so that they do not block changes of other fields. They are
-    empty in both objects.
+    """Unreadable parts that the write does not change. They are empty in both objects, so that they do not block
+    changes of other fields.
     """
     stored: Any
     """The stored spec including these parts."""
 
     def is_kept(self, field: str) -> bool:
-        """Whether the field is in such a part, or contains one."""
+        """Whether the field is in a part of `kept`, or contains such a part."""
         places = [f"spec.{path}" for path in self.kept]
         return any(
             field == place
@@ -67,7 +67,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     read_spec: Callable[[Mapping[str, Any]], tuple[S | None, str]]
     """Returns the typed spec, or None and `<path>: <what is wrong>`."""
     placeholders: tuple[str, ...] = ("selector", "template")
-    """Required objects of the spec; validation, not reading, reports their absence."""
+    """Required objects of the spec; only validation reports a missing one."""
     parts: Parts = NO_PARTS
     """Parts of the spec that `read_spec` reads as Kubernetes types. Unknown fields of a pod template in
     `spec.template` cause warnings.
@@ -136,12 +136,12 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         return review
 
     def _open_review(self, request: AdmissionRequest) -> "_Asked[S] | AdmissionAnswer":
-        """The readable review, or the answer to a write that needs no review or is unreadable."""
+        """The readable review, or the response to a write that needs no review or is unreadable."""
         if not is_reviewed_write(request):
             return ALLOWED
         resource = request.resource
         if resource.group != self.resource.group or resource.version not in self.versions:
-            problem = f"{resource.api_version} {resource.kind} is not reviewed here"
+            problem = f"this webhook does not review {resource.api_version} {resource.kind}"
             return AdmissionAnswer(refusal=build_bad_request(problem))
         if request.object is None:
             return AdmissionAnswer(refusal=build_bad_request("the request has no object"))
@@ -157,7 +157,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
             return AdmissionAnswer(refusal=build_bad_request(problem))
         before = self._remove_parts(old, unreadable) if request.old_object is not None else None
         if before is not None and self._read(before)[0] is None:
-            before = {**before, "spec": {}}  # no rule can compare with it
+            before = {**before, "spec": {}}  # no rule can compare with an unreadable spec
         asked = msgspec.structs.replace(request, object=doc, old_object=before)
         return _Asked(asked, doc, spec, kept, stored)
 
@@ -169,7 +169,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         return {**doc, "spec": empty_parts(doc["spec"], parts, self.parts)} if parts else doc
 
     def _make_unavailable_status(self, error: KubeError) -> ErrorStatus:
-        text = f"the objects to compare the {self.resource.kind} with cannot be read: {error}"
+        text = f"the objects that the {self.resource.kind} is compared with cannot be read: {error}"
         return ErrorStatus(status="Failure", message=text, reason="InternalError", code=500)
 
     def _warn_of_unknown_fields(self, request: AdmissionRequest, doc: Document) -> list[str]:

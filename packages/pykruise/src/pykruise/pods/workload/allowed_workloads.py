@@ -27,9 +27,9 @@ class AllowedList(msgspec.Struct, frozen=True, kw_only=True):
 
     target: GroupKind
     version: str = ""
-    """Empty: the version that the API server prefers."""
+    """Version; if empty, the version that the API server prefers."""
     replicas_path: str = ""
-    """Path of the field with the number of pods; empty: the scale subresource has the number."""
+    """Path of the field with the number of pods; empty if the scale subresource has the number."""
     owners: tuple[GroupKind, ...] = ()
     """Kinds in the ownership chain between the workload and its pods."""
 
@@ -45,7 +45,7 @@ class WhiteList(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(kind for workload in self.workloads for kind in (workload.target, *workload.owners))
 
     def find(self, target: GroupKind) -> AllowedList | None:
-        """Entry of a kind; None: the kind is not on the list."""
+        """Entry of a kind; None if the kind is not on the list."""
         return next((workload for workload in self.workloads if workload.target == target), None)
 
 
@@ -59,7 +59,7 @@ def read_white_list(text: str | None) -> WhiteList:
     try:
         document = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise WhiteListError(f"no JSON: {error}") from error
+        raise WhiteListError(f"not valid JSON: {error}") from error
     workloads = _read_list(document, "workloads", "")
     return WhiteList(
         workloads=tuple(_read_entry(workload, f"workloads[{i}]") for i, workload in enumerate(workloads))
@@ -92,11 +92,11 @@ def _read_text(entry: Any, name: str, path: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise WhiteListError(f"{path}.{name}: must be a text")
+        raise WhiteListError(f"{path}.{name}: must be a string")
     return value
 
 
 def _find_member(entry: Any, name: str, path: str) -> Any:
     if not isinstance(entry, dict):
-        raise WhiteListError(f"{path or 'it'}: must be an object")
+        raise WhiteListError(f"{path or 'the white list'}: must be an object")
     return next((value for key, value in entry.items() if key.lower() == name.lower()), None)

@@ -1,7 +1,7 @@
 """Fields that limit how much happens at the same time: their bounds, and the actions that stop while a limit is 0.
 
 KIND.amounts ──▶ admission/advice.py ──▶ warnings in a response that allows the write
-             ──▶ tests: every int-or-percent field of a definition is in the table, and admission keeps to it
+             ──▶ tests: every int-or-percent field of a definition is in the table, and admission follows it
 
 Pure. OpenKruise accepts limits that stop an action forever (`maxUnavailable: 0`, `-1`). They are accepted here too. A
 warning names the stopped action, and the object's condition reports it with the code LimitIsZero.
@@ -17,7 +17,7 @@ from pykruise.pods.reasons import Code
 from pykruise.runtime.reasons import Reason
 
 EACH: Final = "[]"
-"""Step of a path that stands for every item of the list."""
+"""Step of a path that selects every item of a list."""
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...]
     """Path in the hub version."""
     stops: str = ""
-    """Action that never happens while the amount is 0; empty: 0 is a regular value."""
+    """Action that never happens while the amount is 0; empty if 0 is a regular value."""
     takes_zero: bool = True
     """Whether admission accepts 0."""
     takes_negative: bool = False
@@ -34,7 +34,7 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
     is_used: bool = True
     """Whether the kind uses the field at all. An unused field is not checked; OpenKruise does the same."""
     least: int = 0
-    """Value that smaller numbers count as."""
+    """Minimum: a smaller number is treated as this value."""
 
     @property
     def field(self) -> str:
@@ -48,24 +48,25 @@ def limit_is_zero(field: str, what: str) -> Reason:
 
 
 def warnings_of_amounts(doc: Mapping[str, Any], amounts: Sequence[Amount]) -> Iterator[str]:
-    """Warnings of limits that count as another number than written, or that stop an action."""
+    """Warnings about limits that are treated as another number than the written one, or that stop an action."""
     for amount in (amount for amount in amounts if amount.is_used):
         for field, value in _find_values(doc, amount.path):
             number = _to_number(value)
             if number is None:
                 continue
             if number < amount.least:
-                yield f"{field}: {value} counts as {amount.least}{_describe_stop(amount) if not amount.least else ''}"
+                stop = "" if amount.least else _describe_stop(amount)
+                yield f"{field}: {value} is treated as {amount.least}{stop}"
             elif number == 0 and amount.stops:
                 yield f"{field}: {value}{_describe_stop(amount)}"
 
 
 def _describe_stop(amount: Amount) -> str:
-    return f": {amount.stops} until it is raised" if amount.stops else ""
+    return f": {amount.stops} until the value is raised" if amount.stops else ""
 
 
 def _to_number(value: Any) -> int | None:
-    """The number, or the number of a percentage; None: it is neither, and validation reports the error."""
+    """The number, or the number of a percentage; None if the value is neither, and validation reports the error."""
     try:
         if isinstance(value, str) and value.startswith("-"):
             return min(-resolve(value[1:], of=100, rounding=Rounding.UP), 0)

@@ -80,7 +80,7 @@ class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
     total: int | None = None
     """`spec.protectTotalReplicas`."""
     operations: frozenset[str] = frozenset()
-    """Protected operations; empty: the default."""
+    """Protected operations; empty selects the default operations."""
     ignored: Selector | None = None
     """Selects pods that the budget does not protect."""
     ignored_problem: str = ""
@@ -109,7 +109,7 @@ class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusalCode(StrEnum):
-    """Reason why a pod may not be taken out of service."""
+    """Reason why a pod must not be taken out of service."""
 
     EXHAUSTED = "Exhausted"
     UNCONFIRMED = "Unconfirmed"
@@ -117,13 +117,15 @@ class RefusalCode(StrEnum):
 
 
 class BudgetAnswer(msgspec.Struct, frozen=True):
-    """`refusal`: reason for rejecting; empty: allowed. `spends`: whether the operation costs one unit of the budget."""
+    """`refusal`: reason for rejecting; empty if the operation is allowed. `spends`: whether the operation costs one
+    unit of the budget.
+    """
 
     spends: bool = False
     refusal: str = ""
     code: RefusalCode | None = None
     remedy: str = ""
-    """Required change when waiting never helps; empty: the operation is allowed as soon as more pods serve."""
+    """Required change when waiting never helps; empty if the operation is allowed as soon as more pods serve."""
 
 
 FREE: Final = BudgetAnswer()
@@ -239,7 +241,9 @@ def _read_ignored_selector(given: Mapping[str, Any] | None) -> tuple[Selector | 
 
 
 def _read_operations(annotations: Mapping[str, str]) -> list[str]:
-    """Operations in the annotation. Empty if one is unknown: the budget then protects against the default ones."""
+    """Operations in the annotation. Empty if an operation is unknown: the budget then protects against the default
+    operations.
+    """
     listed = annotations.get(keys.PROTECT_OPERATIONS_ANNOTATION, "")
     items = [part.strip() for part in listed.split(",") if part.strip()]
     return items if all(part in Operation.__members__ for part in items) else []
@@ -249,16 +253,16 @@ def _parse_number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdecimal() else None
 
 
-# ── the budget of a pod, and its answer ──────────────────────────────────────
+# ── the budget of a pod, and its verdict ─────────────────────────────────────
 
 
 def budget_name_of(pod: PodView) -> str:
-    """Name of the budget that protects the pod; empty: no budget does."""
+    """Name of the budget that protects the pod; empty if no budget does."""
     return read_related_budget(pod.annotations)
 
 
 def read_related_budget(annotations: Mapping[str, str]) -> str:
-    """Name of the budget in a pod's annotations; empty: there is none."""
+    """Name of the budget in a pod's annotations; empty if the annotations name no budget."""
     text = annotations.get(keys.RELATED_PUB_ANNOTATION)
     return text or annotations.get(keys.LEGACY_RELATED_PUB_ANNOTATION, "")
 
@@ -332,9 +336,8 @@ def ask(
     """Decide whether the pod may be taken out of service. `spent`: units already taken from the budget that its
     status does not show yet.
 
-    A pod that does not serve, or with an unfinished update, costs nothing; neither does a pod that the budget has
-    already admitted. An unreadable selector rejects the operation. OpenKruise applies the same rules in the same
-    order.
+    A pod costs nothing if it does not serve, if its update is unfinished, or if the budget has already admitted it. An
+    unreadable selector rejects the operation. OpenKruise applies the same rules in the same order.
     """
     if budget is None or is_exempt(pod.annotations):
         return FREE
@@ -361,7 +364,9 @@ def ask(
 
 
 def _remedy_of_closed(budget: BudgetView) -> str:
-    """Return the required change if the budget never allows a disruption; empty: it allows one when its pods serve."""
+    """Return the required change if the budget never allows a disruption; empty if it allows a disruption when its pods
+    serve.
+    """
     total = budget.stored_status.get("totalReplicas")
     if not isinstance(total, int) or budget.desired_available < total:
         return ""
@@ -394,10 +399,11 @@ def describe_opening(budget: BudgetView) -> str:
 
 
 def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Instant) -> Document:
-    """Merge patch of the budget's status that spends it for these pods. The write needs the budget's resourceVersion.
+    """Merge patch of the budget's status that spends the budget for these pods. The write needs the budget's
+    resourceVersion.
 
-    The pods count as available until then, so currentAvailable decreases with them and the controller has nothing to
-    correct. RESIZE is recorded like UPDATE: its pod is not expected to be deleted.
+    Until this write, the pods count as available. The write also decreases currentAvailable, so the controller has
+    nothing to correct. RESIZE is recorded like UPDATE: its pod is not expected to be deleted.
     """
     since = format_time(now)
     staying = {name: since for name, operation in spent.items() if operation in _STAYING}
@@ -439,7 +445,7 @@ def is_counted_as_available(pod: PodView, *, now: Instant, settings: InPlaceSett
 
 
 def find_counting_time(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> Instant | None:
-    """Time at which a pod may begin to count as available without an event; None: time alone does not change that."""
+    """Time at which a pod may begin to count as available without an event; None if time alone does not change that."""
     if not _is_ready(pod) or not _needs_check(pod):
         return None
     return judge_pod(pod, now=now, settings=settings).look_at

@@ -4,8 +4,8 @@ templates + owner + id ──▶ build_claim_documents(), add_claim_volumes() �
 stored claims ──▶ ClaimView ──▶ kinds/<kind>/claims.py: claims to create, reuse, delete or hand over
 templates ──▶ hash_templates() ──▶ recorded with each revision
 
-Pure. A claim outlives its pod when its owner keeps it for the next pod with the same id. Only the id connects the
-two: a claim without an id belongs to no pod.
+Pure. A claim outlives its pod when its owner keeps it for the next pod with the same id. Only the id connects a claim
+with its pod: a claim without an id belongs to no pod.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,16 +55,16 @@ class ClaimView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     owners: tuple[OwnerFacts, ...] = ()
     """All owners in their order, whether they manage the claim or not."""
     storage_class: str | None = None
-    """None: not given. Empty: a volume without a class."""
+    """Storage class; None if the claim names none. The empty text requests a volume without a class."""
     access_modes: tuple[str, ...] = ()
     requested: int = 0
-    """Requested storage in billionths of a byte; 0: no request, or an invalid quantity."""
+    """Requested storage in billionths of a byte; 0 if there is no request, or its quantity is invalid."""
     capacity: int = 0
-    """Actual storage in billionths of a byte; 0: not reported, or an invalid quantity."""
+    """Actual storage in billionths of a byte; 0 if the storage is not reported, or its quantity is invalid."""
     grown_by: str = ""
     """Name of the StatefulSet that expanded the claim, and that reconciles its changes."""
     resize_pending_since: Instant | None = None
-    """Time since which the volume is expanded but its file system is not (condition FileSystemResizePending)."""
+    """Time at which the volume was expanded, if its file system is not expanded yet (FileSystemResizePending)."""
 
 
 class _Owner(msgspec.Struct, gc=False):
@@ -150,7 +150,7 @@ def project_claim(raw: bytes | msgspec.Raw) -> ClaimView:
 
 
 def storage_of(amounts: Mapping[str, Any] | None) -> int:
-    """Storage in `requests` or `capacity` in billionths of a byte; 0: absent or invalid."""
+    """Storage in `requests` or `capacity` in billionths of a byte; 0 if the quantity is absent or invalid."""
     try:
         return Quantity.parse((amounts or {}).get("storage", 0)).nano
     except (TypeError, ValueError):
@@ -256,7 +256,7 @@ def hash_templates(templates: Sequence[Mapping[str, Any]] | None) -> str:
 
 
 def read_template_name(template: Mapping[str, Any]) -> str:
-    """Name of a claim template and of its volume; empty: the template has no name."""
+    """Name of a claim template and of its volume; empty if the template has no name."""
     return str((template.get("metadata") or {}).get("name") or "")
 
 

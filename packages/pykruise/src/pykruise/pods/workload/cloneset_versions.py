@@ -1,13 +1,13 @@
 """Conversion of CloneSets between v1alpha1 and v1beta1, also for templates of CloneSets in UnitedDeployments.
 
-v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1alpha1; kube/schemas/conversion.py keeps what one side lacks
+v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1alpha1; kube/schemas/conversion.py keeps fields of one version
 
 A template is an object with `metadata` and `spec` too, so the functions serve both. They change their argument.
 
 Differences of v1alpha1: the update strategy is flat (pods/workload/v1alpha1_strategy.py), the field for the reuse of
 claims has the opposite meaning, the exclusion of pods in PreparingDelete is a label, and the settings of image
-pre-download are annotations. Labels and annotations stay on the v1beta1 object. In v1alpha1 they always equal the
-fields, so that a write through v1alpha1 does not restore removed settings.
+pre-download are annotations. Labels and annotations stay on the v1beta1 object. In v1alpha1, these labels and
+annotations always equal the fields, so that a write through v1alpha1 does not restore removed settings.
 """
 
 from typing import Final
@@ -26,8 +26,8 @@ _FIELDS: Final = (
     (keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION, "imagePreDownloadTimeoutSeconds"),
     (keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION, "imagePreDownloadMinUpdatedReadyPods"),
 )
-"""Annotations of a v1alpha1 CloneSet → fields of the in-place strategy. The last one may be a percentage of replicas,
-which is resolved on conversion, because v1beta1 accepts only a number.
+"""Annotations of a v1alpha1 CloneSet → fields of the in-place strategy. The value of the last annotation may be a
+percentage of replicas, which is resolved on conversion, because v1beta1 accepts only a number.
 """
 
 _SHARE: Final = "imagePreDownloadMinUpdatedReadyPods"
@@ -74,7 +74,7 @@ def _spec_to_spoke(doc: Document, spec: Document) -> None:
 
 
 def _ensure_scale_strategy(spec: Document) -> Document | None:
-    """`spec.scaleStrategy`, created when missing; None: the field is not an object."""
+    """`spec.scaleStrategy`, created when missing; None if the field is not an object."""
     scale = spec.setdefault("scaleStrategy", {}) or {}
     if not isinstance(scale, dict):
         return None
@@ -124,7 +124,7 @@ def _write_annotations(doc: Document, spec: Document) -> None:
 
 
 def _parse_amount(field: str, text: object, spec: Document) -> int | None:
-    """Number that an annotation means; None: it is not a number."""
+    """Number in the text of an annotation; None if the text is not a number."""
     if field == _SHARE and is_percent(text):
         replicas = spec.get("replicas", 1)
         of = max(replicas, 0) if isinstance(replicas, int) else 1

@@ -3,8 +3,8 @@
 eviction of a pod whose workload has the option eviction-surge ──▶ pod webhook: the record, and 429
 record ──▶ the workload creates a successor, and deletes the pod when the successor is available
 
-Pure. The record has the time of the last request. A client that still wants the eviction repeats its request, so a
-record that grows old belongs to a client that gave up.
+Pure. The record has the time of the last request. A client that still wants the eviction repeats its request, so an old
+record is from a client that gave up.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,9 @@ def is_surging_first(cloneset: Document | None, *, owner_uid: str) -> bool:
 
 
 def read_requested_at(annotations: Mapping[str, str]) -> Instant | None:
-    """Time of the last recorded request; None: there is no record. An unreadable time counts as long ago."""
+    """Time of the last recorded request; None if there is no record. An unreadable time is treated as a time long
+    ago.
+    """
     text = annotations.get(keys.EVICTION_REQUESTED_ANNOTATION)
     if text is None:
         return None

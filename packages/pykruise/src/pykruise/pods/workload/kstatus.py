@@ -3,8 +3,8 @@
 its status + the reason for which it waits ──▶ standing_of(), job_standing_of() ──▶ Standing
 
 Pure. An object is ready when it matches what its spec wants now. A paused object, or one that has reached its
-partition, is ready, like a built-in StatefulSet. It is stalled when time alone does not help: an impossible spec,
-pods that cannot be updated with the strategy, a deadline that has passed. An image that cannot be pulled does not
+partition, is ready, like a built-in StatefulSet. An object is stalled when time alone does not help: an impossible
+spec, pods that cannot be updated with the strategy, a deadline that has passed. An image that cannot be pulled does not
 stall the object: the image may appear later, and progressDeadlineSeconds limits the wait.
 """
 
@@ -32,9 +32,9 @@ STALLING: Final = frozenset(
 
 
 def job_standing_of(status: Document, waiting: Reason | None) -> Standing:
-    """Standing of an object whose work ends (`status.completionTime`): after its end it does not change.
+    """Standing of an object whose work ends (`status.completionTime`): after its end, the object does not change.
 
-    A succeeded job is ready. A failed one, and one that completed although pods failed, is stalled. kstatus reads a
+    A succeeded job is ready. A failed job, and a job that completed although pods failed, is stalled. kstatus reads a
     built-in Job in the same way.
     """
     if not status.get("completionTime"):
@@ -53,7 +53,7 @@ def _is_end(condition: Mapping[str, Any], kind: str) -> bool:
 
 
 def standing_of(status: Document, waiting: Reason | None) -> Standing:
-    """Standing of an object. `waiting`: reason for which it waits; None: it has converged."""
+    """Standing of an object. `waiting`: reason for which it waits; None if the object has converged."""
     if waiting is None:
         return Standing(is_ready=True, reason=CONVERGED)
     message = waiting.condition_message

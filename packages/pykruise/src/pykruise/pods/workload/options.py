@@ -3,8 +3,8 @@
 metadata.annotations ──▶ Option.read() ──▶ the value; None: the option is not set
                      ──▶ find_option_errors() ──▶ field errors, for admission and for stored objects
 
-Pure. Definitions stay equal to OpenKruise's, and its API server keeps annotations that it does not know, so an option
-survives a switch to OpenKruise and back. A workload without the annotation behaves as OpenKruise does.
+Pure. Definitions stay equal to OpenKruise's, and API servers store every annotation, so an option survives a switch to
+OpenKruise and back. A workload without the annotation behaves as OpenKruise does.
 """
 
 import re
@@ -43,8 +43,8 @@ class Option(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return f"{metadata}.annotations[{self.annotation}]"
 
     def read(self, annotations: Mapping[str, str]) -> T | None:
-        """Return the value; None: the option is not set. Raises ValueError for a text that `find_option_errors`
-        reports, which both admission and the controller do before they read options.
+        """Return the value; None if the option is not set. Raises ValueError for an invalid text. Admission and the
+        controller find such texts with `find_option_errors` before they read options.
         """
         text = annotations.get(self.annotation)
         return None if text is None else self.parse(text)
@@ -180,7 +180,7 @@ def _refuse_surge(_text: str) -> None:
 
 
 def _refuse_gang(_text: str) -> None:
-    raise ValueError("is not for workloads that another workload creates")
+    raise ValueError("cannot be set in workloads that another workload creates")
 
 
 POD_REPLACEMENT_POLICY: Final = Option(annotation="pykruise.io/pod-replacement-policy", parse=_parse_policy)
@@ -194,7 +194,7 @@ REPLACE_NEVER_READY: Final = Option(
 IGNORE_UNAVAILABLE_NODES: Final = Option(
     annotation="pykruise.io/ignore-unavailable-nodes", parse=_parse_amount
 )
-"""Maximum number of nodes out of service that an update does not count, or a percentage of the workload's nodes."""
+"""Maximum number of nodes out of service that an update ignores, or a percentage of the workload's nodes."""
 
 UNAVAILABLE_NODES_SELECTOR: Final = Option(
     annotation="pykruise.io/unavailable-nodes-selector", parse=_parse_selector
@@ -215,7 +215,7 @@ SUCCESSOR_PLACEMENT: Final = Option(annotation="pykruise.io/successor-placement"
 
 EVICTION_SURGE: Final = Option(annotation="pykruise.io/eviction-surge", parse=_parse_surge)
 """Maximum number of pods that have a successor at the same time before they are evicted, or a percentage of replicas,
-rounded up. Not set: an eviction creates no successor in advance.
+rounded up. Without the option, no successor is created before an eviction.
 """
 
 NO_EVICTION_SURGE: Final = Option(annotation=EVICTION_SURGE.annotation, parse=_refuse_surge)

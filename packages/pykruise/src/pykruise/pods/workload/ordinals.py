@@ -33,7 +33,7 @@ class Reserved(msgspec.Struct, frozen=True):
 
 
 def range_of(text: str) -> tuple[int, int] | None:
-    """The first and last number of `5-8`; None: the text is not a range. The first may be greater than the last."""
+    """The first and last number of `5-8`; None if the text is not a range. The first may be greater than the last."""
     match = _RANGE.fullmatch(text)
     return (int(match[1]), int(match[2])) if match else None
 
@@ -65,7 +65,9 @@ def list_wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> li
 
 
 def find_last_wanted_ordinal(*, start: int, replicas: int, reserved: Reserved) -> int | None:
-    """The last of `list_wanted_ordinals()`, at the same cost for any number of replicas; None: there is none."""
+    """The last of `list_wanted_ordinals()`, at the same cost for any number of replicas; None if there is no such
+    ordinal.
+    """
     missing = replicas
     for first, last in reserved.ranges.iterate_gaps(start):
         if missing <= 0:

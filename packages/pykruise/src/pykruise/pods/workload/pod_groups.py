@@ -5,9 +5,9 @@ pods + names in use ──▶ choose_gang() ──▶ PodGang: minCount, and the
 spec ──▶ find_gang_errors() ──▶ field errors of specs with which a group could not be started or updated
 stored Workloads and PodGroups ──▶ GroupView;  owner + group ──▶ build_workload(), build_pod_group() ──▶ documents
 
-Pure; serves every kind with the option gang-min-count. The scheduler applies minCount only to pods without a node, and
-pods with a node count. So pods of an earlier revision must not be in the group of their successors: a pod joins the
-group of the pods that stay with it, or a new group.
+Pure; serves every kind with the option gang-min-count. The scheduler applies minCount only when it places pods. Pods of
+the group that already have a node are included in the count. So pods of an earlier revision must not be in the group of
+their successors: a pod joins the group of the pods that stay with it, or a new group.
 """
 
 from collections import Counter
@@ -43,7 +43,8 @@ _EXCLUSIVE: Final = {
 TOGETHER: Final = "the pods of a group are updated together"
 
 UPDATED_LATER: Final = Reason(
-    Code.POD_GROUP, f"{TOGETHER}, and the partition or the limits of the strategy allow only some of them"
+    Code.POD_GROUP,
+    f"{TOGETHER}, but the partition or the limits of the strategy allow only some of them to be updated",
 )
 """Reason for pods that could be updated now, but not together with all pods of their group."""
 
@@ -60,10 +61,10 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     resource_version: int
     controller_uid: str = ""
     is_owned: bool = False
-    """Whether it has any owner."""
+    """Whether the object has any owner."""
     is_deleting: bool = False
     min_count: int | None = None
-    """None: the group is no gang."""
+    """Number of pods that start together; None if the group is not a gang."""
     priority_class: str = ""
 
 
@@ -133,8 +134,9 @@ def format_workload_name(resource: Resource, name: str) -> str:
 
 
 def choose_group(beside: Iterable[PodView], *, workload: str, revision: str, taken: Collection[str]) -> str:
-    """Return the group of a new pod: that of most pods `beside` it, or a new name without such pods. Empty: the pods
-    beside it have no group, because they were created before the option was set. `taken`: names that are in use.
+    """Return the group of a new pod: the group of most pods `beside` it, or a new name if there are no such pods. Empty
+    if the pods beside it have no group, because they were created before the option was set. `taken`: names that are in
+    use.
     """
     groups = Counter(pod.pod_group for pod in beside)
     if groups:
@@ -147,7 +149,7 @@ class PodGang(msgspec.Struct, frozen=True, kw_only=True):
 
     min_count: int
     update: str
-    """Group of new pods of the update revision; empty: they have none."""
+    """Group of new pods of the update revision; empty if these pods have no group."""
     current: str
     """Group of new pods of the current revision."""
     creates_current: bool
@@ -172,7 +174,7 @@ def choose_gang(
     taken: Collection[str],
 ) -> PodGang:
     """Return the gang of a workload. `new`, `old`: its pods with and without the update revision. `in_place`: whether
-    all old pods are updated in place, and so keep their group. `recreates`: whether all may be recreated now.
+    all old pods are updated in place, and so keep their group. `recreates`: whether all old pods may be recreated now.
     """
     return PodGang(
         min_count=compute_min_count(value, replicas),
@@ -185,7 +187,9 @@ def choose_gang(
 
 
 def explain_hold(cause: Reason | None) -> Reason:
-    """Return the reason why no pod of a group is updated. `cause`: obstacle of one of them; None: a limit."""
+    """Return the reason why no pod of a group is updated. `cause`: obstacle of one of them; None if a limit is the
+    cause.
+    """
     if cause is None:
         return UPDATED_LATER
     return Reason(cause.code, f"{TOGETHER}; {cause.message}", cause.remedy)
@@ -250,7 +254,7 @@ def _build_policy(min_count: int, priority_class: str) -> Document:
 
 
 def add_group(spec: Document, group: str) -> Document:
-    """Return the pod spec in this group; empty: the same spec."""
+    """Return the pod spec with this group; with an empty group, return the unchanged spec."""
     return {**spec, "schedulingGroup": {"podGroupName": group}} if group else spec
 
 
@@ -278,14 +282,16 @@ def find_gang_errors(
             GANG_MIN_COUNT.field, str(value), f"must be at most spec.replicas ({replicas})"
         )
     if is_on_delete:
-        problem = f"must be RollingUpdate with {GANG_MIN_COUNT.field}: a single deleted pod would start a group alone"
+        problem = f"must be RollingUpdate with {GANG_MIN_COUNT.field}: one replaced pod cannot start a new group alone"
         yield make_invalid_error("spec.updateStrategy.type", "OnDelete", problem)
     elif partition is not None and 0 < resolve_amount(partition, replicas) < replicas:
         problem = f"must be 0 or 100% with {GANG_MIN_COUNT.field}: {TOGETHER}"
         yield make_invalid_error("spec.updateStrategy.rollingUpdate.partition", partition, problem)
     least = compute_min_count(value, replicas)
     if scale_limit is not None and replicas > 0 and resolve_amount(scale_limit, replicas) < least:
-        problem = f"must be at least the minCount of the group ({least}): fewer pods could not start"
+        problem = (
+            f"must be at least the minCount of the group ({least}): a group with fewer pods cannot start"
+        )
         yield make_invalid_error("spec.scaleStrategy.maxUnavailable", scale_limit, problem)
 
 
@@ -309,7 +315,9 @@ def find_template_errors(template: Any) -> Iterator[Cause]:
 
 
 def read_min_count(metadata: Mapping[str, Any]) -> IntOrPercent | None:
-    """Return the value of the option in some metadata; None: it is not set, or `find_option_errors` reports it."""
+    """Return the value of the option in some metadata; None if the option is not set, or `find_option_errors` reports
+    it.
+    """
     try:
         return GANG_MIN_COUNT.read(metadata.get("annotations") or {})
     except (AttributeError, TypeError, ValueError):

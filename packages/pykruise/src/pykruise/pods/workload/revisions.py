@@ -35,7 +35,7 @@ class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: int
     number: int
-    """The `revision` field. The revision with the higher number was wanted later."""
+    """The `revision` field. The revision with the higher number became the update revision later."""
     created_at: Instant | None = None
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
@@ -63,7 +63,9 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpdateChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The revision that pods should have, and the write that must precede them (at most one field is set)."""
+    """The revision that pods should have, and the write that must precede all writes to pods. At most one of `create`
+    and `patch` is set.
+    """
 
     revision: RevisionView
     collision_count: int
@@ -129,7 +131,7 @@ _EMPTY_TEXT_IS_ABSENT: Final = frozenset(
     }
 )
 _TEXT_MAPS: Final = frozenset({"annotations", "labels", "matchLabels", "nodeSelector"})
-"""Maps with values of the user: no entry is dropped."""
+"""Maps whose keys and values come from the user: no entry is dropped."""
 _QUANTITY_MAPS: Final = frozenset({"limits", "overhead", "requests"})
 _QUANTITIES: Final = frozenset({"divisor", "sizeLimit"})
 _EMPTY_OBJECT_COUNTS: Final = frozenset({"labelSelector", "namespaceSelector"})
@@ -266,7 +268,7 @@ def _to_essence(value: Any, field: str = "") -> Any:
 
 
 def encode_revision_data(template: Mapping[str, Any]) -> bytes:
-    """The `data` of a revision with the same bytes as from Go: the template and `"$patch":"replace"`."""
+    """The `data` of a revision with the same bytes as a Go client writes: the template and `"$patch":"replace"`."""
     patch = {**to_typed_form(template), "$patch": "replace"}
     return encode_go_json({"spec": {"template": patch}}, sort_keys=True).encode()
 
@@ -369,10 +371,10 @@ def choose_update(
 ) -> UpdateChoice:
     """Choose the revision of the live template.
 
-    `revisions` are the owner's, sorted. `others` are further revisions of the namespace by name, which may already
-    have the name of a new one. `annotations` are set on an older revision that is wanted again. The latest stored
-    revision with the same meaning is used. An older one gets the highest number again. Otherwise a new revision is
-    created; if another revision has its name, the collision count changes the name.
+    `revisions` are the owner's, sorted. `others` are further revisions of the namespace by name, which may already have
+    the name of a new one. `annotations` are set on an older revision that is wanted again. The latest stored revision
+    with the same meaning is used. If it is not the newest one, it gets the highest number again. Otherwise a new
+    revision is created; if another revision has its name, the collision count changes the name.
     """
     number = revisions[-1].number + 1 if revisions else 1
     if revisions and revisions[-1].meaning == wanted.meaning:
@@ -411,7 +413,7 @@ def _make_revision(
             break
         if holder.meaning == wanted.meaning:
             # An earlier owner of the same name left the revision. Its meaning is the same, so pods may have it. After
-            # its garbage collection the next plan creates it again with this very name.
+            # its garbage collection the next plan creates it again with the same name.
             return UpdateChoice(revision=holder, collision_count=collision_count)
         collision_count += 1
     document = body(name, name_hash, number)
@@ -458,7 +460,7 @@ def build_revision_body(
 
 
 def choose_current(revisions: Iterable[RevisionView], name: str, *, update: RevisionView) -> RevisionView:
-    """The revision that the status names as current; the update revision when it is no longer stored."""
+    """The revision that the status names as current; the update revision if the current one is no longer stored."""
     return next((revision for revision in revisions if revision.name == name), update)
 
 

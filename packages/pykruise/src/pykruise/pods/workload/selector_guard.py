@@ -7,8 +7,8 @@ is_guarded(), find_managed_selector() ──▶ the selector that admission allo
 
 Pure; serves every kind that has pods and a selector. The webhook forbids changes of `spec.selector`, but a stored
 selector can still change when no webhook is called (an outage, a restored etcd, a direct write). A controller that
-followed the change would orphan all its pods and create a second set of pods. Revisions therefore record the
-selector that pods are managed by, so that it survives a restart.
+followed the change would orphan all its pods and create a second set of pods. Revisions therefore record the selector
+with which pods are managed, so that it survives a restart.
 """
 
 import json
@@ -25,17 +25,17 @@ from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.reasons import Reason
 
 SELECTOR_MISMATCH: Final = "SelectorMismatch"
-"""Type of the condition (status True while the guard holds) and reason of the Warning event."""
+"""Type of the condition (status True while the guard blocks changes) and reason of the Warning event."""
 
 SELECTOR_CHANGED: Final = "SelectorChanged"
 """Reason of the condition."""
 
 LOOK_AGAIN_S: Final = 600.0
-"""Seconds after which the owner is requeued, and its event recorded again, while the guard holds."""
+"""Seconds after which the owner is requeued, and its event recorded again, while the guard blocks changes."""
 
 
 class Managed(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored selector is the one that pods are managed by."""
+    """The stored selector is the one with which pods are managed."""
 
     unrecorded: RevisionView | None = None
     """The newest revision of an owner without any record; it must get the record."""
@@ -45,7 +45,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     """The selector was changed without admission. Nothing may be created, deleted, changed or released."""
 
     managed: str
-    """The recorded selector, canonical; empty: there is no record, and the owned objects do not match."""
+    """The recorded selector, canonical; empty if there is no record, and the owned objects do not match."""
     stored: str
     """The stored selector, canonical."""
 
@@ -100,14 +100,14 @@ def check_selector(
     """Decide whether the owner may act under its stored `spec.selector`.
 
     `owned` are the revisions controlled by the owner (by uid). `pods` are the labels of its pods that do not terminate.
-    Neither was found with the selector. The newest record decides. Without a record (another manager created the
+    Both were found without the selector. The newest record decides. Without a record (another manager created the
     revisions) every owned revision must match; without revisions at least one of the pods must match.
     """
     text = encode_selector(selector)
     recorded = [revision for revision in owned if revision.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]
     if recorded:
         managed = max(recorded, key=_age_of).annotations[keys.MANAGED_SELECTOR_ANNOTATION]
-        # Parsed and canonicalized again, so that a record that a person reformatted still counts.
+        # Parsed and canonicalized again, so that a record that a person reformatted is recognized.
         is_same = managed == text or _canonicalize_record(managed) == text
         return Managed() if is_same else Mismatch(managed=managed, stored=text)
     try:
@@ -125,7 +125,7 @@ def check_selector(
 
 
 def is_guarded(conditions: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a condition of the owner reports that the guard holds."""
+    """Whether a condition of the owner reports that the guard blocks changes."""
     return any(
         condition.get("type") == SELECTOR_MISMATCH and condition.get("status") == "True"
         for condition in conditions
@@ -133,7 +133,7 @@ def is_guarded(conditions: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def find_managed_selector(owned: Iterable[RevisionView]) -> Document | None:
-    """The selector in the newest record; None: there is no record, or it cannot be read. `owned`: revisions
+    """The selector in the newest record; None if there is no record, or the record cannot be read. `owned`: revisions
     controlled by the owner. Admission allows a change back to exactly this selector.
     """
     recorded = [revision for revision in owned if revision.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]

@@ -75,7 +75,7 @@ class SpecWithPolicy(RollingSpec[P]):
 
     @property
     def is_in_place(self) -> bool:
-        """Whether pods should be changed rather than recreated."""
+        """Whether the policy prefers to change pods in place."""
         return self.policy in IN_PLACE_POLICIES
 
     @property

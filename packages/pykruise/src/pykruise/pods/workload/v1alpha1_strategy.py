@@ -3,8 +3,8 @@
 {type: InPlaceOnly, partition: 3}  ──▶ nest()    ──▶ {type: RollingUpdate,
                                    ◀── flatten() ◀──    rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 3}}
 
-The functions change the spec that they are given. They serve CloneSets and kinds with a CloneSet template. Values of
-a wrong type stay at their place.
+The functions change the spec that they are given. They serve CloneSets and kinds with a CloneSet template. Values of a
+wrong type are not moved.
 """
 
 from typing import Any, Final
@@ -30,7 +30,9 @@ _ON_DELETE: Final = "OnDelete"
 
 
 def nest(spec: Document) -> None:
-    """Turn the flat `updateStrategy` into the nested one. OnDelete has no settings there, so they are dropped."""
+    """Turn the flat `updateStrategy` into the nested one. The nested OnDelete has no settings, so the settings are
+    dropped.
+    """
     strategy = spec.get("updateStrategy")
     if not isinstance(strategy, dict):
         return

@@ -2,7 +2,7 @@
 
 JSON ──▶ Projector ──▶ a kind's view; a spec is read only once, however often the status changes
 document ──▶ read_workload_fields() ──▶ fields of every view from metadata and status
-revisions of the namespace ──▶ sort_out() ──▶ its own, adoptable ones, others with a name that it may want
+revisions of the namespace ──▶ sort_out() ──▶ the workload's revisions, orphans, others whose names it may want
 
 Pure, except for the projector, which caches specs; serves every kind.
 """
@@ -50,7 +50,7 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     """`<path>: <what is wrong>` when the spec does not fit its types (admission was bypassed); empty otherwise."""
     candidate: Candidate | None = None
-    """The revision in which its template would be stored; None: the spec cannot be read."""
+    """The revision in which its template would be stored; None if the spec cannot be read."""
 
     @property
     def key(self) -> Key:
@@ -59,7 +59,7 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def created_at(self) -> Instant:
-        """Creation time; 0: the object has none."""
+        """Creation time; 0 if the object has none."""
         return parse_time(self.creation_time) if self.creation_time else 0.0
 
     def build_reference(self, resource: Resource) -> Document:
@@ -195,7 +195,7 @@ def _read_fields(meta: _Meta, status: Document | None) -> dict[str, Any]:
 
 
 def selector_of(selector: Any) -> Selector | None:
-    """The selector in a typed `spec.selector`; None: it cannot be read."""
+    """The selector in a typed `spec.selector`; None if it cannot be read."""
     try:
         return parse_selector(msgspec.to_builtins(selector))
     except SelectorError:
@@ -215,13 +215,15 @@ class OwnRevisions(msgspec.Struct, frozen=True, kw_only=True):
     free: list[RevisionView]
     """Orphans that match the workload's selector, so that it may adopt them."""
     others: Mapping[str, RevisionView]
-    """Further revisions with names that the workload may want, by name."""
+    """Further revisions, by name, whose names the workload may need for its own revisions."""
 
 
 def sort_out(
     revisions: Iterable[RevisionView], workload: WorkloadView, *, selector: Selector | None
 ) -> OwnRevisions:
-    """Sort a namespace's `revisions` by their relation to a workload with this `selector`; None: unreadable."""
+    """Sort a namespace's `revisions` by their relation to a workload with this `selector`; None if the selector is
+    unreadable.
+    """
     own: list[RevisionView] = []
     free: list[RevisionView] = []
     others: dict[str, RevisionView] = {}

@@ -30,7 +30,7 @@ _UNPAUSE: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 
 
 def find_pod_wait(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | None:
-    """The first pod's obstacle with the number of pods that share it; None: there is no obstacle."""
+    """The first pod's obstacle with the number of pods that share it; None if there is no obstacle."""
     return find_first_shared([(f"pod {pod.name}", reason) for pod, reason in obstacles])
 
 
@@ -40,19 +40,19 @@ def find_repeated_wait(obstacles: Iterable[tuple[PodView, Reason]]) -> Reason | 
 
 
 def find_first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
-    """The first obstacle with its object's name and the number of others that share it; None: there is none."""
+    """The first obstacle with its object's name and the number of others that share it; None if there is none."""
     if not obstacles:
         return None
     name, first = obstacles[0]
     others = sum(reason.code == first.code for _, reason in obstacles) - 1
     more = f" (and {others} more)" if others else ""
-    return Reason(first.code, f"{name}{more} {first.message}", first.remedy)
+    return Reason(first.code, f"{name}{more}: {first.message}", first.remedy)
 
 
 def find_strategy_wait(count: str, *, is_on_delete: bool, is_paused: bool) -> Reason | None:
     """Reason of old pods that `spec.updateStrategy` does not update. `count`: number of pods, in words."""
     if is_on_delete:
-        remedy = "delete them so that they are updated, or choose RollingUpdate"
+        remedy = "delete the pods so that they are updated, or set spec.updateStrategy.type to RollingUpdate"
         return Reason(Code.ON_DELETE, f"{count}, and the update strategy is OnDelete", remedy)
     if is_paused:
         return Reason(Code.PAUSED, f"{count}, and updates are paused", _UNPAUSE)
@@ -85,7 +85,7 @@ def set_condition(
 
 
 def condition_of(conditions: Iterable[C] | None, kind: str) -> C | None:
-    """The condition of this type; None: there is none."""
+    """The condition of this type; None if there is none."""
     return next((condition for condition in conditions or () if condition.type == kind), None)
 
 

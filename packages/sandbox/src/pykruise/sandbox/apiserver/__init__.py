@@ -1,4 +1,4 @@
-"""The API server of the sandbox. It takes requests and returns answers and watch streams, without sockets."""
+"""The API server of the sandbox. It gets requests and returns responses and watch streams, without sockets."""
 
 from pykruise.sandbox.apiserver.custom.conversion_functions import ConversionFunctions
 from pykruise.sandbox.apiserver.plugins.reviewers import Admission, AdmissionChain, ReviewRule

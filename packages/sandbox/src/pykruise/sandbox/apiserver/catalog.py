@@ -75,7 +75,7 @@ class Conversions(Protocol):
     """Provides the converters for objects of CRDs."""
 
     def find_converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
-        """Return the converter between this CRD's storage version and `version`; None: only the apiVersion differs."""
+        """Return the converter between the CRD's storage version and `version`; None if only the apiVersion differs."""
         ...
 
 
@@ -111,13 +111,14 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     selectable: tuple[str, ...] = ()
     """Field paths that field selectors support besides metadata.name and metadata.namespace."""
     converter: "Converter | None" = None
-    """Converter between stored documents and this version; None: only their apiVersion differs."""
+    """Converter between stored documents and this version; None if only the apiVersion differs."""
     served: bool = True
-    """Whether clients can use it. A version of a CRD that is not served can still be converted to and from."""
+    """Whether clients can use this version. A version that is not served is used only for conversions."""
     terminating: bool = False
-    """Whether its CRD is being deleted, so that no object may be created."""
+    """Whether the resource's CRD is being deleted, so that no object may be created."""
     facts: tuple[str, ...] = ()
-    """Field paths of the stored document whose values are stored beside it, in the order of `selectable`."""
+    """Field paths of the stored document, in the order of `selectable`. The values are also stored beside the document.
+    """
     deprecated: bool = False
     deprecation_warning: str = ""
 
@@ -154,7 +155,7 @@ class Catalog:
         return self._entries.get((group, version, plural))
 
     def list_entries(self) -> Iterator[CatalogEntry]:
-        """All served resources, built-in ones first, in the order of their discovery."""
+        """All served resources, built-in resources first, in the order of their discovery."""
         return iter(tuple(self._entries.values()))
 
     def list_crd_entries(self, name: str) -> tuple[CatalogEntry, ...]:
@@ -174,7 +175,7 @@ class Catalog:
         return any(known[:2] == (group, version) for known in self._entries)
 
     def list_groups(self) -> tuple[str, ...]:
-        """All groups: the core group (empty) first, then built-in ones, then those of CRDs by name."""
+        """All groups: the core group (empty) first, then the other built-in groups, then the groups of CRDs by name."""
         builtin = dict.fromkeys(entry.resource.group for entry in self._entries.values() if not entry.crd)
         custom = {entry.resource.group for entry in self._entries.values() if entry.crd} - set(builtin)
         return (*builtin, *sorted(custom))
@@ -290,7 +291,7 @@ _WORKLOAD_SCALE: Final = ServedScalePaths(
 def list_builtin_entries(
     strategy_for: Callable[[Resource], Strategy], *, release: Release | None = None
 ) -> tuple[CatalogEntry, ...]:
-    """Entries that a Kubernetes of this release serves without CRDs, from data/discovery.json and data/tables.json."""
+    """Entries that Kubernetes serves without CRDs in this release, from data/discovery.json and data/tables.json."""
     served = release or release_of(NEWEST_MINOR)
     columns = _read_tables()
     catalog_entries: list[CatalogEntry] = []
@@ -359,8 +360,8 @@ def _build_subresource(item: Mapping[str, Any], group: str, version: str) -> Sub
 
 
 FIRST_WITH_RESIZE: Final = "1.32"
-"""First minor with pods/resize. In 1.32 it needs the feature gate InPlacePodVerticalScaling, which a sandbox of 1.32
-has on.
+"""First minor version that serves pods/resize. 1.32 needs the feature gate InPlacePodVerticalScaling for it, which is
+on in a sandbox of 1.32.
 """
 _FIRST_SERVED: Final[Mapping[str, str]] = {
     "pods/resize": FIRST_WITH_RESIZE,
@@ -369,7 +370,7 @@ _FIRST_SERVED: Final[Mapping[str, str]] = {
     "validatingadmissionpolicybindings": "1.30",
     "workloads": "1.37",
 }
-"""First minor that serves each of these resources, for resources that not all minors have."""
+"""The first minor version that serves a resource, by resource. Resources that all versions serve are not here."""
 
 
 def _is_served(name: str, release: Release) -> bool:
@@ -385,7 +386,7 @@ def _read_discovery() -> Mapping[str, list[dict[str, Any]]]:
 
 @cache
 def _read_gated() -> Mapping[str, Mapping[str, list[dict[str, Any]]]]:
-    """Resources by the feature gate without which they are not served."""
+    """Resources that are served only with a feature gate, by the name of the gate."""
     gated: Mapping[str, Mapping[str, list[dict[str, Any]]]] = orjson.loads(_read_data("discovery_gated.json"))
     return gated
 

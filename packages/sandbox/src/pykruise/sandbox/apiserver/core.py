@@ -81,7 +81,7 @@ class Core:
         for shelf in (QUOTAS, LIMIT_RANGES):
             self.on_change(shelf, self.limits.handle_change)
         self.authorizer: Authorizer | None = None
-        """None: all users may do everything."""
+        """If None, all users may do everything."""
         if rbac:
             self.authorizer = Authorizer(storage)
             for shelf in (ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS):
@@ -148,8 +148,8 @@ class Core:
     ) -> Stored:
         """Commit the document (in its storage version, without managedFields). Return the stored object.
 
-        `managed`: the owners of its fields; None: as before. A write without a change is not committed: the result is
-        `old`, and there is no event.
+        `managed`: the owners of its fields; None leaves them unchanged. A write without a change is not committed: the
+        result is `old`, and there is no event.
         """
         metadata = doc["metadata"]
         if managed is None:
@@ -209,7 +209,7 @@ class Core:
 
 
 def trigger_of(entry: CatalogEntry, namespace: str, selection: Selection) -> tuple[str, str]:
-    """Return the trigger under which the hub registers a watcher: the most selective value that it selects by."""
+    """Return the trigger under which the hub registers a watcher: the most selective value of its selection."""
     name = selection.find_required_value("metadata.name")
     if name is not None:
         return ("metadata.name", name)

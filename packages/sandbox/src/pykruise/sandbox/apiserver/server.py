@@ -108,13 +108,13 @@ _LIKE_OBJECT: Final = ("status", "resize", "ephemeralcontainers")
 class ApiServer:
     """One API server with its storage, which has the namespaces that every cluster starts with.
 
-    `reviewers` review writes in the given order, mutating ones before validating ones. `admission`
-    replaces them altogether. `conversions` convert the objects of CRDs. `watch_buffer` is the number of events that a
+    `reviewers` review writes in the given order, mutating reviewers before validating reviewers. `admission`
+    replaces all of them. `conversions` convert the objects of CRDs. `watch_buffer` is the number of events that a
     watcher may lag behind before it is cut off. Without `tracks_fields` there are no managedFields. With `rbac`,
     users may do what their roles allow; without it, all users may do everything. With `service_accounts`, new pods
     get an account and a volume with its token. With `checks_accounts`, a pod is rejected while the service account
-    that it names (other than `default`) does not exist. `kubernetes` is the minor that decides fields, defaults and
-    rules; `gates` are feature gates that are on although they are off by default.
+    that it names (other than `default`) does not exist. `kubernetes` is the minor version that decides fields,
+    defaults and rules; `gates` are feature gates that are on although they are off by default.
     """
 
     def __init__(
@@ -215,9 +215,9 @@ class ApiServer:
         user: User = ADMIN,
         managed_fields: bool = True,
     ) -> Response:
-        """Answer one request. Never raises, except for cancellation.
+        """Respond to one request. Never raises, except for cancellation.
 
-        `path` is percent-encoded, `query` is not; header names are in lower case. Use `stream` for watches. Answers
+        `path` is percent-encoded, `query` is not; header names are in lower case. Use `stream` for watches. Responses
         without managedFields are faster.
         """
         query, headers = query or {}, headers or {}
@@ -305,7 +305,7 @@ class ApiServer:
         if result is None:
             return self._outside_resources(method, path, headers)
         if method == "GET" and self._is_watch(path, query):
-            raise make_bad_request("a watch is a stream: this endpoint answers single requests")
+            raise make_bad_request("a watch is a stream, and this endpoint does not support streams")
         call = _build_call(method, result, query, headers, body, who)
         if call.entry.deprecated:
             call.warnings.append(call.entry.deprecation_warning)
@@ -344,7 +344,7 @@ class ApiServer:
         return applying.apply if verb == "patch" and is_apply(call) else action
 
     async def _bind_by_body(self, core: Core, call: Call) -> CallAnswer:
-        """Bind a pod in the old way: POST to the collection of bindings."""
+        """Bind a pod by a POST to the collection of bindings, as old clients do."""
         from msgspec.structs import replace
 
         pods = core.catalog.find_entry("", "v1", "pods")
@@ -365,7 +365,7 @@ class ApiServer:
         return Response(answer.status, headers, body)
 
     def _outside_resources(self, method: str, path: str, headers: Mapping[str, str]) -> Response:
-        """Answer a path that is not a resource: health, discovery or OpenAPI."""
+        """Respond to a path that names no resource: health, discovery or OpenAPI."""
         first = path.split("/", 2)[1] if path.startswith("/") else ""
         if method not in _GET:
             raise page_not_found() if first not in _HEALTH else make_method_not_allowed()
@@ -385,7 +385,7 @@ class ApiServer:
 
     def _serves_below(self, path: str) -> bool:
         """Whether the path belongs to a served group: a built-in group in any version, or a version that a CRD
-        serves. A missing resource below it is reported by a Status.
+        serves. If a resource below such a path is missing, a Status reports it.
         """
         parts = path.strip("/").split("/")
         if parts[0] == "api":

@@ -1,4 +1,4 @@
-"""The controllers of every Kubernetes cluster: the work of kube-controller-manager, as far as the sandbox has it.
+"""The controllers of every Kubernetes cluster: the parts of kube-controller-manager that the sandbox implements.
 
 each module: snapshot() ──▶ plan_…(), pure ──▶ WORK;   known.py: all of them ──▶ manager.py: one Operator
 """

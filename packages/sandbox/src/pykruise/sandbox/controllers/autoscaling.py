@@ -3,9 +3,9 @@ resources.
 
 annotation sandbox.pykruise.io/metric ──▶ compute_wanted_replicas() ──▶ PATCH <workload>/scale, and the status
 
-The annotation has the present value of the metric, as an average over the pods: a percentage of their requests, or a
+The annotation has the current value of the metric, as an average over the pods: a percentage of their requests, or a
 quantity of the metric (`150m`). Same rule as Kubernetes' horizontal controller with one metric, but without delays
-(windows, policies): every 15 seconds the controller scales to the metric.
+(windows, policies): every 15 seconds the controller adapts the scale to the metric.
 """
 
 import math
@@ -36,7 +36,7 @@ from pykruise.sandbox.inventory import discover
 AUTOSCALERS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 
 METRIC: Final = "sandbox.pykruise.io/metric"
-"""Annotation of a HorizontalPodAutoscaler with the present value of its metric."""
+"""Annotation of a HorizontalPodAutoscaler with the current value of its metric."""
 
 TOLERANCE: Final = 0.1
 """Largest relative difference between metric and target that causes no scaling."""
@@ -45,8 +45,8 @@ EVERY_S: Final = 15.0
 
 
 def compute_wanted_replicas(spec: Mapping[str, Any], *, current: int, metric: str) -> int:
-    """Return the number of pods that the autoscaler wants when there are `current` ones. Without a valid metric the
-    number stays, within the bounds.
+    """Return the number of pods that the autoscaler wants when there are `current` pods. Without a valid metric, it is
+    `current`, but at least minReplicas and at most maxReplicas.
     """
     target, value = _target_of(spec), _parse_number(metric)
     wanted = current
@@ -121,7 +121,7 @@ class AutoscalerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     autoscaler: DocumentView
     scaled: Scaled | None
     problem: str = ""
-    """Why the scale of the target cannot be read."""
+    """The reason why the scale of the target cannot be read."""
     now: Instant
 
 
@@ -188,15 +188,15 @@ def _scale_step(scaled: Scaled, wanted: int, metric: str) -> Step:
     done = make_normal_note(
         "SuccessfulRescale", f"New size: {wanted}; reason: the metric is {metric or 'unknown'}"
     )
-    return Step(action=action, because="the metric is off its target", done=done)
+    return Step(action=action, because="the metric differs from its target", done=done)
 
 
 AUTOSCALER_VIEWS: Final = make_document_views(AUTOSCALERS)
 
 
 def _changed(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
-    """Keys for a changed autoscaler. A change of its own status does not enqueue it: the average must first include
-    the new pods.
+    """Keys for a changed autoscaler. A change of only the status enqueues nothing, because the average must first
+    include the new pods.
     """
     old, new = change.old, change.new
     if old is None or new is None or (old.spec, old.annotations) != (new.spec, new.annotations):

@@ -1,4 +1,4 @@
-"""Aggregated ClusterRoles: `view` has the rules of all ClusterRoles with its label.
+"""Aggregated ClusterRoles. For example, `view` has the rules of all ClusterRoles with the label for `view`.
 
 ClusterRole with an aggregationRule + all ClusterRoles ──▶ aggregate_rules() ──▶ PATCH of its rules
 
@@ -66,7 +66,7 @@ def aggregate_rules(role: DocumentView, roles: Iterable[DocumentView]) -> list[D
 
 
 def _aggregating(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
-    """Enqueue all aggregated roles, because any role may be a part of any other."""
+    """Enqueue all aggregated roles, because any role may be a part of any of them."""
     return (role.key for role in around.list_all(ROLE_VIEWS) if "aggregationRule" in role.doc)
 
 

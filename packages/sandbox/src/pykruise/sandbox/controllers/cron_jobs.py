@@ -3,7 +3,7 @@
 CronJob + its Jobs ──▶ read_snapshot() ──▶ plan_cron_job() ──▶ old Jobs deleted ──▶ a Job created
                                                       ──▶ status: Jobs that started, and that ended
 
-A new Job is recorded in the status by the plan after the one that created it. Same rules as Kubernetes' cron job
+One plan creates a Job, and the next plan records it in the status. Same rules as Kubernetes' cron job
 controller. If several times were missed, a Job is created only for the latest one.
 """
 
@@ -64,7 +64,7 @@ class CronJobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     cron: DocumentView
     jobs: Sequence[DocumentView]
-    """Jobs that it owns."""
+    """Jobs that the CronJob owns."""
     due: CronJobDue
     namesake: DocumentView | None
     """The Job, of any owner, that has the name of the due Job."""
@@ -84,7 +84,7 @@ async def read_snapshot(cron: DocumentView, read: Read[Any]) -> CronJobSnapshot:
 
 
 def due_of(cron: DocumentView, *, now: Instant) -> CronJobDue:
-    """The present due times; none while the CronJob is suspended or being deleted."""
+    """The current due times; none while the CronJob is suspended or being deleted."""
     if cron.is_deleting or cron.spec.get("suspend"):
         return CronJobDue()
     try:
@@ -151,7 +151,7 @@ def _problem_notes(due: CronJobDue) -> Iterator[Note]:
 
 
 def _note_ends(status: Document, jobs: Sequence[DocumentView]) -> Iterator[Note]:
-    """Remove Jobs that ended or disappeared from the active ones, and record the last successful time."""
+    """Remove Jobs that ended or disappeared from the list of active Jobs, and record the last successful time."""
     active = {item.get("uid"): item for item in status.get("active") or ()}
     known = {job.uid: job for job in jobs}
     for uid, value in list(active.items()):
@@ -171,7 +171,7 @@ def _note_ends(status: Document, jobs: Sequence[DocumentView]) -> Iterator[Note]
 
 
 def _note_start(status: Document, job: DocumentView, due: Instant) -> None:
-    """Add a Job to the active ones, and record its time."""
+    """Add a Job to the list of active Jobs, and record its scheduled time."""
     reference = {
         "apiVersion": JOBS.api_version,
         "kind": JOBS.kind,

@@ -62,7 +62,7 @@ _TOLERATED: Final = (
 
 
 class DaemonSetControllerStep(msgspec.Struct, frozen=True, kw_only=True):
-    """Next write."""
+    """The next write."""
 
     create: tuple[str, ...] = ()
     """Nodes whose pod is missing."""
@@ -70,7 +70,7 @@ class DaemonSetControllerStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def node_of(pod: SandboxPodView) -> str:
-    """The node of a daemon pod: the one to which it is assigned, or the one in its affinity."""
+    """The node of a daemon pod: the node to which it is assigned, or else the node in its affinity."""
     if pod.node_name:
         return pod.node_name
     affinity = (pod.placement.affinity if pod.placement else None) or {}
@@ -114,7 +114,7 @@ def decide_next_step(
     update: str,
     now: Instant,
 ) -> DaemonSetControllerStep:
-    """Decide the next step. `update`: the hash label of the present revision."""
+    """Decide the next step. `update`: the hash label of the current template's revision."""
     if owner.is_deleting:
         return DaemonSetControllerStep()
     by_node = _by_node(pods)
@@ -209,7 +209,7 @@ def _next_surge_step(
         if not old:
             continue
         if new:
-            room -= 1  # the old pod would be deleted already if the new one were available
+            room -= 1  # the new pod is not available yet: otherwise the old one would be gone
         elif is_running_on(owner, node, staying=False):
             (candidates if serves else create).append(node.name)
         else:
@@ -313,9 +313,9 @@ class DaemonSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Sequence[SandboxNodeView]
     """Nodes by name."""
     pods: Sequence[SandboxPodView]
-    """Pods that it owns."""
+    """Pods that the DaemonSet owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods of its namespace without an owner."""
+    """Pods without an owner in the DaemonSet's namespace."""
     history: History
     now: Instant
 
@@ -323,7 +323,7 @@ class DaemonSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 async def read_snapshot(owner: DocumentView, read: Read[Any]) -> DaemonSetControllerSnapshot | None:
     """Read a snapshot from caches, without requests."""
     if owner.is_deleting:
-        return None  # its revisions may be deleted or orphaned, so the revision of its pods is unknown
+        return None  # the set's revisions may be deleted or orphaned, so the revision of its pods is unknown
     return DaemonSetControllerSnapshot(
         owner=owner,
         nodes=sorted(read.list_all(NODE_VIEWS), key=lambda node: node.name),
@@ -394,7 +394,7 @@ DAEMON_SET_VIEWS: Final = make_document_views(DAEMON_SETS)
 
 
 def _on_node(change: Change[SandboxNodeView], around: Around[Any]) -> Iterator[Key]:
-    """Enqueue all sets, because any set may have a pod on the node. Heartbeats change nothing."""
+    """Enqueue all sets, because any set may have a pod on the node. Heartbeats enqueue nothing."""
     old, new = change.old, change.new
     if old is None or new is None or not new.is_similar(old):
         yield from (owner.key for owner in around.list_all(DAEMON_SET_VIEWS))

@@ -59,9 +59,9 @@ _NO_DEADLINE: Final = 2**31 - 1
 def compute_deployment_status(
     deployment: DocumentView, sets: Sets, *, now: Instant, failure: str = ""
 ) -> tuple[Document, Instant | None]:
-    """Return the status, and the rollout's deadline (None: there is none, or it does not apply now).
+    """Return the status, and the rollout's deadline (None if there is no deadline, or if it does not apply now).
 
-    `failure`: why the new replica set could not be created.
+    `failure`: the reason why the new replica set could not be created.
     """
     old = deployment.status
     replicas = sum(document.count("status", "replicas") for document in sets.all)
@@ -114,7 +114,7 @@ def _update_progress(
     now: Instant,
     failure: str,
 ) -> Instant | None:
-    """Update the condition Progressing. Return the deadline; None: it does not apply now."""
+    """Update the condition Progressing. Return the deadline; None if it does not apply now."""
     limit_s = deployment.spec.get("progressDeadlineSeconds")
     if limit_s is None or limit_s >= _NO_DEADLINE:
         conditions[:] = [condition for condition in conditions if condition["type"] != "Progressing"]
@@ -182,7 +182,7 @@ def _build_condition(kind: str, status: str, reason: str, message: str) -> Docum
 
 
 def _set_condition(conditions: list[Document], new: Document, now: Instant) -> None:
-    """Set a condition. An existing one with the same status and reason stays unchanged."""
+    """Set a condition. An existing condition with the same status and reason stays unchanged."""
     known = next((condition for condition in conditions if condition["type"] == new["type"]), None)
     at = format_time(now)
     if known is None:
@@ -200,15 +200,15 @@ class DeploymentSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     deployment: DocumentView
     owned: Sequence[DocumentView]
-    """The replica sets that it owns."""
+    """The replica sets that the Deployment owns."""
     sets: Sets
     """The owned replica sets, grouped by revision."""
     orphans: Sequence[DocumentView]
-    """Replica sets of its namespace without an owner."""
+    """Replica sets without an owner in the Deployment's namespace."""
     busy: frozenset[str]
-    """uids of its old replica sets with pods that have not ended."""
+    """uids of the Deployment's old replica sets with pods that have not ended."""
     namesake: DocumentView | None
-    """The replica set that already has the name of the new one."""
+    """An existing object with the name of the new replica set."""
     now: Instant
 
 
@@ -246,14 +246,14 @@ def plan_deployment(snapshot: DeploymentSnapshot) -> Plan:
     sets = snapshot.sets
     step = decide_next_step(deployment, sets, busy=snapshot.busy, now=snapshot.now)
     if step.create is not None and snapshot.namesake is not None:
-        # Another object has the name with this hash. Counting the collision changes the next name.
+        # Another object has the name with this hash. A higher collisionCount changes the hash in the next name.
         collisions = deployment.count("status", "collisionCount") + 1
         return Plan(status={**deployment.status, "collisionCount": collisions})
     status, deadline = compute_deployment_status(deployment, sets, now=snapshot.now)
     return Plan(
         stages=run_in_order(_ROLL_OUT, _plan_writes(deployment, step)),
         status=status,
-        # One second later, because the condition is False only after the deadline.
+        # One second after the deadline, because the condition becomes False only after the deadline.
         requeue_after_s=None if deadline is None else max(1.0, deadline - snapshot.now + 1.0),
     )
 
@@ -281,7 +281,9 @@ def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Ite
         )
     if step.annotate is not None:
         view, patch = step.annotate
-        yield merge_object(REPLICA_SETS, view, patch, because="its annotations are those of the deployment")
+        yield merge_object(
+            REPLICA_SETS, view, patch, because="its annotations must equal those of the Deployment"
+        )
     for view, size in step.scale:
         body = {"metadata": {"annotations": build_size_annotations(deployment)}, "spec": {"replicas": size}}
         scaled = merge_object(REPLICA_SETS, view, body, because="the rollout scales it")
@@ -293,7 +295,7 @@ def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Ite
 
 
 def _record_revision(deployment: DocumentView, revision: str) -> Step:
-    """Write the annotation through the status endpoint; otherwise it would count as a change of the spec."""
+    """Write the annotation through the status endpoint; otherwise it would be treated as a change of the spec."""
     action = Patch(
         resource=DEPLOYMENTS,
         key=deployment.key,

@@ -3,8 +3,8 @@
 PodDisruptionBudget + the pods it selects + the sizes of their owners ──▶ compute_budget_status() ──▶ its status
 
 The API server enforces the status when it handles evictions. Same rules as Kubernetes' disruption controller. The
-size of an owner is its `spec.replicas` (for a ReplicaSet that of its Deployment, if it has one); for other kinds it
-is the size in the scale subresource.
+size of an owner is its `spec.replicas` (for a ReplicaSet of a Deployment, the Deployment's `spec.replicas`). For other
+kinds, it is the size in the scale subresource.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ from pykruise.sandbox.inventory import discover
 from pykruise.sandbox.pod_view import OwnerRef, SandboxPodView, instant_of
 
 _GIVEN_UP_S: Final = 120.0
-"""Seconds after which an allowed eviction that has not deleted its pod no longer counts."""
+"""Seconds after which an allowed eviction that has not deleted its pod is no longer counted."""
 
 
 def compute_budget_status(
@@ -114,7 +114,7 @@ async def _expected_pods(read: Read[Any], namespace: str, pods: Iterable[Sandbox
 
 
 async def _size_of_owner(read: Read[Any], namespace: str, owner: OwnerRef) -> tuple[str, int]:
-    """Return uid and size of the top owner, which decides the number of pods."""
+    """Return uid and size of the topmost owner, which decides the number of pods."""
     views = _SIZED.get(owner.kind) if owner.group == "apps" else None
     if views is None:
         return owner.uid, await _scale_of(read, namespace, owner)
@@ -150,7 +150,7 @@ class DisruptionBudgetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Selected pods that have not ended."""
     expected: int
-    """Number of pods that their owners want."""
+    """Number of pods that the owners of the selected pods want."""
     now: Instant
 
 
@@ -205,7 +205,7 @@ WORK: Final = Work(
         snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.budget,
         plan=plan_budget,
-        # A write must not give back a disruption that an eviction has taken in the meantime.
+        # If an eviction has used a disruption in the meantime, the write of the status must not restore it.
         is_status_shared=True,
     ),
 )

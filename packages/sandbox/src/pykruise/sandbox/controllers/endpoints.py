@@ -3,7 +3,7 @@
 Service + pods it selects ──▶ endpoints_of(), slice_of() ──▶ POST, PATCH endpoints and endpointslices
 
 Each Service has one slice (a real cluster splits beyond 100 endpoints). Same rules as Kubernetes' endpoint and
-endpoint slice controllers. The owner of a Service without a selector manages its endpoints.
+endpoint slice controllers. If a Service has no selector, users manage its endpoints.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -133,10 +133,10 @@ class EndpointsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     service: DocumentView
     """The Service; without a uid when it is deleted."""
     pods: Sequence[SandboxPodView]
-    """All pods of its namespace."""
+    """All pods in the Service's namespace."""
     endpoints: DocumentView | None
     slices: Sequence[DocumentView]
-    """Slices that it owns."""
+    """Slices that the Service owns."""
     zones: Mapping[str, str]
     """Zones of nodes."""
     seed: int
@@ -198,7 +198,10 @@ def _slice_step(snapshot: EndpointsSnapshot) -> Step | None:
         }
         body = {"apiVersion": ENDPOINT_SLICES.api_version, "kind": ENDPOINT_SLICES.kind, "metadata": metadata}
         return create_object(
-            ENDPOINT_SLICES, service.namespace, {**body, **content}, because="it has no slice yet"
+            ENDPOINT_SLICES,
+            service.namespace,
+            {**body, **content},
+            because="the Service has no EndpointSlice yet",
         )
     known = {name: mine[0].doc.get(name) for name in content}
     if is_same(known, content) and is_same(dict(mine[0].labels), labels):

@@ -2,9 +2,9 @@
 
 pod with `ephemeral` volumes ──▶ plan_claims() ──▶ POST persistentvolumeclaims/<pod>-<volume>, owned by the pod
 
-The claim is bound like any other, and the garbage collector deletes it after the pod. If another owner has a claim of
-that name, the claim is not changed, the pod waits, and an event reports it. Same rule as Kubernetes' ephemeral volume
-controller.
+The claim is bound like other claims, and the garbage collector deletes it after the pod. If another owner has a claim
+of that name, the claim is not changed, the pod waits, and an event reports this. Same rule as Kubernetes' ephemeral
+volume controller.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ class EphemeralVolumeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     pod: SandboxPodView
     volumes: tuple[Document, ...]
-    """Ephemeral volumes of its spec."""
+    """Ephemeral volumes of the pod's spec."""
     claims: Mapping[str, DocumentView]
     """Existing claims of these volumes, by name."""
     now: Instant

@@ -44,7 +44,7 @@ class JobTally(msgspec.Struct, frozen=True, kw_only=True):
     active: tuple[SandboxPodView, ...]
     terminating: int
     succeeded: int
-    """Pods that have been counted, and those that will be."""
+    """Number of pods that have been counted, plus the pods that will be counted."""
     failed: int
     completed: frozenset[int]
     """Indexes of an indexed job that have succeeded."""
@@ -53,11 +53,11 @@ class JobTally(msgspec.Struct, frozen=True, kw_only=True):
     ignored: frozenset[str]
     """uids of failed pods that the failure policy does not count."""
     doomed: Verdict | None
-    """Reason and message when the failure policy fails the job."""
+    """Reason and message if the failure policy makes the job fail."""
     failed_indexes: frozenset[int] = frozenset()
-    """Indexes that are not retried; only with a limit per index."""
+    """Indexes that are not retried; empty without a limit per index."""
     held: Mapping[int, SandboxPodView] = {}
-    """Failed pods that are recorded only after their replacement exists, by index."""
+    """The failed pods that are recorded only after their replacement exists, by index."""
 
 
 class JobStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -373,7 +373,7 @@ def _set_suspended(job: DocumentView, status: Document, step: JobStep, now: Inst
 def put_condition(
     conditions: list[Document], kind: str, verdict: Verdict, now: Instant, *, status: str = "True"
 ) -> None:
-    """Set a condition. An existing one with the same status stays unchanged."""
+    """Set a condition. An existing condition with the same status stays unchanged."""
     known = next((condition for condition in conditions if condition["type"] == kind), None)
     if known is not None and known["status"] == status:
         return

@@ -4,7 +4,7 @@ a failed pod ──▶ judge() ──▶ Judgement (whether it counts, whether i
 a job + pods ──▶ list_failed_indexes(), find_held_back(), describe_met_policy()
 
 Pure. Same rules as Kubernetes' `podFailurePolicy`, `backoffLimitPerIndex` and `successPolicy`. The pods of an index
-carry the number of its failures: a failed pod keeps its finalizer until its replacement has the number.
+have the number of its failures as an annotation: a failed pod keeps its finalizer until its replacement has the number.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -75,13 +75,13 @@ def _match_rule(rule: Mapping[str, Any], pod: SandboxPodView) -> str:
 
 
 def has_succeeded(pod: SandboxPodView) -> bool:
-    """Whether all its containers have completed."""
+    """Whether all containers of the pod have completed."""
     return pod.status.phase == "Succeeded"
 
 
 def has_failed(pod: SandboxPodView, job: DocumentView) -> bool:
-    """Whether the pod counts as failed. A pod that is deleted before its end counts, unless its replacement waits for
-    its end.
+    """Whether the pod counts as failed. A pod that is deleted before its end counts, unless its replacement is
+    created only after the end.
     """
     if pod.status.phase == "Failed":
         return True
@@ -180,8 +180,8 @@ def _fails_its_index(job: DocumentView, pod: SandboxPodView, limit: int) -> bool
 def find_held_back(
     job: DocumentView, pods: Sequence[SandboxPodView], active: Sequence[SandboxPodView], over: frozenset[int]
 ) -> Mapping[int, SandboxPodView]:
-    """Last failed pod of each index that must be retried. It is kept until it is replaced, because the number of
-    failures that its replacement carries is computed from it.
+    """Last failed pod of each index that must be retried. The pod is kept until its replacement exists, because the
+    number of failures in the replacement's annotation is computed from the pod.
 
     `over`: indexes that have succeeded or failed.
     """
@@ -203,7 +203,7 @@ def _is_later(pod: SandboxPodView, other: SandboxPodView) -> bool:
 
 
 def count_failures_after(job: DocumentView, replaced: SandboxPodView | None) -> tuple[int, int]:
-    """Numbers of failures of a new pod's index: counted ones and ignored ones."""
+    """Numbers of failures of a new pod's index: the counted failures and the ignored failures."""
     if replaced is None:
         return 0, 0
     counted, ignored = replaced.index_failures

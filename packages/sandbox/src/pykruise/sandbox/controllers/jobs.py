@@ -73,9 +73,9 @@ class JobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     job: DocumentView
     pods: Sequence[SandboxPodView]
-    """Pods that it owns."""
+    """Pods that the Job owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods of its namespace without an owner."""
+    """Pods without an owner in the Job's namespace."""
     now: Instant
 
 
@@ -127,7 +127,7 @@ def _with_status(job: DocumentView, status: Document) -> DocumentView:
 
 
 def _expire(job: DocumentView, now: Instant) -> Plan:
-    """Delete a finished job when its time has passed. Same rule as `ttlSecondsAfterFinished`."""
+    """Delete a finished job when its TTL has passed. Same rule as `ttlSecondsAfterFinished`."""
     ttl_s = job.spec.get("ttlSecondsAfterFinished")
     if ttl_s is None:
         return Plan()
@@ -140,7 +140,7 @@ def _expire(job: DocumentView, now: Instant) -> Plan:
 
 
 def _notes_for(job: DocumentView, status: Document) -> list[Note]:
-    """Events for the differences between the new status and the previous one."""
+    """Events for the differences between the new and the previous status."""
     notes: list[Note] = []
     was, is_now = (_condition_in(entry, "Suspended") is not None for entry in (job.status, status))
     if is_now and not was:
@@ -195,7 +195,9 @@ def _delete_pod(pod: SandboxPodView) -> Write:
 def _release_pod(pod: SandboxPodView) -> Write:
     """Remove the tracking finalizer of a pod."""
     body = {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-    return patch_pod(pod, body, because="the status records its end, or nothing will count it")
+    return patch_pod(
+        pod, body, because="the status has recorded the end of the pod, or no job counts the pod"
+    )
 
 
 def _give_index(job: DocumentView, pod: Document, index: int) -> None:
@@ -263,7 +265,7 @@ def _on_pod(change: Change[SandboxPodView], _: Around[Any]) -> Iterator[Key]:
 
 
 def _on_job(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
-    """Enqueue the pods of a job that is deleted or being deleted, because it no longer counts them."""
+    """Enqueue the pods of a job that is deleted or being deleted, because the job no longer counts them."""
     job = change.new or change.old
     if job is not None and (change.new is None or job.is_deleting):
         for pod in around.list_by_index(POD_VIEWS, BY_CONTROLLER, job.uid):

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 _STATUS_PER_S = 1e9
-"""Statuses are written at every change, as Kubernetes' own controllers do."""
+"""Practically no limit: statuses are written at every change, as by Kubernetes' own controllers."""
 
 
 class Controllers:
-    """All built-in controllers, or those with these `names`. Component: `run()` until `stop()`.
+    """All built-in controllers, or those with these `names`. They work from `run()` until `stop()`.
 
     `pods` (with POD_VIEWS) and `nodes` (with NODE_VIEWS) are caches that the cluster runs.
     """
@@ -52,7 +52,7 @@ class Controllers:
         self._operator = Operator(
             client,
             works,
-            # Every controller waits for all caches; one that started earlier would see only some of the objects.
+            # Every controller waits for all caches: a controller that starts earlier would see only some objects.
             shared=[views for work in works for views in views_of(work.control, None)],
             borrowed={POD_VIEWS: pods, NODE_VIEWS: nodes},
             tuning=Tuning(status_per_s=_STATUS_PER_S),

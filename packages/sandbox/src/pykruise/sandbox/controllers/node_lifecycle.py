@@ -64,7 +64,7 @@ class NodeLifecycleWatched(msgspec.Struct, frozen=True, kw_only=True):
 
     node: SandboxNodeView
     left_s: float | None
-    """Seconds until the node is treated as dead; None: it has no Lease."""
+    """Seconds until the node is treated as dead; None if it has no Lease."""
     conditions: Sequence[Document]
     """The stored conditions of a node that must be marked."""
     pods: Sequence[SandboxPodView]
@@ -165,7 +165,7 @@ def _mark_unready_step(pod: SandboxPodView, now: Instant) -> Step:
 
 
 def compute_taints(node: SandboxNodeView) -> tuple[Taint, ...]:
-    """The taints that a node should have: those of other owners, and those for its conditions."""
+    """The taints that a node should have: the taints that others have set, and the taints for its conditions."""
     kept = tuple(taint for taint in node.taints if taint.key not in _OURS)
     wanted: list[tuple[str, str]] = []
     if node.unschedulable:
@@ -175,13 +175,13 @@ def compute_taints(node: SandboxNodeView) -> tuple[Taint, ...]:
         wanted += [(key, "NoSchedule"), (key, "NoExecute")]
     there = {(taint.key, taint.effect): taint for taint in node.taints}
     mine = {pair: there.get(pair) or Taint(*pair) for pair in wanted}
-    # Existing taints keep their order, so that equal sets are equal.
+    # Existing taints keep their order, so that two lists with the same taints are equal.
     ordered = [taint for taint in node.taints if taint.key not in _OURS or (taint.key, taint.effect) in mine]
     return (*ordered, *(taint for pair, taint in mine.items() if pair not in there)) if kept or mine else ()
 
 
 def _on_lease(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
-    """Record a renewal. It usually enqueues nothing, because the planned check sees it."""
+    """Record a renewal of a Lease. It usually enqueues nothing, because the next planned check reads the record."""
     if change.key.namespace != LEASE_NAMESPACE:
         return
     seen_at = around.memories.find_kind_memory(Renewals, Renewals).seen_at
@@ -260,7 +260,7 @@ def plan_evictions(seen: Inhabited) -> Plan:
 
 
 def compute_toleration_s(pod: SandboxPodView, taints: Iterable[Taint], now: Instant) -> float | None:
-    """Seconds that a pod may stay on a node with these NoExecute taints; None: without limit."""
+    """Seconds that a pod may stay on a node with these NoExecute taints; None means no limit."""
     left: list[float] = []
     for taint in taints:
         if taint.effect != "NoExecute":
@@ -327,8 +327,8 @@ EVICTION: Final = Work(
 
 
 async def read_deserted(node: SandboxNodeView, read: Read[Any]) -> Inhabited | None:
-    """Read the pods of a deleted node. The deletion is checked in the API server, as the cache of nodes may be behind
-    that of pods.
+    """Read the pods of a deleted node. The API server confirms the deletion, because the cache of nodes may be older
+    than the cache of pods.
     """
     if node.uid:
         return None

@@ -73,7 +73,7 @@ def pods_of(resource: Resource) -> tuple[Wake, ...]:
 
 
 def build_pod(template: Document, *, owner: Document, name: str = "", prefix: str = "") -> Document:
-    """Build a pod from a template, with a name, or with one that the API server generates from `prefix`."""
+    """Build a pod from a template, with a name or with a `prefix` from which the API server generates a name."""
     metadata = {
         field: deep_copy(value)
         for field, value in (template.get("metadata") or {}).items()

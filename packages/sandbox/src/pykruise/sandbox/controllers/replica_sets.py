@@ -140,13 +140,13 @@ class ReplicaSetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     owner: DocumentView
     pods: Sequence[SandboxPodView]
-    """Pods that it owns."""
+    """Pods that the ReplicaSet owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods of its namespace without an owner."""
+    """Pods without an owner in the ReplicaSet's namespace."""
     active: Sequence[SandboxPodView]
-    """Own pods that count as replicas."""
+    """Pods of the ReplicaSet that are counted as replicas."""
     related: Sequence[SandboxPodView] = ()
-    """Pods of all replica sets with the same owner, if this one has too many."""
+    """Pods of all replica sets with the same owner, if this replica set has too many pods."""
     now: Instant
 
 
@@ -195,7 +195,7 @@ def compute_status_after(snapshot: ReplicaSetSnapshot, plan: Plan, failure: Fail
 
 
 def _failure_of(owner: DocumentView) -> tuple[str, str] | None:
-    """The status' failure of creating or deleting pods. It stays until there is nothing left to do."""
+    """The failure that the status shows for creating or deleting pods. It stays until no pod is missing or surplus."""
     for condition in owner.status.get("conditions") or ():
         if condition.get("type") == "ReplicaFailure":
             return condition.get("reason", ""), condition.get("message", "")

@@ -1,7 +1,7 @@
 """Revisions of StatefulSets and DaemonSets: their templates, stored as ControllerRevisions.
 
 owner + its ControllerRevisions ──▶ history_of() ──▶ History ──▶ choose_revision()
-    ──▶ the revision of the present template, and the writes that store it
+    ──▶ the revision of the current template, and the writes that store it
 ControllerRevision ──▶ template_of() ──▶ its template
 
 Pure, except for history_of(), which reads caches. Same rule as Kubernetes' controller history: `data` is the patch
@@ -42,15 +42,15 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """Revisions of an object."""
 
     revisions: tuple[DocumentView, ...] = ()
-    """Its own revisions, oldest first."""
+    """The revisions that the object controls, oldest first."""
     orphans: Sequence[DocumentView] = ()
-    """Revisions of its namespace without an owner."""
+    """Revisions in the object's namespace that have no owner."""
     namesake: DocumentView | None = None
-    """The revision that already has the name of a new revision of the present template."""
+    """The revision that already has the name of a new revision of the current template."""
 
 
 class RevisionChosen(msgspec.Struct, frozen=True, kw_only=True):
-    """The revision of the present template."""
+    """The revision of the current template."""
 
     name: str
     stages: tuple[Stage, ...] = ()
@@ -90,8 +90,8 @@ def plan_adoptions(owner: DocumentView, resource: Resource, history: History) ->
 
 
 def choose_revision(owner: DocumentView, resource: Resource, history: History) -> RevisionChosen:
-    """Return the revision of the present template: the newest one, an older one that becomes the newest, or a new
-    one.
+    """Return the revision of the current template: the newest revision, an older revision that becomes the newest, or a
+    new revision.
     """
     data = _data_of(owner)
     newest = number_of(history.revisions[-1]) if history.revisions else 0
@@ -113,7 +113,7 @@ def choose_revision(owner: DocumentView, resource: Resource, history: History) -
 
 
 def plan_truncations(owner: DocumentView, history: History, live: Collection[str]) -> tuple[Stage, ...]:
-    """Stages that delete the oldest unused revisions beyond the owner's limit; `live` are the names of used ones."""
+    """Stages that delete the oldest unused revisions beyond the owner's limit; `live`: names of used revisions."""
     limit = owner.count("spec", "revisionHistoryLimit", default=10)
     idle = [revision for revision in history.revisions if revision.name not in live]
     because = "it is beyond the history limit"

@@ -41,7 +41,7 @@ class Sets(msgspec.Struct, frozen=True):
     new: DocumentView | None
     """The replica set of the current template; the oldest if there are several."""
     old: tuple[DocumentView, ...]
-    """All others, oldest first."""
+    """All other replica sets, oldest first."""
 
     @property
     def all(self) -> tuple[DocumentView, ...]:
@@ -50,7 +50,7 @@ class Sets(msgspec.Struct, frozen=True):
 
 
 class DeploymentStep(msgspec.Struct, frozen=True, kw_only=True):
-    """Next write: the first of these that is set, then the status."""
+    """The next write: the first of these fields that is set. After it, the status is written."""
 
     create: Document | None = None
     """A new replica set."""
@@ -61,7 +61,7 @@ class DeploymentStep(msgspec.Struct, frozen=True, kw_only=True):
     delete: tuple[DocumentView, ...] = ()
     """Replica sets beyond the history limit."""
     revision: str = ""
-    """New value of the deployment's revision annotation; empty: unchanged."""
+    """New value of the deployment's revision annotation; empty if it does not change."""
 
     @property
     def is_nothing(self) -> bool:
@@ -70,7 +70,7 @@ class DeploymentStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def group(deployment: DocumentView, sets: Sequence[DocumentView]) -> Sets:
-    """Group replica sets into the one of the current template and the old ones."""
+    """Separate the replica set of the current template from the old replica sets."""
     ordered = sorted(sets, key=lambda document: (document.created_at, document.name))
     template = _without_hash(deployment.spec["template"])
     new = next(
@@ -119,7 +119,7 @@ def replicas_of(view: DocumentView) -> int:
 
 
 def is_complete(deployment: DocumentView, status: Document) -> bool:
-    """Whether all pods are of the new template and available, and there are no others."""
+    """Whether all wanted pods have the new template and are available, and no other pods exist."""
     wanted = replicas_of(deployment)
     return bool(
         status.get("updatedReplicas", 0) == wanted
@@ -377,7 +377,7 @@ def _new_document(deployment: DocumentView, sets: Sets, revision: int, all_at_on
 
 
 def format_replica_set_name(deployment: DocumentView) -> str:
-    """The name of the replica set of the present template."""
+    """The name of the replica set of the current template."""
     return f"{deployment.name}-{hash_template(deployment)}"
 
 

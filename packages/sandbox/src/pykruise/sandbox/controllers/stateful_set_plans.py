@@ -22,7 +22,7 @@ from pykruise.sandbox.pod_view import SandboxPodView
 
 
 class StatefulSetControllerStep(msgspec.Struct, frozen=True, kw_only=True):
-    """Next write."""
+    """The next write."""
 
     create: tuple[tuple[int, str], ...] = ()
     """Ordinals of pods to create, each with the name of its revision."""
@@ -80,7 +80,7 @@ def decide_next_step(
 
 
 def _blocked_until(owner: DocumentView, pod: SandboxPodView, now: Instant) -> Instant | None:
-    """Return None if the next pod may follow this one, else the time from which it may (0: after the next change)."""
+    """Return None if the next pod may be written now, else the time to check again (0: after the next change)."""
     if pod.is_deleting:
         return 0.0
     due = find_available_time(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
@@ -102,7 +102,7 @@ def _shrink(
 def _replace_outdated(
     owner: DocumentView, pods: Sequence[SandboxPodView], update: str, first: int, look_at: Instant | None
 ) -> StatefulSetControllerStep:
-    """Delete one pod of another revision: the highest one, if those above it are healthy."""
+    """Delete the highest pod that has another revision, if all pods with higher ordinals are healthy."""
     if get_path(owner.spec, "updateStrategy", "type", default="RollingUpdate") != "RollingUpdate":
         return StatefulSetControllerStep(look_at=look_at)
     partition = int(get_path(owner.spec, "updateStrategy", "rollingUpdate", "partition", default=0))
@@ -130,7 +130,7 @@ def _revision_for(owner: DocumentView, ordinal: int, *, current: str, update: st
 def compute_stateful_set_status(
     owner: DocumentView, pods: Mapping[int, SandboxPodView], *, current: str, update: str, now: Instant
 ) -> Document:
-    """Build the status. A complete rollout makes the updated revision the current one."""
+    """Build the status. When the rollout is complete, the update revision becomes the current revision."""
     min_ready_s = owner.count("spec", "minReadySeconds")
     there = [pod for pod in pods.values() if pod.status.phase]
     moments = [find_available_time(pod, min_ready_s=min_ready_s) for pod in there if not pod.is_over]

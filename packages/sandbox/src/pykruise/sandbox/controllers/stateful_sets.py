@@ -51,17 +51,17 @@ class StatefulSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     owner: DocumentView
     pods: Sequence[SandboxPodView]
-    """Pods that it owns."""
+    """Pods that the StatefulSet owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods of its namespace without an owner that have one of its pod names."""
+    """Pods without an owner in the StatefulSet's namespace. Their names are names of the set's pods (`web-0`)."""
     claims: Mapping[str, DocumentView]
-    """Existing claims of its present and future pods, by name."""
+    """Existing claims of the StatefulSet's current and future pods, by name."""
     history: History
     now: Instant
 
     @property
     def by_ordinal(self) -> dict[int, SandboxPodView]:
-        """Its pods by ordinal."""
+        """The StatefulSet's pods by ordinal."""
         result = ((ordinal_of(self.owner, pod.name), pod) for pod in self.pods)
         return {ordinal: pod for ordinal, pod in result if ordinal is not None}
 
@@ -70,7 +70,7 @@ async def read_snapshot(owner: DocumentView, read: Read[Any]) -> StatefulSetCont
     """Read a snapshot from caches, without requests."""
     history = revisions.history_of(owner, read)
     if owner.is_deleting and not history.revisions:
-        return None  # the pods stay as orphans, and they do not have the revision that would be created
+        return None  # the pods stay as orphans, and none of them has the revision that would be created
     pods = read.list_owned(POD_VIEWS, owner.uid)
     orphans = read.list_orphans(POD_VIEWS, owner.namespace)
     return StatefulSetControllerSnapshot(
@@ -194,7 +194,7 @@ def _delete_condemned(snapshot: StatefulSetControllerSnapshot, pod: SandboxPodVi
 
 
 def _give_claim_to_pod(pod: SandboxPodView, claim: DocumentView, owner_uid: str) -> Step:
-    """Make the pod the claim's owner instead of the set. With both owners, the claim would stay as long as the set."""
+    """Replace the set by the pod as the claim's owner. With both owners, the claim would stay as long as the set."""
     references = [
         {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid},
         {"$patch": "delete", "uid": owner_uid},

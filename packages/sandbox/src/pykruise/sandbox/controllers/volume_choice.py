@@ -6,7 +6,7 @@ PodVolumes ──▶ check()   ──▶ reasons against a node (a scheduler's f
 
 No I/O and no clock. Same rules as Kubernetes' scheduler plugin VolumeBinding and its persistent volume controller;
 the messages are those of 1.32. A claim of a class with volumeBindingMode WaitForFirstConsumer is bound when a pod
-that uses it gets its node; others must be bound before.
+that uses it gets its node; other claims must be bound before.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,7 +61,7 @@ class VolumeChoiceWorld(msgspec.Struct, frozen=True):
         return self.volumes.get(Key("", name))
 
     def class_of(self, claim: DocumentView) -> DocumentView | None:
-        """The claim's storage class, if it names an existing one."""
+        """The claim's storage class, if the claim names an existing class."""
         name = claim.spec.get("storageClassName")
         return self.classes.get(Key("", name)) if name else None
 
@@ -126,7 +126,7 @@ class PodVolumes(msgspec.Struct, frozen=True):
 
 
 def volumes_of(pod: SandboxPodView, world: VolumeChoiceWorld) -> PodVolumes | Hopeless:
-    """Return the claims of the pod; Hopeless when one is missing, terminating, lost, or should already be bound."""
+    """Return the claims of the pod; Hopeless when a claim is missing, terminating, lost, or should be bound."""
     claims = []
     for name in dict.fromkeys(pod.claims):
         claim = world.find_claim(pod, name)
@@ -195,7 +195,7 @@ def is_allowed(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def find_best_volume(claim: DocumentView, volumes: Sequence[DocumentView]) -> DocumentView | None:
-    """The volume for a claim: the one that is reserved for it, else the smallest free one that matches."""
+    """The volume for a claim: the volume that is reserved for it, else the smallest free volume that matches."""
     for volume in volumes:
         reference = volume.spec.get("claimRef") or {}
         if (reference.get("namespace"), reference.get("name")) != claim.key:

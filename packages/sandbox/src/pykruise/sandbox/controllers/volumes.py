@@ -131,11 +131,11 @@ class ClaimSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     volumes: Sequence[DocumentView]
     """All volumes, while the claim is not bound."""
     storage_class: DocumentView | None
-    """The class that the claim names, or the default one."""
+    """The class that the claim names, or the default class."""
     users: Sequence[SandboxPodView]
     """Pods that use the claim."""
     node: SandboxNodeView | None
-    """The node for which its volume must be created."""
+    """The node for which the claim's volume must be created."""
     now: Instant
 
 
@@ -172,16 +172,16 @@ def plan_claim(snapshot: ClaimSnapshot) -> Plan:
     if CLAIM_FINALIZER not in claim.finalizers:
         patch: Document = {"metadata": {"finalizers": [*claim.finalizers, CLAIM_FINALIZER]}}
         return _plan_of(
-            "protect", merge_object(PERSISTENT_VOLUME_CLAIMS, claim, patch, because="it is in use")
+            "protect", merge_object(PERSISTENT_VOLUME_CLAIMS, claim, patch, because="a pod may use it")
         )
     if claim.status.get("phase") == "Bound" and claim.spec.get("volumeName"):
         if snapshot.bound is None:
             return Plan(status={**claim.status, "phase": "Lost"})
         return _expand(snapshot, snapshot.bound)
     if claim.spec.get("storageClassName") is None and snapshot.storage_class is not None:
-        # A default class is also set later. Same rule as retroactive default StorageClass assignment.
+        # A default class may also be set later. Same rule as retroactive default StorageClass assignment.
         patch = {"spec": {"storageClassName": snapshot.storage_class.name}}
-        because = "it names no class, and there is a default one"
+        because = "it names no storage class, and the cluster has a default storage class"
         return _plan_of(
             "choose a class", merge_object(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because)
         )
@@ -235,7 +235,7 @@ def _provision(snapshot: ClaimSnapshot) -> Plan:
     done = make_normal_note(
         "ProvisioningSucceeded", f"Successfully provisioned volume {body['metadata']['name']}"
     )
-    because = "no existing volume satisfies it"
+    because = "no existing volume satisfies the claim"
     return _plan_of(CREATE, create_object(PERSISTENT_VOLUMES, "", body, because=because, done=done))
 
 
@@ -376,7 +376,7 @@ def _on_volume(change: Change[DocumentView], around: Around[Any]) -> Iterator[Ke
 
 
 def _on_user(change: Change[SandboxPodView], _: Around[Any]) -> Iterator[Key]:
-    """Enqueue the claims of a pod: a new pod may need them, and a deleted one may have been their last user."""
+    """Enqueue the claims of a pod: a new pod may need them, and a deleted pod may have been their last user."""
     old, new = change.old, change.new
     pod = new or old
     is_news = old is None or new is None or new.is_over != old.is_over or new.node_name != old.node_name
@@ -430,7 +430,7 @@ async def _find_phase(volume: DocumentView, read: Read[Any]) -> str:
     claim = read.get(CLAIM_VIEWS, key)
     if claim is not None and claim.uid == reference["uid"]:
         return "Bound"
-    try:  # the cache of claims may be behind that of volumes
+    try:  # the cache of claims may be older than the cache of volumes
         raw = await read.live.get(PERSISTENT_VOLUME_CLAIMS, key.namespace, key.name)
     except NotFoundError:
         return "Released"
@@ -446,12 +446,12 @@ def plan_volume(snapshot: VolumeSnapshot) -> Plan:
         left = [finalizer for finalizer in volume.finalizers if finalizer != VOLUME_FINALIZER]
         patch: Document = {"metadata": {"finalizers": left or None}}
         return _plan_of(
-            "unprotect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="no claim has it")
+            "unprotect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="no claim uses it")
         )
     if VOLUME_FINALIZER not in volume.finalizers:
         patch = {"metadata": {"finalizers": [*volume.finalizers, VOLUME_FINALIZER]}}
         return _plan_of(
-            "protect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="a claim may have it")
+            "protect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="a claim can use it")
         )
     status = {**volume.status, "phase": phase}
     is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER

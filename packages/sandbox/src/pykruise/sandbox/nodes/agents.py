@@ -27,7 +27,7 @@ class NodeAccess(msgspec.Struct, frozen=True, kw_only=True):
     client: Client
     runtime: NodeRuntime
     world: Callable[[], NodeWorld]
-    """The present durations and scripted failures."""
+    """The current durations and scripted failures."""
     recorder: Callable[[str], EventRecorder]
     """Returns a recorder of events for a component; the recorder runs as long as the nodes."""
     clock: Clock

@@ -33,7 +33,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     pod: str = ""
     labels: str = ""
     first_runs: int | None = None
-    """The rule affects this number of starts of a container, beginning with the first; None: all starts."""
+    """The rule affects this number of starts of a container, beginning with the first; None means all starts."""
 
     image_pull_error: bool = False
     """The image cannot be pulled: ErrImagePull, then ImagePullBackOff. A rule without pod matchers also affects
@@ -48,7 +48,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     never_ready: bool = False
     """The container runs but is not ready: from the start, or after it has run for `after_s`."""
     exit_code: int | None = None
-    """Code with which the container ends after it has run for `after_s` (0: it completes)."""
+    """Code with which the container ends after it has run for `after_s` (0 means success)."""
     after_s: float = 0.0
     stop_s: float | None = None
     """Seconds that a container needs to stop. The grace period of a deleted pod does not shorten them; a container that
@@ -142,7 +142,7 @@ def find_failed_probe(
     run: int,
     running_s: float,
 ) -> str | None:
-    """Output of a failing probe (`<marker>#<probe>`) of a container that has run this long; None: it does not fail."""
+    """Output of a failing probe (`<marker>#<probe>`) of a container that has run this long; None if it succeeds."""
     for rule in rules:
         if (
             rule.fails_probe

@@ -48,7 +48,7 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
     if values is None:
         return ()
     if not isinstance(values, list):
-        raise FaultsFileError(f"{path}:1: expected a list of rules, each with a dash in front")
+        raise FaultsFileError(f"{path}:1: expected a list of rules; each rule begins with a dash")
     try:
         return parse_rules(values)
     except ValueError as err:
@@ -59,8 +59,8 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
 async def follow_file(
     path: Path | None, use: Callable[[Sequence[Rule]], None], *, tell: Callable[[str], None]
 ) -> AsyncIterator[None]:
-    """Call `use` with the rules of the file whenever it has changed, while this context is entered. A file that
-    cannot be used changes nothing. `tell` gets a line about it, and about each change. None: there is no file.
+    """While this context is entered, call `use` with the new rules each time the file has changed. If the file cannot
+    be used, the rules stay. `tell` is called with a line about each change and error. `path` None: there is no file.
     """
     if path is None:
         yield
@@ -86,10 +86,10 @@ async def _follow_file(
         try:
             rules = await asyncio.to_thread(read_rules, path)
         except FaultsFileError as error:
-            tell(f"{error}; the failures stay unchanged")
+            tell(f"{error}; the previous rules stay in effect")
         else:
             use(rules)
-            tell(f"{path}: {format_count(len(rules), 'rule')} from now on")
+            tell(f"{path}: {format_count(len(rules), 'rule')} in effect from now on")
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -31,7 +31,7 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     same_as: Mapping[str, str] = {}
-    """Image → another image with the same digest (a second tag of it)."""
+    """Image → another image with the same digest (a second tag of the same image)."""
     broken: tuple[str, ...] = ()
     """Images whose pull fails."""
     private: Mapping[str, str] = {}

@@ -5,7 +5,7 @@ nodes      ──timer───▶ queue ──▶ status.py: register, renew th
 agents     ──────────▶ agents.py: other programs on the nodes, over runtime.py
 
 pod_state.py and pod_status.py decide what happens to a pod; this module only waits and writes. It works with any API
-server through a Client: the sandbox's, or that of a real control plane without nodes.
+server through a Client: the API server of the sandbox, or of a real control plane without nodes.
 """
 
 import asyncio
@@ -74,8 +74,9 @@ class Kubelets:
     """All simulated nodes of a cluster.
 
     `existing`: existing Node objects, as listed; the kubelets use them without another request.
-    `pods`: a cache of all pods that runs elsewhere; without it the kubelets run their own. `recorder`: records failed
-    pulls and crashes. `agents`: agents on the nodes besides the kubelets. Component: `run()` until `stop()`.
+    `pods`: a cache of all pods that another component runs; without it, the kubelets run a cache of their own.
+    `recorder`: records failed pulls and crashes, and starts of containers if the settings enable it. `agents`: agents
+    on the nodes besides the kubelets. They work from `run()` until `stop()`.
     """
 
     def __init__(
@@ -207,7 +208,7 @@ class Kubelets:
         return recorder
 
     def read_stats(self) -> KubeletsStats:
-        """The present counts."""
+        """The current counts."""
         return KubeletsStats(
             nodes=len(self._nodes),
             stopped_nodes=sum(node.is_stopped for node in self._nodes.values()),
@@ -232,7 +233,7 @@ class Kubelets:
             self.add_node(spec)
 
     def follow_node(self, change: Change[SandboxNodeView]) -> None:
-        """Stop or start the kubelet of a node as its annotation requests. Nodes without a kubelet here are ignored."""
+        """Stop or start the kubelet of a node as its annotation requests. Nodes that are not simulated are ignored."""
         wanted = change.new is not None and change.new.is_stopped
         if wanted == (change.old is not None and change.old.is_stopped):
             return
@@ -248,12 +249,12 @@ class Kubelets:
                 self.start_node(name)
 
     def stop_node(self, name: str) -> None:
-        """Cut the node's power: nothing is written for it or its pods any more. KeyError: no such node."""
+        """Cut the node's power: nothing is written for it or its pods any more. Raises KeyError for unknown nodes."""
         self._nodes[name].is_stopped = True
         self._note_registered()
 
     def start_node(self, name: str) -> None:
-        """Restore the node's power, and start the containers of its pods again. KeyError: no such node."""
+        """Restore the node's power, and start the containers of its pods again. Raises KeyError for unknown nodes."""
         node = self._nodes[name]
         if node.is_stopped:
             self._restart_containers_on(name)
@@ -275,12 +276,12 @@ class Kubelets:
             self.agents.wake_node(node)
 
     def list_images(self, name: str) -> frozenset[str]:
-        """Full names of the images on a node, by tag and by digest. KeyError: no such node."""
+        """Full names of the images on a node, by tag and by digest. Raises KeyError if there is no such node."""
         return frozenset(self._nodes[name].images)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The present scripted failures."""
+        """The current scripted failures."""
         return self._world.rules
 
     def set_rules(self, rules: Iterable[Rule]) -> None:
@@ -323,7 +324,7 @@ class Kubelets:
             self._addresses.release(state.ip)
 
     async def _sync_pod(self, key: Key) -> float | None:
-        """Update one pod to the present time, and return when it will change if nothing happens."""
+        """Update one pod to the current time, and return when it will change if nothing happens."""
         pod = self.pods.get(key)
         node = self._nodes.get(pod.node_name) if pod is not None else None
         if pod is None or node is None:
@@ -351,6 +352,8 @@ class Kubelets:
                 return await self._stop_pod(pod, state, look_at=look_at)
             if self._recorder is not None and state is not before:
                 self._record_failures(pod, before, state, self._recorder)
+                if self.settings.records_starts:
+                    self._record_starts(pod, before, state, self._recorder)
                 if pod.pull_secrets and _has_begun(before, state):
                     await self._record_pull_secrets(pod, self._recorder)
             if is_worth_reporting(pod, state, self._world, now, look_at=look_at):
@@ -423,7 +426,7 @@ class Kubelets:
             self._check_resources_kept(pod.key, patch)
 
     def _check_resources_kept(self, key: Key, patch: Document) -> None:
-        """Stop reporting resources to a server that drops them; otherwise each write would cause another one."""
+        """Stop reporting resources to a server that drops them; otherwise each write would cause another write."""
         has_amounts = any("resources" in status for status in patch["status"].get("containerStatuses") or ())
         stored = self.pods.get(key)
         if (
@@ -470,6 +473,25 @@ class Kubelets:
                     reason=reason,
                     message=message,
                     warning=True,
+                )
+
+    def _record_starts(
+        self,
+        pod: SandboxPodView,
+        before: SimulatedPodState,
+        after: SimulatedPodState,
+        recorder: EventRecorder,
+    ) -> None:
+        """Record an event for each container that has started."""
+        for old, new in zip(before.runs, after.runs, strict=True):
+            if new.state is RunState.RUNNING and old.state is not RunState.RUNNING:
+                recorder.record(
+                    PODS,
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    uid=pod.uid,
+                    reason="Started",
+                    message=f"Started container {new.name}",
                 )
 
     async def _record_pull_secrets(self, pod: SandboxPodView, recorder: EventRecorder) -> None:

@@ -2,7 +2,7 @@
 
 pods, nodes ──place(), set_node()──▶ Ledger ──▶ NodeLoad of each node, counts of pods by selector and anti-affinity term
 
-No I/O, no clock, no randomness. scheduling/filters.py reads it to decide which node a pod gets.
+No I/O, no clock, no randomness. scheduling/filters.py reads the ledger to choose a pod's node.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ class NodeLoad:
 
     def __init__(self) -> None:
         self.view: SandboxNodeView | None = None
-        """None while pods name the node but there is no such Node."""
+        """None if pods name the node, but no such Node exists."""
         self.pods = 0
         self.used: dict[str, int] = {}
         self.ports: Counter[HostPort] = Counter()
@@ -33,7 +33,7 @@ class NodeLoad:
 
 
 class LedgerGroup(msgspec.Struct, frozen=True):
-    """Pods that a term selects; `namespaces` None: pods of all namespaces."""
+    """Pods that a term selects. If `namespaces` is None, pods of all namespaces."""
 
     namespaces: tuple[str, ...] | None
     selector: Selector
@@ -125,7 +125,8 @@ class NodeLedger:
             counts = Counter(node for node, pod in self._placed.values() if group.has(pod))
             if len(self._groups) >= _REMEMBERED_GROUPS:
                 del self._groups[next(iter(self._groups))]
-        self._groups[group] = counts  # moved to the end, so that the least recently used one is dropped first
+        # The group is moved to the end, so that the least recently used group is dropped first.
+        self._groups[group] = counts
         return counts
 
     def _load_of(self, node: str) -> NodeLoad:

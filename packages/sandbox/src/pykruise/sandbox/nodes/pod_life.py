@@ -52,8 +52,8 @@ def advance(
     missing: Mapping[str, str] = NOTHING_MISSING,
     held: Set[str] = NONE_HELD,
 ) -> tuple[SimulatedPodState, Instant]:
-    """Execute all transitions that are due until `now`. Return the new state and the time of the next one (NEVER:
-    infinity).
+    """Execute all transitions that are due until `now`. Return the new state and the time of the next transition
+    (NEVER if there is none).
 
     `refused`: the node has no room for a wanted change of resources. `missing`: what prevents a container that never
     ran from starting, by container. `held`: full names of the node's images.
@@ -115,7 +115,7 @@ def list_awaited_references(
 
 def list_root_users(state: SimulatedPodState, pod: SandboxPodView) -> Iterator[tuple[str, str]]:
     """Containers that never ran and would run as root although `runAsNonRoot` is set, with the kubelet's message. The
-    container's securityContext wins over the pod's.
+    container's securityContext has precedence over the pod's.
     """
     waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}
     for container, _ in list_container_roles(pod):
@@ -142,10 +142,9 @@ def wants_resize(state: SimulatedPodState, pod: SandboxPodView) -> bool:
 
 
 def refusal_of(pod: SandboxPodView, node: NodeSpec, pods: Iterable[SandboxPodView]) -> Refused | None:
-    """Why the node, which has some of these pods, cannot give the pod the resources of its spec now; None when it
-    can.
+    """Why the node cannot give the pod the resources of its spec now; None when it can.
 
-    Same rule as the kubelet's resize admission.
+    `pods`: pods of all nodes; the pods on this node are selected. Same rule as the kubelet's resize admission.
     """
     capacity = parse_amounts({"cpu": node.cpu, "memory": node.memory})
     wanted = pod.sum_requests()
@@ -215,9 +214,9 @@ def find_removal_time(state: SimulatedPodState, pod: SandboxPodView, world: Node
     if state.stopping_since is None:
         return NEVER
     if pod.grace_s == 0:
-        # A pod with finalizers waits for their owners. A pod without finalizers is removed automatically, unless its
-        # API server stopped between the two writes of a deletion (setting the grace period, removing); another DELETE
-        # finishes it.
+        # A pod with finalizers waits until others remove them. A pod without finalizers is removed automatically. But
+        # if its API server stopped between the two writes of a deletion (setting the grace period, removing), another
+        # DELETE finishes the deletion.
         return NEVER if pod.finalizers else state.stopping_since + _HALF_DELETED_S
     if not any(run.state is RunState.RUNNING for run in state.runs):
         return state.stopping_since
@@ -305,7 +304,7 @@ class _Life:
         self.settings = world.settings
 
     def advance(self, run: ContainerRun, now: Instant) -> tuple[ContainerRun, Instant]:
-        """Execute all transitions that are due until `now`, and return when the next one is due."""
+        """Execute all transitions that are due until `now`, and return when the next transition is due."""
         run = self._follow_image(run, now)
         while (due := self._next_due(run)) <= now:
             run = self._next_state(run, due)
@@ -404,8 +403,8 @@ class _Life:
         )
 
     def _resources_of(self, run: ContainerRun) -> Mapping[str, Any] | None:
-        """Resources of a container that starts: those of the spec or, while the node rejects them, the ones that it
-        admitted before. Rule: the kubelet creates containers with the allocated resources."""
+        """Resources of a container that starts: the resources in the spec or, while the node rejects these, the
+        resources that it admitted before. Rule: the kubelet creates containers with the allocated resources."""
         if not self.settings.reports_resources:
             return None
         return run.resources if self.is_refused and run.resources is not None else self.container.allotment

@@ -3,8 +3,8 @@
 SandboxPodView ──▶ begin(), recover() ──▶ SimulatedPodState ──▶ pod_life.py (its transitions) ──▶ pod_status.py
 
 Pure: no I/O, no clock, no randomness. A SimulatedPodState has the facts that a container runtime knows, and nothing
-else. Due times follow from them, the settings and the rules, so that rules can change while a pod runs. After a restart
-of this program `recover()` builds it again from the written status.
+else. Due times follow from these facts, the settings and the rules, so that rules can change while a pod runs. After a
+restart of this program, `recover()` builds the state again from the written status.
 
 One container (a `ContainerRun`):
 
@@ -50,13 +50,13 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     init_s: float = 0.0
     """Time that an init container runs."""
     job_s: float | None = 1.0
-    """Time that the containers of a Job's pod, and ephemeral ones, run before they complete; None: until something
-    stops them.
+    """Time that the containers of a Job's pod, and ephemeral containers, run before they complete; if it is None, they
+    run until something stops them.
     """
     stop_s: float = 1.0
     """Time that a pod needs to stop after its preStop hooks, if its grace period allows."""
     resize_s: float = 0.0
-    """Time that a change of resources needs; 0: the kubelet applies it when it first sees it, with one write."""
+    """Time that a change of resources needs; 0: the kubelet applies and reports the change in one write."""
     reports_resources: bool = True
     """Whether resources in force are reported and changed (as kubelets of Kubernetes 1.33 and later do)."""
     pull_error_s: float = 1.0
@@ -70,8 +70,10 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the end of the containers is written to a deleted pod before it is removed."""
     observed_generation: bool = False
     """Whether `observedGeneration` is written (as kubelets of Kubernetes 1.33 and later do)."""
+    records_starts: bool = False
+    """Whether an event is recorded for each container that starts (as kubelets do)."""
     lease_s: float | None = 20.0
-    """Interval at which a node's Lease is renewed; None: there are no Leases."""
+    """Interval at which a node's Lease is renewed; None if there are no Leases."""
     heartbeat_s: float = 300.0
     """Interval at which a node's status is written although nothing has changed."""
     workers: int = 64
@@ -107,12 +109,12 @@ class Role(Enum):
 
 
 class ContainerRun(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One container of a pod: its current run and the end of the previous one."""
+    """One container of a pod: its current run and the end of the previous run."""
 
     name: str
     state: RunState = RunState.BLOCKED
     since: Instant = 0.0
-    """Time at which it entered this state."""
+    """Time at which the container entered this state."""
     number: int = 0
     """Runs so far, including the current one; `restartCount` is one less."""
     image: str = ""
@@ -127,11 +129,11 @@ class ContainerRun(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     crashes: int = 0
     """Consecutive unexpected ends; the backoff grows with them."""
     last: Terminated | None = None
-    """End of the latest run: of the current one when EXITED, else of the previous one."""
+    """End of the latest run that has ended: the current run when EXITED, else the previous run."""
     previous: Terminated | None = None
     """End of the run before the latest, when EXITED."""
     resources: Mapping[str, Any] | None = None
-    """Requests and limits in force; None: they are unknown or not reported."""
+    """Requests and limits in force; None if they are unknown or not reported."""
     missing: str = ""
     """Missing object that its environment refers to, when BLOCKED."""
 
@@ -141,16 +143,16 @@ class SimulatedPodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     uid: str
     unmounted: str = ""
-    """Obstacle that prevents its volumes from being mounted, and containers from starting; empty: there is none."""
+    """Obstacle that prevents volumes from being mounted, and containers from starting; empty if there is none."""
     ip: str
     accepted_at: Instant
     runs: tuple[ContainerRun, ...]
-    """Init containers first, then the main ones, then the ephemeral ones, in the order of the spec."""
+    """First the init containers, then the main containers, then the ephemeral containers, in the order of the spec."""
     stopping_since: Instant | None = None
     resizing_since: Instant | None = None
     """Time since which a change of resources is in progress."""
     resize_refused: Refused | None = None
-    """Why a change of resources waits; None: no change waits for the node."""
+    """Why a change of resources waits; None if no change waits for the node."""
 
 
 class NodeWorld(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,7 +192,7 @@ def begin(pod: SandboxPodView, *, ip: str, now: Instant) -> SimulatedPodState:
 
 
 def add_ephemeral(state: SimulatedPodState, pod: SandboxPodView) -> SimulatedPodState:
-    """Add runs for the pod's new ephemeral containers. A patch puts new ones before the existing ones."""
+    """Add runs for the pod's new ephemeral containers. A patch puts new containers before the existing containers."""
     names = [container.name for container, _ in list_container_roles(pod)]
     if len(names) == len(state.runs):
         return state

@@ -57,7 +57,7 @@ class _Container(msgspec.Struct, frozen=True, gc=False):
 def status_of(
     pod: SandboxPodView, state: SimulatedPodState, world: NodeWorld, now: Instant, *, host_ip: str
 ) -> PodStatus:
-    """Build the present status."""
+    """Build the current status."""
     containers = [
         _Container(spec, role, run, _counts_as_ready(run, spec, role, pod, world, now))
         for (spec, role), run in zip(list_container_roles(pod), state.runs, strict=True)
@@ -101,7 +101,7 @@ def status_of(
 def _pod_resources(
     pod: SandboxPodView, state: SimulatedPodState, *, is_running: bool
 ) -> Mapping[str, Any] | None:
-    """Resources in force of the whole pod: the old ones while a change waits or is in progress."""
+    """Resources in force of the whole pod: the old resources while a change waits or is in progress."""
     if pod.resources is None or not is_running:
         return None
     is_open = state.resize_refused is not None or state.resizing_since is not None
@@ -118,7 +118,7 @@ def _resize_word(pod: SandboxPodView, state: SimulatedPodState) -> str:
 
 
 def build_stopped_status(pod: SandboxPodView, state: SimulatedPodState, now: Instant) -> PodStatus:
-    """The last status of a deleted pod: running containers have completed, failed ones have failed."""
+    """The last status of a deleted pod: running containers are shown as completed, failed containers as failed."""
     statuses = {
         run.name: Terminated(
             exit_code=0,
@@ -339,7 +339,7 @@ def _owned_conditions(
     containers: Sequence[_Container], pod: SandboxPodView, phase: str, *, has_sandbox: bool
 ) -> list[PodCondition]:
     """The owned conditions. Same rule as the kubelet's `Generate...Condition` functions."""
-    # If the node was set without a scheduler, this condition is missing.
+    # The condition PodScheduled is missing if no scheduler set the pod's node.
     scheduled = [] if pod.status.find_condition("PodScheduled") else [PodCondition("PodScheduled", "True")]
     return [
         *scheduled,
@@ -351,7 +351,7 @@ def _owned_conditions(
 
 
 def _resize_conditions(state: SimulatedPodState) -> Iterable[PodCondition]:
-    """Same rule as the kubelet's conditions of in-place resizes, since Kubernetes 1.33."""
+    """The conditions of an in-place resize. Same rule as the kubelet's, since Kubernetes 1.33."""
     if state.resize_refused is not None:
         yield PodCondition(
             "PodResizePending", "True", state.resize_refused.reason, state.resize_refused.message

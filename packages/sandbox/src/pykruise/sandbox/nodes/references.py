@@ -128,7 +128,7 @@ def references_of(parts: Iterable[Any]) -> tuple[Reference, ...]:
 
 
 def lack_of(reference: Reference, value: Mapping[str, Any] | None, *, namespace: str) -> str:
-    """The missing part in the kubelet's words; empty when nothing is missing. `value`: the stored object; None: it is
+    """The missing part in the kubelet's words; empty when nothing is missing. `value`: the stored object; None if it is
     missing.
     """
     if value is None:

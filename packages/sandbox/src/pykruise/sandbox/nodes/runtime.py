@@ -62,14 +62,12 @@ class NodeRuntime:
         self._clock = clock
 
     def images_of(self, name: str) -> set[str] | None:
-        """The images on a node, as a set to which pulled images are added; None: there is no such node, or it has no
-        power.
-        """
+        """The images on a node, as a set to which pulled images are added; None if no such node with power exists."""
         node = self._nodes.get(name)
         return None if node is None or node.is_stopped else node.images
 
     def runs_of(self, key: Key, uid: str) -> Mapping[str, ContainerRun] | None:
-        """The pod's started containers; None: it is not on one of these nodes, or its node has no power."""
+        """The pod's started containers; None if the pod is on none of these nodes, or if its node has no power."""
         pod = self._pods.get(key)
         node = self._nodes.get(pod.node_name) if pod is not None else None
         state = self._states.get(key)
@@ -83,8 +81,8 @@ class NodeRuntime:
         return node is not None and not node.is_stopped
 
     def probe(self, key: Key, uid: str, container: str, probe: str) -> ProbeOutcome | None:
-        """Probe the container. The probe succeeds when the container is ready, unless a rule makes it fail. None: no
-        such container has started.
+        """Probe the container. The probe succeeds when the container is ready, unless a rule makes it fail. Return
+        None if no such container has started.
         """
         pod, state = self._pods.get(key), self._states.get(key)
         if pod is None or state is None or state.uid != uid:

@@ -1,4 +1,4 @@
-"""Nodes: the spec of a simulated one, its Node and Lease, and the scheduler's view of nodes.
+"""Nodes: the spec of a simulated node, its Node and Lease, and the scheduler's view of nodes.
 
 NodeSpec ──▶ build_node_document(), build_lease_document() ──▶ status.py registers and renews them
 bytes of a Node ──▶ project_node() ──▶ SandboxNodeView ──▶ scheduling/
@@ -48,7 +48,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     address: str = "172.18.0.2"
     version: str = f"v{NEWEST_MINOR}.0"
     declared_features: tuple[str, ...] | None = None
-    """Features that its kubelet declares; None: those of its version."""
+    """Features that the node's kubelet declares; None means the features of its version."""
 
 
 def make_node_specs(
@@ -222,11 +222,11 @@ class SandboxNodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ready: str = ""
     """Status of its condition Ready: `True`, `False`, `Unknown`, or empty."""
     is_stopped: bool = False
-    """Whether its annotation `STOPPED` keeps its kubelet from running."""
+    """Whether the node's annotation `STOPPED` stops its kubelet."""
 
     @property
     def zone(self) -> str:
-        """The node's zone; empty when it has none."""
+        """The node's zone; empty if the node has no zone."""
         return self.labels.get(ZONE_LABEL, "")
 
     @property
@@ -301,7 +301,7 @@ def project_node(raw: bytes | msgspec.Raw) -> SandboxNodeView:
 
 
 class Addresses:
-    """Pod addresses of 10.0.0.0/8, each for one pod at a time. A released address is reused late."""
+    """Pod addresses of 10.0.0.0/8, each for one pod at a time. Released addresses are reused last."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

@@ -33,7 +33,7 @@ class NodeRecord(msgspec.Struct):
     uid: str = ""
     """UID of the Node object; empty until it is registered."""
     beat_at: Instant = 0.0
-    """Time of the last status write; 0: the status must be written again."""
+    """Time of the last status write; 0 if the status must be written again."""
     renewed_at: Instant = 0.0
     has_lease: bool = False
     images: set[str] = msgspec.field(default_factory=set)
@@ -63,13 +63,13 @@ class NodeStatusWriter:
         self._on_registered = on_registered
 
     async def sync(self, node: NodeRecord, now: Instant) -> float | None:
-        """Register a node, then renew its Lease and status. Return the seconds until the next write; None: the node
+        """Register a node, then renew its Lease and status. Return the seconds until the next write; None if the node
         is stopped.
         """
         if node.is_stopped:
             return None
         if node.has_lease and now - node.renewed_at > LEASE_DURATION_S:
-            node.beat_at = 0.0  # others have marked it as dead meanwhile (this program was delayed)
+            node.beat_at = 0.0  # the node was marked as dead meanwhile, because this program was delayed
         try:
             if not node.uid:
                 await self._register_node(node, now)
@@ -94,7 +94,7 @@ class NodeStatusWriter:
             except AlreadyExistsError:
                 stored = decode(await self._client.get(NODES, "", node.spec.name))
         node.uid = stored["metadata"]["uid"]
-        # The status is of an older registration, or a server removed it from the new object.
+        # The status is from an older registration, or a server removed the status of the new object.
         if get_path(stored, "status", "nodeInfo", "kubeletVersion") != node.spec.version or not _is_well(
             stored
         ):

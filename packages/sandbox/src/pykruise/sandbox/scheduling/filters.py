@@ -1,4 +1,4 @@
-"""Choice of a pod's node: filters rule nodes out, and ranks decide between the others.
+"""Choice of a pod's node: filters rule nodes out, and ranks decide between the remaining nodes.
 
 Ledger (ledger.py) ──▶ choose(pod, ledger, rng) ──▶ ChosenNode(node) | NoPlace(message)
 
@@ -79,8 +79,8 @@ def choose(
     volumes: Callable[[SandboxNodeView], Sequence[str]] | None = None,
     nominated: str = "",
 ) -> ChosenNode | NoPlace:
-    """Choose the node for a pod: among the nodes that pass the filters, the most preferred one, then the emptiest
-    one.
+    """Choose the node for a pod: among the nodes that pass the filters, the most preferred nodes, and among
+    these the emptiest node.
 
     Pods of one owner are spread evenly over nodes, then over zones; `rng` decides between equal nodes. `volumes`:
     reasons of the pod's volumes against a node. `nominated`: the node on which other pods were evicted. It is chosen
@@ -115,7 +115,7 @@ def make_checks(
     *,
     volumes: Callable[[SandboxNodeView], Sequence[str]] | None = None,
 ) -> list[Check]:
-    """Return the checks of a node for the pod, with the present ledger."""
+    """Return the checks of a node for the pod, with the current ledger."""
     checks = []
     for find in FILTERS:
         if find is _topology_spread and volumes is not None:
@@ -163,7 +163,7 @@ def explain(nodes: int, reasons: Mapping[str, int]) -> str:
 
 
 Rank = tuple[float, float, float, float]
-"""A lower rank is better: negative preference, owner's pods on the node and in its zone, how full the node is."""
+"""A lower rank is better: minus the preference, the owner's pods on the node and in its zone, the node's load."""
 
 
 def _choose_best(
@@ -303,7 +303,7 @@ def _pod_affinity(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     ]
     if not (wanted or unwanted or averse):
         return None
-    # The first pod of a group with affinity to each other finds no other, and may start on any node.
+    # If pods have affinity to pods like themselves, the first of them finds no other pod and may use any node.
     is_first = all(not domains.values and domains.group.has(pod) for domains in wanted)
 
     def check(load: NodeLoad, view: SandboxNodeView) -> Sequence[str]:
@@ -329,7 +329,7 @@ FILTERS: Final[tuple[Filter, ...]] = (
     _topology_spread,
     _pod_affinity,
 )
-"""Filters in order: the first that rules a node out gives the reason."""
+"""Filters in order: the first filter that rules out a node gives the reason."""
 
 
 # ── taints, ports ────────────────────────────────────────────────────────────
@@ -447,7 +447,7 @@ class _SpreadRule:
 def _eligible_nodes(
     constraint: Mapping[str, Any], pod: SandboxPodView, ledger: NodeLedger
 ) -> list[SandboxNodeView]:
-    """Nodes whose domains are used: by default those that match the pod's node affinity, regardless of their taints."""
+    """Nodes whose domains are used: by default the nodes that match the pod's node affinity, regardless of taints."""
     views = [view for _, view in ledger.list_candidates()]
     if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and (matches := _node_matcher(pod)):
         views = [view for view in views if matches(view)]

@@ -2,7 +2,7 @@
 
 a PodGroup ──▶ read_min_count() ──▶ scheduler.py
 
-Pure. Same rule as the plugin GangScheduling: pods of the group that have a node count, and terminating ones too.
+Pure. Same rule as the plugin GangScheduling: it counts the pods of the group that have a node, even terminating pods.
 """
 
 import math
@@ -12,7 +12,7 @@ from pykruise.runtime.objects import DocumentView
 
 
 def read_min_count(group: DocumentView | None) -> float:
-    """Return the number of pods of a PodGroup that must have a node; 0: it is no gang; infinite: it does not exist."""
+    """Return the number of a PodGroup's pods that must have a node; 0: no gang; infinite: the group does not exist."""
     if group is None:
         return math.inf
     least: int = get_path(group.doc, "spec", "schedulingPolicy", "gang", "minCount", default=0)

@@ -3,10 +3,10 @@
 pod, ledger, budgets, hopeful nodes ──▶ make_room() ──▶ PreemptionRoom(node, victims) | NoRoom(why)
 
 No I/O and no clock. The ledger is changed for the calculation, and restored. Same rules as Kubernetes' default
-preemption. On each node, first all pods of lower priority are removed. Then as many as possible are restored: those
-of exhausted disruption budgets first, more important pods before less important ones. The chosen node has the fewest
-violated budgets, then the least important of the most important victims, then the lowest sum of priorities, then the
-fewest victims, then the victims that started last.
+preemption. On each node, first all pods of lower priority are removed. Then as many as possible are restored: pods
+of exhausted disruption budgets first, and more important pods before less important ones. The chosen node has the
+fewest violated budgets, then the least important of the most important victims, then the lowest sum of priorities, then
+the fewest victims, then the victims that started last.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ _SHIFT: Final = 2**31  # makes priorities positive, so that more victims always 
 
 
 class PreemptionRoom(msgspec.Struct, frozen=True):
-    """Pods to evict, and the pod's nominated node. Without victims there is room already."""
+    """Pods to evict, and the pod's nominated node. Without victims, the node already has room."""
 
     node: str
     victims: tuple[SandboxPodView, ...]

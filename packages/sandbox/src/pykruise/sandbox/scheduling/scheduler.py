@@ -6,7 +6,7 @@ pods, nodes (caches) ──▶ Ledger;  pending pod ──▶ queue ──▶ ch
 A choice is in the ledger before it is written, so that the next pod sees it. If the write fails, the choice is
 removed. Pods without a node are tried again after a change of a node or a pod that could make room, or of a claim that
 they wait for. A pod whose claims wait for their first pod is bound after its claims; meanwhile its place is kept. If
-the eviction of pods of lower priority can make room, they are deleted, and the pod is nominated for their node.
+the eviction of pods of lower priority can make room, these pods are deleted, and the pod is nominated for their node.
 """
 
 import asyncio
@@ -59,13 +59,13 @@ _NodeCheck = Callable[[SandboxNodeView], Sequence[str]]
 
 
 class SchedulerSurroundings(msgspec.Struct, frozen=True):
-    """Caches, run elsewhere, of other objects that scheduling depends on."""
+    """Caches of other objects that scheduling depends on. Other components run these caches."""
 
     claims: Cache[DocumentView]
     volumes: Cache[DocumentView]
     classes: Cache[DocumentView]
     budgets: Cache[DocumentView] | None = None
-    """None: no controller keeps disruption budgets."""
+    """None if no controller maintains disruption budgets."""
 
 
 class _Binding(msgspec.Struct, frozen=True):
@@ -92,8 +92,8 @@ class SchedulerStats(msgspec.Struct, frozen=True, kw_only=True):
 class Scheduler:
     """Binds the pods whose `schedulerName` is `name`.
 
-    `pods`, `nodes`: caches that run elsewhere; without them the scheduler runs its own. Component: `run()`
-    until `stop()`. With `tells_success` there is an event for every binding, as in a real cluster.
+    `pods`, `nodes`: caches that other components run; without them the scheduler runs its own caches. It works from
+    `run()` until `stop()`. With `tells_success` there is an event for every binding, as in a real cluster.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Scheduler:
         self._around: SchedulerSurroundings | None = None
         self._world: VolumeChoiceWorld | None = None
         self._groups: Cache[DocumentView] | None = None
-        self._assumed: dict[Key, str] = {}  # → uid
+        self._assumed: dict[Key, str] = {}  # values: uids of the pods
         self._binding: dict[Key, _Binding] = {}
         self._nominated: dict[Key, SandboxPodView] = {}
         self._waiting: dict[Key, None] = {}
@@ -204,7 +204,7 @@ class Scheduler:
         await self._controller.stop()
 
     def read_stats(self) -> SchedulerStats:
-        """The present counts."""
+        """The current counts."""
         return SchedulerStats(
             nodes=len(self.nodes),
             waiting=len(self._waiting),
@@ -332,11 +332,11 @@ class Scheduler:
     async def _schedule_gang(
         self, pod: SandboxPodView, others: Sequence[SandboxPodView], *, least: float, with_node: int
     ) -> float | None:
-        """Bind all pods of the group that fit, if these are enough, otherwise none. Volumes of the pods do not choose
-        the nodes.
+        """Bind all pods of the group that fit, if these are enough, otherwise none. The choice of nodes ignores the
+        pods' volumes.
         """
         if len(others) < least:
-            self._waiting[pod.key] = None  # the real scheduler does not try it, and reports nothing
+            self._waiting[pod.key] = None  # the real scheduler does not try the gang, and reports nothing
             return _RETRY_S
         chosen: list[tuple[SandboxPodView, str]] = []
         message = ""
@@ -447,7 +447,7 @@ class Scheduler:
                 elif claim.annotations.get(SELECTED_NODE) != node:
                     await self._select_node(claim, node)
         except (NotFoundError, ConflictError):
-            self._undo_placement(pod)  # another write was faster, so choose again from the present state
+            self._undo_placement(pod)  # another write was faster, so choose again from the current state
             return 0.0
         except Exception:
             self._undo_placement(pod)
@@ -546,7 +546,7 @@ class Scheduler:
     ) -> None:
         """Write the reason for waiting into the pod's status, once per reason, and the nominated node.
 
-        `nominated` None: the nomination stays unchanged.
+        If `nominated` is None, the nomination stays unchanged.
         """
         known = pod.status.find_condition("PodScheduled")
         status: dict[str, Any] = {}

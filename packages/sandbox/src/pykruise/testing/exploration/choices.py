@@ -5,7 +5,7 @@ a request, an event, a reconcile ──▶ ChoiceGates.wait() ─┐
 time, operations, a hand-over ────────────────────────────┘
 
 A chosen step runs until all tasks wait again. Time does not pass during a step. It advances only when `decide` chooses
-that.
+this.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ __all__ = ["Choice", "ChoiceGates", "Chooser", "ChoosingLoop", "State", "Waiting
 
 
 STEP_S = 1e-5
-"""Duration of a step. It shows rules the order of steps, and is too short to make two states different."""
+"""Duration of a step. Rules see the order of steps by their times. It is too short a time to make two states differ."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class WaitingChoice(msgspec.Struct, frozen=True, eq=False):
     what: str
     """Name of the choice, for people: `write PATCH pods/web-abcde`."""
     outcomes: tuple[str, ...]
-    """Possible outcomes. The first is the usual one, the others are faults."""
+    """Possible outcomes. The first is the usual outcome, the others are faults."""
     detail: str
     """Text that distinguishes the choice from others, such as the body of a request."""
     goes_on: "asyncio.Future[str]"
@@ -86,8 +86,8 @@ class ChoiceGates:
 
 
 class ChoosingLoop(VirtualLoop):
-    """A loop that calls `decide` whenever no task can run. True: a step begins. False: time advances to the next
-    timer.
+    """An event loop that calls `decide` whenever no task can run. If `decide` returns True, a step begins; otherwise
+    time advances to the next timer.
     """
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ gates (requests, events, reconciles that wait) ─┐
 the world: its beginning, actions, a crash     ─┼──▶ Moments.decide() ──State──▶ Chooser ──▶ one step
 time                                           ─┘
 
-If no step waits, time advances. If time advances for `quiet_s` and no step follows, the world is at rest.
+If no step waits, time advances. If no step follows within `quiet_s`, the world is at rest.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 QUIET_S: Final = 40.0
-"""Seconds; longer than any delay after which another step can follow."""
+"""Seconds without a step after which a world is at rest. They are longer than any delay before a step."""
 KUBELET_SETTINGS: Final = {"start_s": 0.0, "start_jitter": 0.0, "ready_s": 0.0, "stop_s": 0.0}
 """Kubelets take no time, but each of their steps must be chosen."""
 MOMENT: Final = "a moment passes"
@@ -47,13 +47,13 @@ class DecidedWorld(Protocol):
     """The part of a world that decisions need."""
 
     def beginning(self) -> Choice | None:
-        """Return the first step; None: it has been done."""
+        """Return the first step; None if it has been done."""
 
     def additions(self) -> list[Choice]:
         """Return the optional steps that are possible now."""
 
     def violation(self) -> Violation | None:
-        """Return the first broken rule; None: no rule is broken."""
+        """Return the first broken rule; None if no rule is broken."""
 
     def judge_rest(self) -> None:
         """Check the rules that must hold at rest."""
@@ -69,7 +69,7 @@ class DecidedWorld(Protocol):
 
 
 class Moments:
-    """Chooser of the next step of one world.
+    """Collects the possible steps of one world, and lets the chooser select the next one.
 
     `last`: prefixes of names (such as `node `) of steps that are possible only if no other step waits. They reduce the
     number of states. `moment_s`: a delay that is not longer than this may end while other steps wait.
@@ -105,7 +105,7 @@ class Moments:
         raise AssertionError
 
     def _decide(self) -> bool:
-        """Decide the next step, since no task can run. True: a step begins; False: time must advance."""
+        """Decide the next step, since no task can run. Return True if a step begins, False if time must advance."""
         world = self._world
         beginning = world.beginning()
         must = [beginning] if beginning is not None else self._waiting_choices()
@@ -185,7 +185,7 @@ class GatedCluster(Cluster):
     """Plurals of the resources about which nodes and their agents report."""
 
     def make_transport(self, user: str, **options: Any) -> Any:
-        """Return the transport of a user; that of kubelets has gates."""
+        """Return the transport of a user; the transport of kubelets has gates."""
         inner: LocalTransport = super().make_transport(user, **options)
         return GatedNodes(inner, self.gates, self.reported) if user == "system:nodes" else inner
 

@@ -29,7 +29,7 @@ from pykruise.testing.simulation.worlds import Violation
 __all__ = ["MOST_STATES", "ExploredStep", "Play", "follow_labels", "search"]
 
 Play = Callable[[Chooser], Coroutine[Any, Any, NoReturn]]
-"""Brings a new world to its beginning, and then lets the chooser decide. Never returns."""
+"""Brings a new world to its first state, and then lets the chooser decide. Never returns."""
 
 MOST_STATES = 1_000_000
 
@@ -38,7 +38,7 @@ class ExploredStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of the journal: a choice led from one state to another."""
 
     before: int
-    """State before the step; 0: the beginning."""
+    """State before the step; 0 is the beginning."""
     label: str
     after: int
     is_new: bool = False
@@ -62,7 +62,7 @@ class _Seen:
         self._lock = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process lives
 
     def add(self, digest: int) -> bool | None:
-        """Add a state. True: it is new; None: it is new, but the bound is reached."""
+        """Add a state. Return True if it is new, None if it is new but the bound is reached, otherwise False."""
         fcntl.lockf(self._lock, fcntl.LOCK_EX)
         try:
             slot = digest % self._slots
@@ -99,7 +99,7 @@ class _Seen:
 
 
 class _Places:
-    """Number of further processes that may run in parallel."""
+    """Counts the further processes that may run in parallel: each of them needs a free place."""
 
     def __init__(self, count: int) -> None:
         self._read, self._write = os.pipe()
@@ -145,7 +145,7 @@ class _Explorer:
         self._path: list[str] = []
 
     def __call__(self, state: State) -> Choice:
-        """Try the choices in copies of the process, and the last one in this process. Does not return if no choice
+        """Try the choices in copies of the process, and the last choice in this process. Does not return if no choice
         remains.
         """
         is_new = self._seen.add(state.digest)
@@ -237,8 +237,8 @@ def search(
 ) -> list[ExploredStep]:
     """Try everything that can happen in a world, and return each step. `until_broken`: stop at the first broken rule.
 
-    `seed`: determines the order in which choices are tried, which matters only if the bound is reached; 0: the given
-    order. `deepest`: maximum number of steps of a path; 0: unlimited. `lead`: prefixes of the labels of the first
+    `seed`: determines the order in which choices are tried (0: the given order). The order matters only if the bound
+    is reached. `deepest`: maximum number of steps of a path; 0: unlimited. `lead`: prefixes of the labels of the first
     choices. `most_states`, `processes`: bounds.
     """
     with tempfile.TemporaryDirectory() as folder:

@@ -33,7 +33,7 @@ ADDRESS = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b|[a-z]+://[0-9a-f]{64}")
 FIRST_IDENTITY = 1 << 32
 """Integers from here on are identities of Python objects, which some memories use as keys."""
 PAST_S = -10.0
-"""Times before this, in seconds relative to now, are not distinguished."""
+"""Times before this limit (in seconds relative to now) are treated as equal."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -45,9 +45,9 @@ class VersionedStorage(RecordingStorage):
         super().__init__(**given)
         self.raw: dict[tuple[str, Key, int], bytes] = {}
         self.changes: dict[str, list[tuple[int, Key]]] = {}
-        """Every version and its object, by resource."""
+        """Every version, with the key of the object that has this version, by resource."""
         self.order: dict[tuple[str, Key], int] = {}
-        """Version at which each object was created."""
+        """The version in which an object was created, by object."""
         self._texts: dict[tuple[str, Key, int], str] = {}
 
     def commit(self, change: StorageChange) -> None:
@@ -62,7 +62,7 @@ class VersionedStorage(RecordingStorage):
         super().commit(change)
 
     def text_of(self, shelf: str, key: Key, version: int) -> str:
-        """Return an object in that version; `gone`: it was deleted then."""
+        """Return the text of an object in that version; `gone` if that version is its deletion."""
         known = self._texts.get((shelf, key, version))
         if known is None:
             raw = self.raw.get((shelf, key, version))

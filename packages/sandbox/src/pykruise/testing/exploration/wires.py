@@ -1,6 +1,6 @@
 """Transports to the API server on which all steps wait to be chosen.
 
-manager ──▶ GatedWire ──a write, perhaps with a fault; its answer; the next event of a watch──▶ API server
+manager ──▶ GatedWire ──a write, perhaps with a fault; its response; the next event of a watch──▶ API server
 kubelets ──▶ GatedNodes ──each report of a pod, each removal──▶ API server
 
 Reads, writes of Events, and watch events of other resources do not wait.
@@ -40,7 +40,7 @@ LOG: ContextVar[ReconcileLog | None] = ContextVar("log", default=None)
 
 
 class Faults:
-    """Faults that are still possible for a write or an event: `kinds` of network.py, while some are `left`."""
+    """Faults that are still possible for a write or an event: at most `left` faults of the `kinds` in network.py."""
 
     def __init__(self, kinds: tuple[str, ...], left: int) -> None:
         self.kinds = kinds
@@ -96,7 +96,7 @@ class GatedWire(Wire):
             self._faults.left -= 1
         try:
             if self.dead and fate:
-                raise ConnectionLostError("the sender is dead")
+                raise ConnectionLostError("the operator that sent the request was killed")
             answer = await (self._with_fault(Fault(0.0, fate), forward) if fate else forward())
             if self._are_answers_apart and not self.dead:
                 if log is not None:

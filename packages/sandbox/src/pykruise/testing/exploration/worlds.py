@@ -122,7 +122,7 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
     is_complete: bool
     """Whether every state was followed; otherwise the bound was too small."""
     failure: ExplorationFailure | None
-    """The failure with the shortest path; None: no rule was broken."""
+    """The failure with the shortest path; None if no rule was broken."""
 
     def __str__(self) -> str:
         end = "" if self.is_complete else ", and there are more"
@@ -176,8 +176,8 @@ def _failure_in(graph: Graph, *, is_complete: bool) -> ExplorationFailure | None
 def replay(world: SmallWorld, path: Sequence[str]) -> Violation | None:
     """Play the path of a failure again, and return the rule that is broken at its end.
 
-    None: no rule is broken. This is the case for a failure of `rest`, which concerns all paths that continue from
-    there.
+    Return None if no rule is broken. This is always so for a failure of `rest`, which concerns all paths that continue
+    from there.
     """
     _check_world(world)
     violation, _ = follow_labels(lambda choose: _World(world).play(choose), path)
@@ -194,21 +194,21 @@ def check_all(world: SmallWorld, *, most_states: int = 20_000, processes: int = 
         raise AssertionError(f"{result}\n{result.failure}")
     if not result.is_complete:
         raise AssertionError(
-            f"{result}: some cases were not tried; give fewer actions or faults, or more states"
+            f"{result}: some cases were not tried; give fewer actions or faults, or allow more states"
         )
     return result
 
 
 def _check_world(world: SmallWorld) -> None:
     if not hasattr(os, "fork"):
-        raise ValueError("the system cannot copy processes (os.fork), as exploring needs")
+        raise ValueError("exploration needs os.fork, which this system does not have")
     if world.simulation.start is not None or not world.simulation.work:
         raise ValueError("a small world needs an operator on pykruise.runtime: give Simulation(work=[…])")
     unknown = sorted({*world.before, *world.actions} - set(world.simulation.actions))
     if unknown:
         raise ValueError(f"the simulation has no action {unknown[0]!r}")
     if not world.actions:
-        raise ValueError("without an action nothing happens: give at least one")
+        raise ValueError("without an action nothing happens: give at least one action")
     wrong = sorted(set(world.faults) - set(EXPLORED_FAULTS))
     if wrong:
         raise ValueError(f"{wrong[0]!r} is not one of: {', '.join(EXPLORED_FAULTS)}")
@@ -327,7 +327,7 @@ class _World:
             return
         error = task.exception()
         how = f"{type(error).__name__}: {error}" if error is not None else "it returned"
-        self._violations.append(Violation("operator", f"the operator ended: {how}", self._now()))
+        self._violations.append(Violation("operator", f"the operator ended unexpectedly: {how}", self._now()))
 
     async def _crash(self) -> None:
         for life in tuple(self._lives):
@@ -426,7 +426,7 @@ class _World:
         return Names({suffix for suffix in self._suffixes.values() if suffix}, current)
 
     def _suffix_of(self, shelf: str, key: Key) -> str:
-        """Return the random end of a name; empty: the name is not random."""
+        """Return the random end of a name; empty if the name is not random."""
         raw = self._storage.raw[shelf, key, self._storage.order[shelf, key]]
         prefix = get_path(decode(raw), "metadata", "generateName")
         return key.name.removeprefix(prefix) if prefix and key.name.startswith(prefix) else ""

@@ -3,9 +3,9 @@
 manager's reconcile begins ──▶ RECONCILE (what its caches knew) ─┐ carried by contextvars with every request
 request ──▶ API server ──▶ RecordingStorage.commit() ────────────┴──▶ Commit ──▶ rules of the kind
 
-Rules judge commits only, whatever a manager's cache contains. A commit also records which
-changes the writer's caches had seen when its reconcile began, because a rule can only require what the writer knew.
-Later changes may have been known to the writer or not.
+Rules judge commits only, whatever a manager's cache contains. A commit also records which changes the writer's caches
+had seen when its reconcile began, because a rule can only require what the writer knew. It is not recorded whether the
+writer knew later changes.
 """
 
 from bisect import bisect_right
@@ -37,7 +37,7 @@ class Reconcile(msgspec.Struct):
 
 
 RECONCILE: ContextVar[Reconcile | None] = ContextVar("reconcile", default=None)
-"""The reconcile in which a request is sent; None outside of managers."""
+"""The reconcile in which a request is sent; None if no manager sends the request."""
 
 SENDER: ContextVar[str] = ContextVar("sender", default="")
 """The sender of the request that is being executed: a manager's name, `user`, or empty for the cluster itself."""
@@ -72,7 +72,7 @@ V = TypeVar("V", bound=Versioned)
 
 
 def list_versions_since(versions: Sequence[V], known: float) -> Sequence[V]:
-    """The versions of an object that a writer may know as the current one if it has seen all changes up to `known`."""
+    """The versions of an object that may be current for a writer that has seen all changes up to `known`."""
     return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 
 

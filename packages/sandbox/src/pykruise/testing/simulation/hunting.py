@@ -86,9 +86,9 @@ def hunt(
     most_runs: int = 200,
     most_s: float = 30.0,
 ) -> FoundFailure | None:
-    """Play seeds until a rule is broken, and shrink that script. None: no rule was broken.
+    """Play seeds until a rule is broken, and shrink that script. Return None if no rule was broken.
 
-    `seeds`: number of seeds, beginning with `first`. `play`: `simulate`, or what `player_of()` returns.
+    `seeds`: number of seeds, beginning with `first`. `play`: `simulate`, or the result of `player_of()`.
     `most_runs`, `most_s` (seconds of CPU): bounds of shrinking.
     """
     for number, seed in enumerate(range(first, first + seeds), start=1):
@@ -108,8 +108,8 @@ def _shrink_with_outcome(
     most_runs: int,
     most_s: float,
 ) -> tuple[SimulationScript, SimulationOutcome]:
-    """Return the shortest script, and the outcome in which it broke the rule: in real time, a new run may break no
-    rule.
+    """Return the shortest script, and the outcome in which it broke the rule: in real time, the same script may not
+    break the rule again.
     """
     shown = outcome
 
@@ -172,7 +172,7 @@ def check(
     a rule.
 
     `seeds`, `first`, `play`, `most_runs`: as in `hunt`. `keep_in`: a new failing script is written there, so that each
-    later run plays it first. None: no script is kept.
+    later run plays it first. If None, no script is kept.
     """
     __tracebackhide__ = True
     for path in sorted(keep_in.glob("*.json")) if keep_in is not None and keep_in.is_dir() else ():

@@ -91,7 +91,7 @@ class NetworkFaults:
                 await self._cleared.wait()
 
     def take(self, kinds: tuple[str, ...], path: str, method: str) -> Fault | None:
-        """Return the fault for this request or event, and use it up once; None: there is none."""
+        """Return the fault for this request or event, and count its use; None if there is no fault for it."""
         if self.is_clear:
             return None
         now = self._now()
@@ -122,8 +122,8 @@ NO_ANSWER_S = 30.0
 class Wire:
     """Transport of one operator, or of webhooks. `dead`: the operator was killed, so it sends and receives nothing.
 
-    `decides`: whether a request belongs to the reconcile that sends it. A webhook's requests do not: another client's
-    reconcile calls the webhook.
+    `decides`: whether a request is part of the reconcile in whose context it is sent. Requests of webhooks are not,
+    because the reconcile of another client calls the webhook.
     """
 
     def __init__(
@@ -145,11 +145,11 @@ class Wire:
         self._under_way: set[asyncio.Task[Any]] = set()
         self.dead = False
         self.held: dict[str, int] = {}
-        """Versions of events that are held back, by path: a later event is delivered first."""
+        """The version of an event that is held back so that a later event is delivered before it, by path."""
         self.writes = 0
 
     async def request(self, request: Request, /) -> Response:
-        if self.dead:  # an operator that was cut off may be connected again when it has given up
+        if self.dead:  # fails after the timeout: an operator that was cut off may be connected again by then
             await asyncio.sleep(request.timeout_s or NO_ANSWER_S)
             raise RequestTimeoutError("cut off on purpose")
         method, path, timeout_s = request.method, request.path, request.timeout_s
@@ -164,7 +164,7 @@ class Wire:
             async with asyncio.timeout(timeout_s):
                 return await asyncio.shield(sent)
         except TimeoutError as error:
-            raise RequestTimeoutError(f"no answer to {method} {path} within {timeout_s} s") from error
+            raise RequestTimeoutError(f"no response to {method} {path} within {timeout_s} s") from error
 
     def _send(self, work: Any) -> "asyncio.Task[Response]":
         task = asyncio.get_running_loop().create_task(work)
@@ -175,7 +175,7 @@ class Wire:
     def _arrived(self, task: "asyncio.Task[Any]") -> None:
         self._under_way.discard(task)
         if not task.cancelled():
-            task.exception()  # the manager that waited for it may have ended
+            task.exception()  # read the error, because the manager that waited for the task may have ended
 
     async def _travel(self, fault: Fault | None, forward: Callable[[], Any]) -> Response:
         SENDER.set(self._name)
@@ -183,7 +183,7 @@ class Wire:
             RECONCILE.set(None)
         await asyncio.sleep(self._rng.uniform(0, self._latency_s))
         if self.dead and self._rng.random() < 0.5:
-            raise ConnectionLostError("the sender is dead")
+            raise ConnectionLostError("the operator that sent the request was killed")
         answer = await forward() if fault is None else await self._with_fault(fault, forward)
         await asyncio.sleep(self._rng.uniform(0, self._latency_s))
         return answer
@@ -194,14 +194,14 @@ class Wire:
             case "refused":
                 raise UnreachableError("refused on purpose")
             case "request lost":
-                raise ConnectionLostError("lost on purpose, before")
+                raise ConnectionLostError("connection lost on purpose, before the request was processed")
             case "answer lost":
                 await forward()
-                raise ConnectionLostError("lost on purpose, after")
+                raise ConnectionLostError("connection lost on purpose, after the request was processed")
             case "late effect":
                 self._network_faults.hold(fault.seconds)
                 self._send(_later(fault.seconds, forward))
-                raise ConnectionLostError("lost on purpose, late")
+                raise ConnectionLostError("connection lost on purpose; the request is processed later")
             case "slow":
                 await asyncio.sleep(fault.seconds)
                 answer = await forward()
@@ -209,7 +209,7 @@ class Wire:
             case "no answer":
                 await forward()
                 await asyncio.sleep(fault.seconds)
-                raise RequestTimeoutError("no answer on purpose")
+                raise RequestTimeoutError("no response, on purpose")
             case "webhook timeout":
                 await asyncio.sleep(10.0)
         given = ANSWERS[fault.kind]

@@ -1,6 +1,6 @@
 """Simulation of operators that bring their own client: over HTTPS, in real time.
 
-script ──▶ player_of(operator) ──▶ HttpSandbox whose server answers with the script's faults ◀── the operator
+script ──▶ player_of(operator) ──▶ HttpSandbox whose server responds with the script's faults ◀── the operator
 
 make_thread_runner(main) ──▶ an operator whose client is asynchronous, in its own thread and event loop
 
@@ -60,7 +60,7 @@ HTTP_FAULTS: Final = (*_REQUESTS, *_STREAMS, "crash", "compact")
 """Kinds of faults that a server can cause; `crash` ends the operator and starts it again."""
 
 RunOperator = Callable[[str], AbstractContextManager[Any]]
-"""Runs an operator while the context is entered. Called with the path of a kubeconfig."""
+"""Runs an operator while the context is entered. The argument is the path of a kubeconfig."""
 
 _STEP_S: Final = 0.05
 _THREAD_S: Final = 20.0
@@ -117,8 +117,8 @@ def player_of(
     """Return the argument `play` of `check()` and `hunt()`, which plays a script for an operator over HTTPS.
 
     The Simulation's `faults` must be among HTTP_FAULTS, and its `length_s` is real time: some seconds. `quiet_s`:
-    the cluster is at rest after this number of seconds without a write; more than the operator's longest delay
-    between retries. `patience_s`: after the script, the cluster must come to rest within this number of seconds.
+    the cluster is at rest after this number of seconds without a write. It must be longer than the operator's longest
+    delay between retries. `patience_s`: after the script, the cluster must come to rest within this number of seconds.
     """
 
     def play(simulation: Simulation, script: SimulationScript) -> SimulationOutcome:
@@ -189,7 +189,7 @@ class _DisturbedSandbox(HttpSandbox):
 
 
 class _FaultyFront(HttpFront):
-    """The server of a cluster that answers with faults."""
+    """The server of a cluster. It responds with faults."""
 
     def __init__(self, faults: Callable[[], NetworkFaults], *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -197,7 +197,7 @@ class _FaultyFront(HttpFront):
         self._late: set[asyncio.Task[Any]] = set()
 
     async def answer(self, request: WireRequest) -> Response | Streamed | Upgraded:
-        """Answer the request, or apply the next fault."""
+        """Respond to the request, or apply the next fault."""
         SENDER.set("operator")
         faults, path = self._faults(), request.path
         if self._server.is_stream(request.method, path, request.query):

@@ -1,6 +1,6 @@
 """Steps of a simulation as plain values: operations of people and machines, and faults of the network.
 
-Both have a time in virtual seconds. A script of them is printed, written to a file, replayed and shortened.
+Each step has a time in virtual seconds. A script of such steps is printed, written to a file, replayed and shortened.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float
     kind: str
     on: str = ""
-    """Part of the path of the requests; empty: all requests."""
+    """Part of the path of the affected requests; empty means all requests."""
     count: int = 1
     seconds: float = 0.0
     """Duration of the fault in seconds, for faults that have a duration."""

@@ -50,5 +50,5 @@ def iterate_without_parts(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
 
 
 def replace_item(items: Sequence[Any], number: int, item: Any) -> tuple[Any, ...]:
-    """Return the items with another item at this place."""
+    """Return the items, with the item at this place replaced."""
     return (*items[:number], item, *items[number + 1 :])

@@ -29,14 +29,14 @@ class Write(msgspec.Struct, frozen=True):
     at: float
     """Seconds since the simulation began."""
     sender: str
-    """`operator-1`, …: an operator; `user`: an operation of the script; otherwise a part of the cluster."""
+    """An operator (`operator-1`, …), an operation of the script (`user`), or a part of the cluster (other names)."""
     verb: str
     """create, update or remove."""
     resource: str
     """Plural with the group, such as `deployments.apps`."""
     key: Key
     document: Document
-    """The object after the write; before it, if the write removed the object."""
+    """The object after the write, or the removed object."""
 
 
 class SimulatedStore:
@@ -52,7 +52,7 @@ class SimulatedStore:
         return [self._decode(str(resource), item.revision, item.raw) for item in items]
 
     def get(self, resource: Resource, name: str, namespace: str = "default") -> Document | None:
-        """Return an object; None: it does not exist."""
+        """Return an object; None if it does not exist."""
         stored = self._storage.get(str(resource), Key(namespace if resource.namespaced else "", name))
         return None if stored is None else self._decode(str(resource), stored.revision, stored.raw)
 
@@ -142,6 +142,6 @@ class _Lazy(dict[str, Any]):
 
 
 Rule = Callable[[SimulatedStore], str | None]
-"""A rule: returns the problem in one sentence; None: there is no problem. Its name is the name of the function."""
+"""A rule: a function that returns the problem in one sentence, or None. Its name is the name of the rule."""
 
 Rules = Sequence[Rule]

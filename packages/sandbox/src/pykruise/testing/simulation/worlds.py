@@ -52,7 +52,7 @@ QUIET_S: Final = 30.0
 MOST_WRITES: Final = 5_000
 
 Action = Callable[[Client, random.Random], Coroutine[Any, Any, Any]]
-"""An action of a user. Its errors from the API server are ignored, because the object may have been deleted."""
+"""An action of a user. Errors that the API server returns to it are ignored: the object may have been deleted."""
 
 Start = Callable[[Client, Clock, random.Random], Coroutine[Any, Any, Any]]
 """Runs an operator until it is cancelled."""
@@ -85,16 +85,16 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
     always: Sequence[Rule] = ()
     """Rules that must hold after each write."""
     at_rest: Sequence[Rule] = ()
-    """Rules that must hold once nothing changes any more."""
+    """Rules that must hold when nothing changes any more."""
     faults: Sequence[str] | None = None
-    """Kinds of faults; None: all (`FAULTS` in hunting.py)."""
+    """Kinds of faults; None means all (`FAULTS` in hunting.py)."""
     faulty_paths: Sequence[str] = ("",)
-    """Parts of paths: faults affect requests and watches with such a path; an empty text matches any path."""
+    """Parts of paths: faults affect requests and watches whose path contains one of them. An empty text matches any."""
     nodes: int = 2
     controllers: tuple[str, ...] | None = None
-    """Built-in controllers that run; None: all."""
+    """Built-in controllers that run; None means all."""
     length_s: float = 60.0
-    """Seconds in which actions and faults begin."""
+    """Seconds from the start within which actions and faults begin."""
     patience_s: float = 1800.0
     """Seconds after the last operation within which the cluster must come to rest."""
 
@@ -116,11 +116,11 @@ class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):
     trace: tuple[str, ...]
     """Every write: time, revision, sender, verb, resource and key."""
     seconds: float
-    """Virtual seconds."""
+    """Duration of the run in virtual seconds."""
 
     @property
     def rule(self) -> str:
-        """The first rule that was broken; empty: none."""
+        """The first rule that was broken; empty if no rule was broken."""
         return self.violations[0].rule if self.violations else ""
 
 
@@ -154,7 +154,7 @@ def delete(resource: Resource, name: str, *, namespace: str = "default") -> Acti
 
 
 def simulate(simulation: Simulation, script: SimulationScript) -> SimulationOutcome:
-    """Play a script from its beginning to its end. Meanwhile logs are off, because faults are intended."""
+    """Play a script from its beginning to its end. Logs are off during the run, because faults are intended."""
     with _undisturbed(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(_World(simulation, script).play())
 
@@ -266,7 +266,7 @@ class _World:
             return
         error = task.exception()
         how = f"{type(error).__name__}: {error}" if error is not None else "it returned"
-        self._break("operator", f"the operator ended: {how}")
+        self._break("operator", f"the operator ended unexpectedly: {how}")
 
     async def _kill(self) -> None:
         """End the operator as `kill -9` does: requests that it has sent may still arrive."""
@@ -307,7 +307,7 @@ class _World:
         async def strike() -> None:
             match fault.kind:
                 case "crash":
-                    for _ in range(fault.count):  # any task may be at any of its awaits
+                    for _ in range(fault.count):  # so that the crash happens at different awaits of the tasks
                         await asyncio.sleep(0)
                     await self._kill()
                     await asyncio.sleep(fault.seconds)
@@ -381,7 +381,7 @@ def rng_of(operation: SimulatedOperation) -> random.Random:
 
 
 WORLD_FAULTS: Final = ("crash", "node loss", "clock jump", "compact")
-"""Faults of the operator's process or of the whole cluster; all others are faults of single requests and watches."""
+"""Faults of the operator's process or of the whole cluster; other faults affect single requests and watches."""
 
 
 def _run_work(work: Sequence[Work]) -> Start:

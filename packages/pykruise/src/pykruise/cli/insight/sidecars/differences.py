@@ -17,7 +17,7 @@ _SIDECARS: Final = ("containers", "initContainers")
 
 
 def revision_of(pod: ManagedPod, revisions: Sequence[RevisionView]) -> RevisionView | None:
-    """Return the revision of the pod's sidecars; None: the revision is no longer stored."""
+    """Return the revision of the pod's sidecars; None if the revision is no longer stored."""
     name = pod.record.revision if pod.record is not None else ""
     return next((revision for revision in revisions if name and revision.name == name), None)
 

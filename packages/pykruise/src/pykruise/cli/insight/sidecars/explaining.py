@@ -116,7 +116,7 @@ def _waits_of_object(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     for error in find_conflict_errors(given, view.spec, sight.sets, name=view.name, base=view.base):
         remedy = (
             "recreate one of the two SidecarSets with another name for the container, volume or annotation, "
-            "or make their selectors disjoint: a pod gets only one of the two"
+            "or change their selectors so that no pod matches both: a pod gets only one of the two"
         )
         yield Wait(code=Code.CONFLICT, words=f"{error.field}: {error.message}", remedy=remedy)
     yield from _waits_of_injection(sight)
@@ -129,7 +129,7 @@ def _waits_of_object(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     elif not _selected_pods(sight):
         names = ", ".join(sorted({pod.namespace for pod in sight.views.values()})[:5])
         match = format_count(len(sight.views), "pod matches", "pods match")
-        words = f"{match} spec.selector, but not their namespaces ({names})"
+        words = f"{match} spec.selector, but the SidecarSet does not select their namespaces ({names})"
         remedy = "correct spec.namespaceSelector, or the labels of the namespaces"
         yield Wait(code=Code.NO_PODS, words=words, remedy=remedy)
 
@@ -165,7 +165,7 @@ _WARNINGS: Final = {
 
 
 def _recent_failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
-    """Yield failures in events that may still last."""
+    """Yield failures that events report and that may continue."""
     for warning in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         code, remedy = _WARNINGS[warning.reason]
         if code == Code.WRITE_FAILED and not plan.stages:

@@ -64,8 +64,8 @@ async def forecast_sidecars(
 def _forecast_rollout(
     sight: SidecarSight, plan: Plan
 ) -> tuple[tuple[OutlookBatch, ...], dict[str, tuple[str, ...]], bool]:
-    """Return the batches, the reasons of the remaining pods, and whether there would be further batches. `plan`: the
-    plan for the snapshot.
+    """Return the batches, the reasons why the remaining pods are not upgraded, and whether there would be further
+    batches. `plan`: the plan for the snapshot.
     """
     snapshot = sight.snapshot
     batches: list[OutlookBatch] = []
@@ -123,7 +123,7 @@ def _new_pods(sight: SidecarSight) -> Iterator[str]:
         return
     strategy = view.spec.injection_strategy
     if strategy is not None and strategy.paused:
-        yield "get no sidecars: injectionStrategy.paused"
+        yield "get no sidecars, because injectionStrategy.paused is true"
         return
     try:
         contents = choose_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)

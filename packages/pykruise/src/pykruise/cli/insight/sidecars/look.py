@@ -1,6 +1,6 @@
 """Reading the objects around one SidecarSet once: selected pods, other SidecarSets, revisions, namespaces.
 
-Client ──get, list──▶ look_at() ──the kind's snapshot()──▶ SidecarSight, with the snapshot that its manager would
+Client ──get, list──▶ look_at() ──the kind's snapshot()──▶ SidecarSight, with the snapshot that the manager would
                                                             plan from
 
 This module only reads.
@@ -52,11 +52,11 @@ class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: Mapping[str, Mapping[str, str]] = {}
     """Labels of namespaces, by name."""
     revisions: Sequence[RevisionView] = ()
-    """Stored revisions that carry its name."""
+    """Stored revisions whose label names the SidecarSet."""
     events: Sequence[Document] = ()
-    """Events about it, oldest first; empty also when the user may not read them."""
+    """Events about the SidecarSet, oldest first; empty also when the user may not read them."""
     are_reviewed: bool | None = None
-    """Whether API servers send new pods to webhooks; None: the user may not read the configuration."""
+    """Whether API servers send new pods to webhooks; None if the user may not read the configuration."""
     own_namespace: str = ""
     """Namespace of the manager: webhooks do not review pods in it."""
 
@@ -67,7 +67,7 @@ class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def managed(self) -> Sequence[ManagedPod]:
-        """Pods that have its sidecars."""
+        """Pods that have sidecars of the SidecarSet."""
         return self.snapshot.pods
 
     def selects_namespace(self, name: str) -> bool:

@@ -6,8 +6,9 @@ values.py   inputs and results                   cluster_copy.py     the cluster
 record.py   record of its pods                   simulation_run.py   one simulation from begin to end
 other_actors.py   other actors: drains, hooks, pods that fail
 
-An hour of ten pods takes less than half a second. Equal inputs give equal results: `seed` decides names, delays and
-failures. The real manager does the work, with real caches and simulated kubelets; no logic exists twice.
+The simulation of ten pods for one hour takes less than half a second. Equal inputs give equal results: `seed` decides
+names, delays and failures. The real manager does the work, with real caches and simulated kubelets; no logic exists
+twice.
 """
 
 from pykruise.cli.insight.simulating.nodes import make_roomy_nodes, nodes_of_subsets, read_nodes

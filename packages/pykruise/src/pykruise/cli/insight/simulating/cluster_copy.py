@@ -97,7 +97,7 @@ def make_cluster(given: Play, kind: Kind, record: PlayRecord, *, clock: Clock) -
         if has_claims or is_copy or isinstance(kind.insight, JobInsight) or given.united is not None
         else (),
     )
-    # Reviews begin after the cluster exists.
+    # The webhooks are called only after the cluster exists.
     return (
         cluster := Cluster(
             settings,

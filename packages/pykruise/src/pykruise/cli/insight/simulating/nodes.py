@@ -43,7 +43,7 @@ def _node(document: Document) -> NodeSpec:
 
 
 def nodes_of_subsets(spreads: Sequence[Document], count: int) -> tuple[list[NodeSpec], dict[str, list[str]]]:
-    """Return `count` nodes, or one for each subset when these are more, with the nodes by subset. The nodes get the
+    """Return `count` nodes, but at least one for each subset, and the names of the nodes by subset. The nodes get the
     labels that the subsets of these WorkloadSpreads or UnitedDeployments require, subset after subset in rotation.
     Return nothing when no subset requires labels.
     """
@@ -71,7 +71,7 @@ def _subsets_of(document: Document) -> Sequence[Document]:
 
 def _required_labels(subset: Mapping[str, Any]) -> dict[str, str]:
     """Return labels that make a node match the subset. Only the operators In and Exists are supported; of several
-    values the first is taken.
+    values, the first one is used.
     """
     fields = ("requiredNodeSelectorTerm", "requiredNodeSelector", "nodeSelectorTerm")
     term: Mapping[str, Any] = next((subset[field] for field in fields if subset.get(field)), {})

@@ -112,7 +112,7 @@ class Others:
             await asyncio.sleep(AGAIN_S)
 
     async def _evict(self, pod: PodView) -> ApiError | None:
-        """Evict a pod and return the error of a rejected eviction; None: there was no error, or a budget denied the
+        """Evict a pod and return the error of a rejected eviction; None if there was no error, or a budget denied the
         eviction, which is counted separately.
         """
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
@@ -143,7 +143,7 @@ class Others:
             await self._cordon(node, is_on=True)
         for pod in list(self._record.pods.values()):
             if pod.node_name in outage.nodes and not pod.is_deleting:
-                with suppress(ApiError):  # deleted meanwhile
+                with suppress(ApiError):  # the pod was deleted meanwhile
                     await self._client.delete(PODS, pod.namespace, pod.name, grace_period_s=0)
         if outage.until_s is None:
             return
@@ -157,7 +157,9 @@ class Others:
         await self._client.patch(NODES, "", node, patch, patch_type=PatchType.MERGE)
 
     async def _serve_hook(self, pod: PodView, after_s: float) -> None:
-        """Act as a hook's owner: remove the hook from a pod that prepares, and set it on an updated pod."""
+        """Act as a hook's owner: remove the hook from a pod that prepares for its deletion or update, and set it on an
+        updated pod.
+        """
         await asyncio.sleep(after_s)
         latest = self._record.pods.get(pod.uid)
         owner = pod.controller.name if pod.controller else ""
@@ -181,7 +183,7 @@ class Others:
                 PODS, pod.namespace, pod.name, {"metadata": metadata}, patch_type=PatchType.MERGE
             )
         except ApiError:
-            return  # deleted meanwhile
+            return  # the pod was deleted meanwhile
 
 
 def _is_on(pod: PodView, node: str) -> bool:

@@ -248,7 +248,7 @@ class PlayRecord:
 
 
 def _subset_of(pod: PodView) -> str:
-    """Return the pod's subset of a WorkloadSpread or UnitedDeployment; empty: none."""
+    """Return the pod's subset of a WorkloadSpread or UnitedDeployment; empty if the pod has no subset."""
     matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
     return matched.subset if matched is not None else pod.labels.get(SUBSET_LABEL, "")
 

@@ -1,6 +1,6 @@
-"""Simulation of a kind that creates objects on a schedule; a month takes a moment.
+"""Simulation of a kind that creates objects on a schedule.
 
-ClockPlay (the object, what it has made, how long that runs) ──▶ play_clock() ──▶ ClockPlayed: the result of each time
+ClockPlay (the object, its created objects, their run times) ──▶ play_clock() ──▶ ClockPlayed: the result of each time
 
 Plans are the manager's own, from snapshots that the kind's own function builds. The API server and the created
 objects are simulated: the API server carries out each plan, and a created object runs for some time and ends. Time
@@ -35,7 +35,7 @@ from pykruise.runtime.views import Views
 T = TypeVar("T", bound=Projected)
 
 LAG_S: Final = 0.05
-"""Seconds after a time of the schedule at which the manager reconciles."""
+"""Seconds from a scheduled time to the reconcile by the manager."""
 
 MOST_LOOKS: Final = 10
 """Maximum number of plans at one moment. If the last of them still has writes, time advances nevertheless."""
@@ -62,7 +62,7 @@ class ClockPlay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TickFate(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of one time of the schedule. Times are in RFC 3339."""
+    """Result of one scheduled time. Times are in RFC 3339."""
 
     tick: str
     do: str
@@ -75,7 +75,7 @@ class TickFate(msgspec.Struct, frozen=True, kw_only=True):
     """succeeded, failed, replaced, active (at the end of the play)."""
     ended: str = ""
     replaces: tuple[str, ...] = ()
-    """Objects that were deleted to make room."""
+    """Objects that were deleted so that this object could run."""
     code: str = ""
     """Reason for skipping the time, in one word."""
     why: str = ""
@@ -90,12 +90,12 @@ class ClockPlayed(msgspec.Struct, frozen=True, kw_only=True):
     """Warnings of admission about the object, as `kubectl apply` prints them."""
     begin: str = ""
     zone: str = ""
-    """Time zone of the schedule; empty: UTC."""
+    """Time zone of the schedule; UTC if empty."""
     fates: tuple[TickFate, ...] = ()
     most_active: int = 0
     """Maximum number of objects that ran at the same time."""
     tidied: int = 0
-    """Number of objects that were deleted beyond the limits of the history."""
+    """Number of objects that were deleted because they exceeded the history limits."""
     waiting: str = ""
     """Last reason for waiting."""
 
@@ -129,7 +129,7 @@ class _Paper(Generic[T]):
         return True
 
     def get(self, key: Key) -> T | None:
-        """Return the object with this key; None: there is none."""
+        """Return the object with this key; None if there is no such object."""
         return self._found.get(key)
 
     def values(self) -> Sequence[T]:
@@ -371,7 +371,7 @@ class _Stage:
             if tick in served or not moments:
                 continue
             number = bisect_left(moments, tick)
-            # Without a plan at this time, the reason of the previous plan still holds.
+            # Without a plan at this time, the reason of the previous plan is still valid.
             if number == len(moments) or moments[number] > tick + 2 * LAG_S:
                 number = max(number - 1, 0)
             look = self._looks[number]
@@ -383,7 +383,7 @@ def _key_of(document: Document) -> Key:
 
 
 def _run_now(snapshot: Awaitable[Any]) -> Any:
-    """Return the result of a snapshot that never waits."""
+    """Run a snapshot function that never suspends, and return the snapshot."""
     try:
         snapshot.__await__().__next__()
     except StopIteration as stop:

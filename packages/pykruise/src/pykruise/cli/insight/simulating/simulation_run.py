@@ -106,8 +106,8 @@ class _Stage:
             sidecars=given.sidecars, on_change=self._on_change, is_job=self._job is not None
         )
         self._longest_s: float | None = None
-        """Maximum seconds without an event before the simulation has ended; None: must be computed again after a
-        write.
+        """The simulation ends after this number of seconds without an event. It is None if it must be computed again
+        after a write.
         """
         self._warnings: dict[str, None] = {}
         """Warnings about the objects that were written, in order."""
@@ -185,7 +185,7 @@ class _Stage:
         )
 
     def _find_namespace(self, document: Document, resource: Resource) -> str:
-        """Return the namespace of the simulation, or that of a ConfigMap or Secret, such as the manager's."""
+        """Return the namespace of the simulation; for a ConfigMap or Secret its own one, such as the manager's."""
         if not resource.namespaced:
             return ""
         own = document["metadata"].get("namespace") if is_config(document) else None
@@ -208,7 +208,7 @@ class _Stage:
             moments += [change.at_s for change in self._given.node_changes]
             moments += [outage.until_s or outage.at_s for outage in self._given.outages]
             longest += max(moments, default=0.0)
-        looks = 1  # checks whose results are already known
+        looks = 1  # number of checks whose results are already known
         while read_loop_time() < end:
             await asyncio.sleep(looks * LOOK_EVERY_S)
             longest = max(longest, await self._find_longest_wait(client))
@@ -230,7 +230,7 @@ class _Stage:
         return self._longest_s
 
     def _waits_s(self, spec: Document) -> float:
-        """Return how many seconds an object with this spec may wait only for time to pass."""
+        """Return for how many seconds an object with this spec may wait without any event."""
         if self._job is not None:
             return self._job.waits_s(spec)
         strategy, _ = find_workload_insight(self._kind).strategy(spec)
@@ -347,7 +347,7 @@ def _choose_end(explanations: Sequence[Explanation]) -> Explanation:
 
 def _moves_after_s(document: Document) -> float:
     """Return after how many seconds a WorkloadSpread or UnitedDeployment moves unschedulable pods or opens a subset
-    again; 0: never.
+    again; 0 if it never does.
     """
     for path in (("spec", "scheduleStrategy"), ("spec", "topology", "scheduleStrategy")):
         strategy = get_path(document, *path, default=None) or {}

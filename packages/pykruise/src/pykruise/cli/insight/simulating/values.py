@@ -38,7 +38,7 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...]
     at_s: float
     until_s: float | None = None
-    """End of the outage; None: the nodes do not return."""
+    """End of the outage; None if the nodes never return."""
 
 
 class PlayWorld(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,14 +51,14 @@ class PlayWorld(msgspec.Struct, frozen=True, kw_only=True):
     beside: Sequence[Document] = ()
     """Objects of kinds that take part in admission of pods, including their controllers."""
     nodes: Sequence[NodeSpec] = ()
-    """Nodes of the cluster; empty: `Play.nodes` new nodes are created."""
+    """Nodes of the cluster; if empty, `Play.nodes` new nodes are created."""
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
     """Input of one simulation. Times are in seconds."""
 
     first: Document | None = None
-    """The workload, created and settled before the change; None: the world contains it, or the change creates it."""
+    """The workload, created and settled before the change; None if the world contains it, or the change creates it."""
     change: Document | None = None
     """The wanted workload; fields that differ from the existing one are changed."""
     beside: Sequence[Document] = ()
@@ -69,8 +69,8 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     """
     namespace: str = "default"
     is_admitted: bool = False
-    """Whether a cluster's admission has already completed the change: it is stored unchanged, without defaults of
-    this version.
+    """Whether a real cluster's admission has already completed the change. Then the change is stored unchanged, without
+    the defaults of this version of pykruise.
     """
     start: Instant = 0.0
     world: PlayWorld = PlayWorld()
@@ -88,7 +88,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     node_changes: Sequence[NodeChange] = ()
     outages: Sequence[Outage] = ()
     hooks_released_after_s: float | None = 1.0
-    """Seconds until the owner of lifecycle hooks releases them; None: never."""
+    """Seconds until the owner of lifecycle hooks releases them; None if they are never released."""
     seed: int = 1
     limit_s: float = 4 * 3600.0
     settings: ManagerSettings = ManagerSettings()
@@ -102,7 +102,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sidecars(self) -> str:
-        """Name of the SidecarSet that changes; empty: none changes."""
+        """Name of the SidecarSet that changes; empty if no SidecarSet changes."""
         changed = (
             change["metadata"]["name"]
             for change in self.beside_changes
@@ -112,8 +112,8 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def united(self) -> Document | None:
-        """The workload when it is a UnitedDeployment, which creates the workloads that own pods; None: it is another
-        kind.
+        """The workload when it is a UnitedDeployment, which creates the workloads that own pods; None if the workload
+        is of another kind.
         """
         about = self.workload
         return about if about.get("kind") == UNITED_DEPLOYMENTS.kind else None
@@ -165,7 +165,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a simulation. Times count from the change."""
 
     refused: tuple[str, ...] = ()
-    """Errors with which admission rejected the change; then all other fields but the warnings are empty."""
+    """Errors with which admission rejected the change; then all other fields except the warnings are empty."""
     warnings: tuple[str, ...] = ()
     """Warnings of the API server and of admission about the given objects, as `kubectl apply` prints them."""
     actions: tuple[PlayAction, ...] = ()
@@ -179,7 +179,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     kept: Mapping[str, int] = {}
     """Number of requests that budgets denied, by the name of the budget."""
     is_over: bool = True
-    """Whether the rollout ended; False: `limit_s` was reached before."""
+    """Whether the rollout ended; False if `limit_s` was reached first."""
     status: Document = {}
     is_job: bool = False
     """Whether pods run to completion: there are no revisions, and no pod has to be available."""
@@ -188,7 +188,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     record: Mapping[str, str] = {}
     """Annotations of the content of ConfigMaps and Secrets that the update revision has."""
     wanted: int = 0
-    """Pods that the workload wants at the end; 0: unknown."""
+    """Number of pods that the workload should have at the end; 0 if the number is unknown."""
     skipped: Mapping[str, Reason] = {}
     """Reasons of pods that the last plan skips."""
     skipped_nodes: Mapping[str, Reason] = {}

@@ -1,5 +1,5 @@
-"""The state of a WorkloadSpread in words: where its pods are, which pods cannot be scheduled, and what happens to
-them when.
+"""The state of a WorkloadSpread in words: where its pods are, which pods cannot be scheduled, and when these pods move
+to another subset.
 
 SpreadSight + Plan ──▶ explain_spread() ──▶ Explanation
 
@@ -44,7 +44,7 @@ from pykruise.runtime.plan import Plan
 
 _NOT_CREATED: Final = "CreatePodFailed"
 _WARNINGS: Final = {
-    _NOT_CREATED: "find out why its workload does not create it: a quota, or another webhook",
+    _NOT_CREATED: "find out why the workload does not create the pod: a quota, or another webhook",
     "DeletePodFailed": "find out what keeps the pod: a budget, or another webhook",
     "PatchPodDeletionCostFailed": "find out what rejects the write; the manager retries",
     "AdoptPodFailed": "find out what rejects the write; the manager retries",
@@ -93,7 +93,7 @@ def _finished_lines(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterato
 
 
 def list_limited(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[tuple[SubsetStatus, int]]:
-    """Yield each subset with its limit; subsets with a limit that gives no number are left out."""
+    """Yield each subset with its limit as a number; a subset whose limit is not a valid number is left out."""
     for subset, entry in zip(sight.view.subsets, status.subset_statuses or (), strict=True):
         with suppress(LimitError):
             yield entry, limit_of(subset, replicas=sight.snapshot.replicas)
@@ -129,7 +129,7 @@ def _find_waits(
     has_all = 0 < sight.snapshot.replicas <= sum(pod.is_active for pod in sight.snapshot.pods)
     for warning in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         if warning.reason == _NOT_CREATED and has_all:
-            continue  # another pod has replaced it since
+            continue  # another pod has replaced the rejected pod
         yield Wait(code=Code.WRITE_FAILED, words=warning.message, remedy=_WARNINGS[warning.reason])
 
 
@@ -200,7 +200,7 @@ def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str,
         if missing := describe_unmatched_term(document, sight.nodes.values()):
             room = LABEL_NODES
             words = f"no node matches requiredNodeSelector of subset {subset.name} ({missing}); "
-        room += "; or correct its requiredNodeSelector in spec.subsets"
+        room += "; or correct requiredNodeSelector of the subset in spec.subsets"
         room += ", then delete these pods, which keep the old selector"
     if is_last:
         return f"{words}{subset.name} is the last subset, whose pods always wait", room
@@ -231,7 +231,9 @@ def _waits_of_subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Itera
         since = find_closing_time(entry)
         if since is not None:
             words = f"subset {entry.name} is skipped, because its pods found no node"
-            remedy = f"make room on its nodes; the subset is tried again {WINDOW_S:g} s after it was closed"
+            remedy = (
+                f"make room on the nodes of the subset; it is tried again {WINDOW_S:g} s after it was closed"
+            )
             yield Wait(code=Code.CLOSED, words=words, since=_time_of(entry), remedy=remedy)
     for entry, limit in list_limited(sight, status):
         if limit != ANY_NUMBER and entry.replicas > limit:

@@ -1,6 +1,6 @@
 """Reading the objects around one WorkloadSpread once: its workload, the pods with their nodes, events.
 
-Client ──get, list──▶ look_at() ──the kind's snapshot()──▶ SpreadSight, with the snapshot that its manager would
+Client ──get, list──▶ look_at() ──the kind's snapshot()──▶ SpreadSight, with the snapshot that the manager would
                                                             plan from
 
 This module only reads.
@@ -37,18 +37,18 @@ class SpreadSight(msgspec.Struct, frozen=True, kw_only=True):
     document: Document
     view: SpreadView
     snapshot: SpreadSnapshot
-    """Snapshot of the manager; without pods when `problem` names why they could not be read."""
+    """Snapshot as the manager builds it; without pods when they could not be read (`problem` names the reason)."""
     problem: str = ""
     target: Document | None = None
-    """The workload; None: it does not exist or cannot be read."""
+    """The workload; None if the workload does not exist or cannot be read."""
     pods: Mapping[str, Document] = {}
-    """All pods of its namespace by name."""
+    """All pods of the WorkloadSpread's namespace, by name."""
     nodes: Mapping[str, NodeView] = {}
     """All nodes of the cluster by name; empty when the user may not read them."""
     events: Sequence[Document] = ()
-    """Events about it, oldest first; empty also when the user may not read them."""
+    """Events about the WorkloadSpread, oldest first; empty also when the user may not read them."""
     are_reviewed: bool | None = None
-    """Whether API servers send new pods to webhooks; None: the user may not read the configuration."""
+    """Whether API servers send new pods to webhooks; None if the user may not read the configuration."""
 
 
 async def look_at(
@@ -94,7 +94,7 @@ async def sight_of(
 
 
 async def _explain_unsupported(reader: TargetReader, view: SpreadView) -> str:
-    """Return why the manager ignores a target of a kind that is not built in; empty: the kind is supported."""
+    """Return why the manager ignores a target of a kind that is not built in; empty if the kind is supported."""
     if view.target is None or view.target[0] in BUILT_IN:
         return ""
     kind = view.target[0]

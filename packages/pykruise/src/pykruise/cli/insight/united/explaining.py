@@ -77,7 +77,7 @@ async def explain_united(
         )
         below += explanation.waits
         if explanation.phase is Phase.HEALTHY:
-            harmless += explanation.waits  # such as pods that do not end, whose successors serve
+            harmless += explanation.waits  # such as pods that never terminate, but have successors
         moving = moving or explanation.verdict == "moving"
     detailed = {wait.code for wait in below} & _REPEATED_FROM_WORKLOADS
     of_own = [wait for wait in own.waits if wait.code not in detailed]
@@ -121,7 +121,7 @@ def _with_missing_nodes(explanation: Explanation, sight: Sight) -> Explanation:
 
 
 def _rollback_remedy(snapshot: UnitedSnapshot, key: Key) -> str:
-    """Return the remedy that rolls the UnitedDeployment back; empty: there is no older revision."""
+    """Return the remedy that rolls the UnitedDeployment back; empty if there is no older revision."""
     history = _history_of(snapshot)
     if history is None:
         return ""
@@ -154,7 +154,7 @@ def _history_of(snapshot: UnitedSnapshot) -> tuple[Sequence[RevisionView], set[s
 
 
 def _subset_workloads(snapshot: UnitedSnapshot) -> Iterator[SubsetWorkload]:
-    """Return its workloads of the template's kind, sorted by subset."""
+    """Return the UnitedDeployment's workloads of the template's kind, sorted by subset."""
     wanted = [
         workload
         for workload in snapshot.workloads
@@ -210,7 +210,7 @@ async def _explain_workload(
     settings: ManagerSettings | None,
     way_back: str,
 ) -> Explanation:
-    """Return the waits of one of its workloads, each with the subset. Rollback commands name the UnitedDeployment,
+    """Return the waits of a subset's workload, each with the subset. Rollback commands name the UnitedDeployment,
     because it reverts changes of its workloads.
     """
     if workload.template in EXPLAINED:
@@ -272,14 +272,16 @@ def _correction_of(workload: SubsetWorkload, united: Document) -> Correction:
 
 
 def _term_of(united: Document, subset: str) -> Mapping[str, Any]:
-    """Return the nodeSelectorTerm of a subset; empty: it has none."""
+    """Return the nodeSelectorTerm of a subset; empty if the subset has none."""
     subsets = get_path(united, "spec", "topology", "subsets", default=())
     term = next((item.get("nodeSelectorTerm") for item in subsets if item.get("name") == subset), None)
     return term or {}
 
 
 def _find_missing_nodes(sight: Sight, subset: str) -> str:
-    """Return the labels that the nodeSelectorTerm of a subset requires and no node has; empty: a node has them."""
+    """Return the labels that the nodeSelectorTerm of a subset requires and no node has; empty if a node has these
+    labels.
+    """
     return describe_unmatched_term(_term_of(sight.document, subset), sight.nodes.values())
 
 
@@ -300,7 +302,7 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
             command = (
                 f"kubectl kruise set partition {KIND.resource}/{name} {workload.subset}=0 -n {namespace}"
             )
-            return f"lower its partition to continue: {command}"
+            return f"lower the partition of the subset to continue: {command}"
         case Code.UNSCHEDULABLE if missing:
             return f"{LABEL_NODES}; or {_LOWER}"
         case Code.UNSCHEDULABLE if _term_of(united, workload.subset):
@@ -317,7 +319,7 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
             return wait.remedy
 
 
-_LOWER: Final = "lower its replicas in spec.topology.subsets"
+_LOWER: Final = "lower the replicas of the subset in spec.topology.subsets"
 
 
 def _waits_of_built_in(

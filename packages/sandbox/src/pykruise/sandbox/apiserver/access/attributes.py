@@ -27,7 +27,7 @@ _OF_NAMESPACES: Final = ("status", "finalize")
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
-    """A question for an authorizer. Without a `resource` it is about `path`."""
+    """A question for an authorizer. Without a `resource`, the question is about `path`."""
 
     user: User
     verb: str

@@ -44,7 +44,7 @@ class _Binding(msgspec.Struct, frozen=True):
     role_name: str
     subjects: tuple[Mapping[str, Any], ...]
     rules: tuple[PolicyRule, ...] | None
-    """None: the role does not exist."""
+    """None if the role does not exist."""
 
     def subject_of(self, user: User) -> Mapping[str, Any] | None:
         """Return the binding's first subject that matches the user."""
@@ -56,7 +56,7 @@ class _Binding(msgspec.Struct, frozen=True):
         return f"{self.role_kind.lower()}.{GROUP} {quote_text(self.role_name)} not found"
 
     def describe(self, subject: Mapping[str, Any]) -> str:
-        """Describe the binding, its role and the subject, as Kubernetes does in an allowing reason."""
+        """Describe the binding, its role and the subject, as Kubernetes does in the reason of an allowed request."""
         kind = "RoleBinding" if self.namespace else "ClusterRoleBinding"
         name = f"{self.name}/{self.namespace}" if self.namespace else self.name
         who = subject.get("name") or ""
@@ -82,7 +82,7 @@ def _subject_matches(subject: Mapping[str, Any], user: User, namespace: str) -> 
 
 
 class Authorizer:
-    """Decides from the stored roles and bindings. Call `forget` after every change of one."""
+    """Decides from the stored roles and bindings. Call `forget` after each change of a role or a binding."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -116,7 +116,7 @@ class Authorizer:
         return AccessDecision(False, f"RBAC: {listed if len(missing) == 1 else f'[{listed}]'}")
 
     def list_rules(self, user: User, namespace: str) -> list[PolicyRule]:
-        """All rules that apply to the user, cluster-wide ones first."""
+        """All rules that apply to the user, cluster-wide rules first."""
         own = [_EVERYTHING, _EVERY_URL] if user.is_master else []
         return own + [
             rule for binding, _ in self._bindings_of_user(user, namespace) for rule in binding.rules or ()
@@ -159,7 +159,7 @@ _EVERY_URL: Final[PolicyRule] = {"verbs": ["*"], "nonResourceURLs": ["*"]}
 
 
 def make_not_allowed(asked: Attributes, reason: str = "") -> Refusal:
-    """Build a 403 refusal with apiserver's message."""
+    """Build the Refusal (403) with apiserver's message."""
     why = _describe_refused(asked) + (f": {reason}" if reason else "")
     if not asked.resource:
         status = ErrorStatus(

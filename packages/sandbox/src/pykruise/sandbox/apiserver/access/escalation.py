@@ -1,4 +1,4 @@
-"""Privilege escalation check on every write of a role or a binding: a user grants only permissions that it has.
+"""Privilege escalation check on every write of a role or a binding: users can grant only permissions that they have.
 
     writes.py ──▶ plugins.py ──▶ check_grant(core, call, doc) ──▶ Refusal (403, 404), or nothing
 
@@ -31,7 +31,7 @@ _FULL: Final[Sequence[PolicyRule]] = (
 
 
 def check_grant(authorizer: Authorizer, call: Call, doc: Document) -> None:
-    """Refuse a role or binding that would grant more than its writer holds. Raises Refusal."""
+    """Reject a role or binding that would grant permissions that its writer does not have. Raises Refusal."""
     check = _CHECKS.get(call.entry.shelf)
     if check is not None and not call.user.is_master:
         check(authorizer, call, doc)

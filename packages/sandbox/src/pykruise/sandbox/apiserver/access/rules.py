@@ -16,7 +16,7 @@ _ANY: Final = "*"
 
 
 def allows(rule: PolicyRule, asked: Attributes) -> bool:
-    """Whether a rule allows the request. The scope of its binding is not checked here."""
+    """Whether a rule allows the request. The scope of the rule's binding is not checked here."""
     if not _contains_or_any(rule.get("verbs"), asked.verb):
         return False
     if not asked.resource:
@@ -52,7 +52,7 @@ def _url_matches(pattern: str, path: str) -> bool:
 
 
 def list_uncovered(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Return the single grants in the wanted rules that the held rules do not cover."""
+    """Return the single permissions of the wanted rules that the held rules do not include."""
     return [
         small
         for rule in wanted
@@ -102,7 +102,7 @@ def _resource_covers(held: Sequence[str], resource: str) -> bool:
 
 
 def compact_rules(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Merge single grants for a message: all verbs for the same resource in one rule."""
+    """Merge single permissions for a message: all verbs for the same resource in one rule."""
     result: dict[str, dict[str, Any]] = {}
     for rule in rules:
         what = {member: value for member, value in rule.items() if member != "verbs"}

@@ -3,7 +3,7 @@
     POST serviceaccounts/NAME/token ──▶ Tokens.issue() ──▶ a signed JWT
     Authorization: Bearer JWT       ──▶ Tokens.user_of() ──▶ User, or None
 
-The claims are those of a real API server. The key lives as long as the API server: a restart invalidates all tokens.
+The claims are those of a real API server. The key is only in memory: a restart of the server invalidates all tokens.
 """
 
 import base64
@@ -32,7 +32,7 @@ Find = Callable[[str, Key], Stored | None]
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """Object that a token is bound to, besides its account. Its deletion invalidates the token."""
+    """Object to which a token is bound, besides its service account. The object's deletion invalidates the token."""
 
     shelf: str
     name: str
@@ -47,7 +47,7 @@ class Tokens:
         self._clock = clock
         self._rng = rng
         self._key = b""
-        """Created with the first token, so that a sandbox without tokens does not use the source of random numbers.
+        """The key is created with the first token: a sandbox without tokens does not use the source of random numbers.
         """
 
     def issue(

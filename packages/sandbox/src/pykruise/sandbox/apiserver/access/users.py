@@ -8,7 +8,7 @@ import msgspec
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
 MASTERS: Final = "system:masters"
-"""Group that grants everything to its members, regardless of roles."""
+"""Group whose members may do everything, regardless of roles."""
 
 ANONYMOUS: Final = "system:anonymous"
 _ACCOUNT: Final = "system:serviceaccount:"

@@ -2,8 +2,7 @@
 
     find_strategy(resource, release) ──▶ BuiltinStrategy (its kind's own, or the generic one) with a decoder
 
-Each module below holds the kinds of one subject. Everything with a pod template shares pod_spec.py and
-pod_validation.py.
+Each module below has the kinds of one subject. All kinds with a pod template use pod_spec.py and pod_validation.py.
 """
 
 from collections.abc import Callable, Mapping

@@ -51,7 +51,7 @@ class NamespaceStrategy(BuiltinStrategy):
         return doc
 
     def prepare_create(self, doc: Document) -> Document:
-        _label_with_name(doc)  # a second time, because a generated name is only known after the defaults
+        _label_with_name(doc)  # set again, because a generated name is not known when the defaults are set
         doc["status"] = {"phase": "Active"}
         spec = doc.setdefault("spec", {})
         finalizers = spec.get("finalizers") or []
@@ -85,7 +85,7 @@ class NamespaceStrategy(BuiltinStrategy):
 
 
 def finalize_namespace(new: Document, old: Document) -> Document:
-    """Return the old namespace with the finalizers of the new one (namespaces/finalize), as a new document."""
+    """Return the old namespace with the finalizers of the new namespace (namespaces/finalize), as a new document."""
     spec = dict(old.get("spec") or {})
     keep(spec, new.get("spec") or {}, "finalizers")
     finalizers = spec.get("finalizers")
@@ -95,7 +95,7 @@ def finalize_namespace(new: Document, old: Document) -> Document:
 
 
 def check_finalizer(name: str, path: str) -> Causes:
-    """Check that a finalizer is a qualified name or one of Kubernetes' own."""
+    """Check that a finalizer is a qualified name, or one of the names without a domain that Kubernetes defines."""
     yield from check_qualified_name(name, path)
     if "/" not in name and name not in ("kubernetes", "orphan", "foregroundDeletion"):
         detail = "name is neither a standard finalizer name nor is it fully qualified"
@@ -161,7 +161,7 @@ def _check_taints(taints: Any, path: str) -> Causes:
 
 
 class ConfigMapStrategy(BuiltinStrategy):
-    """ConfigMaps: strings and binary data under file names, unchangeable once `immutable`."""
+    """ConfigMaps: strings and binary data under file names; they cannot change if `immutable` is true."""
 
     def validate_create(self, doc: Document) -> list[Cause]:
         return list(_check_config_map(doc))
@@ -305,7 +305,7 @@ class EventStrategy(BuiltinStrategy):
         about = (doc.get(self._subject) or {}).get("namespace") or ""
         namespace = (doc.get("metadata") or {}).get("namespace") or ""
         causes: list[Cause] = []
-        # Events about a cluster-scoped object belong to "default" or "kube-system".
+        # Events about a cluster-scoped object are in the namespace "default" or "kube-system".
         expected = ("", "default", "kube-system") if not about else (about,)
         if namespace not in expected:
             causes.append(

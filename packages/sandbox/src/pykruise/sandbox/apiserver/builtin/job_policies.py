@@ -29,7 +29,9 @@ from pykruise.kube.values.go_text import quote_text
 Doc = Mapping[str, Any]
 
 _MOST: Final = 100_000
-"""Limit of `parallelism` and of failed indexes of an indexed job; stricter limits apply above this many completions."""
+"""Maximum of `parallelism` and of failed indexes in an indexed job. With more `completions` than this number, stricter
+limits apply.
+"""
 _MOST_OF_MANY: Final = 10_000
 _MOST_RULES: Final = 20
 _MOST_CODES: Final = 255
@@ -215,7 +217,7 @@ def _check_success_policy(policy: Doc, spec: Doc, path: str) -> Causes:
         yield make_too_many_error(path, len(rules), _MOST_RULES)
     completions = spec.get("completions")
     if completions is None:
-        return  # another check reports it, and there is nothing to compare with
+        return  # another check reports that `completions` is missing; without it, no rule can be checked
     for index, rule in enumerate(rules):
         yield from _check_success_rule(rule, completions, f"{path}[{index}]")
 

@@ -143,7 +143,7 @@ def _check_job(spec: Doc, release: Release, path: str = "spec") -> Causes:
 
 
 def _check_job_spec(spec: Doc, path: str, release: Release) -> Causes:
-    # Imported when the first job is written, so that an API server starts without it.
+    # Imported when the first job is written, so that an API server starts faster.
     from pykruise.sandbox.apiserver.builtin.job_policies import (
         check_index_limits,
         check_managed_by,
@@ -210,8 +210,8 @@ def _check_job_changes(new: Doc, old: Doc) -> Causes:
 
 
 def _frozen_template(spec: Doc, old: Doc) -> Any:
-    """Return the parts of the template that never change. A suspended job may still change where its pods are
-    scheduled.
+    """Return the parts of the template that never change. In a suspended job, the fields that decide where the pods are
+    scheduled may change.
     """
     template = spec.get("template") or {}
     if not old.get("suspend"):

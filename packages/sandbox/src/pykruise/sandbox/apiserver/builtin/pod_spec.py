@@ -19,7 +19,7 @@ CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 def containers_of(spec: Mapping[str, Any], *lists: str) -> Iterator[Document]:
-    """Yield the containers in these lists of a pod spec; without lists, regular and init containers."""
+    """Yield the containers in the named lists of a pod spec; if none are named, the regular and the init containers."""
     for name in lists or ("initContainers", "containers"):
         yield from spec.get(name) or ()
 
@@ -87,7 +87,7 @@ def _fill_container(container: Document) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    """Return Always for the tag `latest`, even if it is only implied, else IfNotPresent. A digest implies no tag."""
+    """Return Always for the tag `latest`, and without a tag and a digest; otherwise return IfNotPresent."""
     name, _, digest = image.rpartition("/")[2].partition("@")
     tag = name.partition(":")[2] or ("" if digest else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"
@@ -212,7 +212,7 @@ _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
 
 def add_default_tolerations(spec: Document) -> None:
-    """Add tolerations of 300 s for a node that is not ready or unreachable, unless the pod has its own."""
+    """Add tolerations of 300 s for a node that is not ready or unreachable, unless the pod has such tolerations."""
     tolerations = spec.get("tolerations") or []
     for key in (_NOT_READY, _UNREACHABLE):
         if not any(_tolerates(toleration, key) for toleration in tolerations):
@@ -230,7 +230,7 @@ def _tolerates(toleration: Mapping[str, Any], key: str) -> bool:
 
 def compute_qos_class(spec: Mapping[str, Any]) -> str:
     """Return Guaranteed, Burstable or BestEffort. Same rule as Kubernetes: if the pod itself has requests or limits,
-    they decide; otherwise those of all containers decide.
+    they decide; otherwise the requests and limits of all containers decide.
     """
     requests: dict[str, Any] = {}
     limits: dict[str, Any] = {}
@@ -248,7 +248,7 @@ def compute_qos_class(spec: Mapping[str, Any]) -> str:
     return "Guaranteed" if same and all(requests[name] == limits[name] for name in limits) else "Burstable"
 
 
-@lru_cache(maxsize=1_024)  # most pods have the same few quantities
+@lru_cache(maxsize=1_024)  # cached, because most pods have the same few quantities
 def _parse_nano(text: str) -> int:
     return Quantity.parse(text).nano
 

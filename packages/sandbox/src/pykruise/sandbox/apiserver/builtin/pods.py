@@ -35,7 +35,7 @@ from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy, keep
 
 
 class PodStrategy(BuiltinStrategy):
-    """Pods: the spec is fixed once created, apart from images and a few fields."""
+    """Pods: after the creation, only images and a few other fields of the spec can change."""
 
     has_status = True
 
@@ -56,7 +56,7 @@ class PodStrategy(BuiltinStrategy):
         return doc
 
     def is_spec_changed(self, new: Document, old: Document) -> bool | None:
-        """Whether the generation increases. Pods count generations since Kubernetes 1.33."""
+        """Whether the generation increases. Pods have a generation since Kubernetes 1.33."""
         if not self.release.is_at_least(_FIRST_WITH_GENERATION):
             return None
         return new.get("spec") != old.get("spec")
@@ -83,7 +83,7 @@ class PodStrategy(BuiltinStrategy):
         if not status.get("qosClass") and qos:
             status["qosClass"] = qos
         if status.get("podIP") and not status.get("podIPs"):
-            # The list is the newer field; a client that writes only the old field sets both.
+            # `podIPs` is newer than `podIP`: if a client writes only `podIP`, the server sets both.
             status["podIPs"] = [{"ip": status["podIP"]}]
         return new
 
@@ -106,7 +106,7 @@ class PodStrategy(BuiltinStrategy):
         return 1 if period < 0 else int(period)
 
     def resize(self, new: Document, old: Document) -> Document:
-        """Return the old pod with the new one's fields that a resize may change (pods/resize), as a new document."""
+        """Return the old pod with the new pod's fields that a resize may change (pods/resize), as a new document."""
         if self.release.is_at_least(_FIRST_WITH_RESIZE_CONDITIONS):
             return _apply_resize(new, old, self.release)
         return _apply_resize_before_1_33(new, old, self.release)
@@ -119,14 +119,14 @@ class PodStrategy(BuiltinStrategy):
         return [*causes, *_check_resize_before_1_33(new, old)]
 
     def add_ephemeral_containers(self, new: Document, old: Document) -> Document:
-        """Return the old pod with the new one's ephemeral containers (pods/ephemeralcontainers), as a new document."""
+        """Return the old pod with the new pod's ephemeral containers (pods/ephemeralcontainers), as a new document."""
         pod: Document = deep_copy(old)
         keep(pod["spec"], new.get("spec") or {}, "ephemeralContainers")
         fill_pod(pod, self.release)
         return pod
 
     def check_ephemeral_containers(self, new: Document, old: Document) -> list[Cause]:
-        """Field errors of added ephemeral containers. Existing ones must not be removed or changed."""
+        """Field errors of added ephemeral containers. Existing ephemeral containers must not be removed or changed."""
         causes = list(_check_pod(new, self.release))
         after = {each.get("name"): each for each in new["spec"].get("ephemeralContainers") or ()}
         for container in old["spec"].get("ephemeralContainers") or ():
@@ -142,7 +142,7 @@ class PodStrategy(BuiltinStrategy):
 
 _FIRST_WITH_GENERATION: Final = "1.33"
 _FIRST_WITH_RESIZE_CONDITIONS: Final = "1.33"
-"""Release since which conditions report a resize, instead of `status.resize`."""
+"""First release in which conditions report a resize, instead of `status.resize`."""
 
 
 def _gated_condition(doc: Document) -> Document:
@@ -276,7 +276,7 @@ def _with_allowed_changes_undone(new: Document, old: Document) -> Document:
     if old.get("terminationGracePeriodSeconds", 0) < 0 and new.get("terminationGracePeriodSeconds") == 1:
         munged["terminationGracePeriodSeconds"] = old["terminationGracePeriodSeconds"]
     if old.get("schedulingGates"):
-        # A gated pod may still be narrowed to fewer nodes.
+        # A pod with scheduling gates may be restricted to fewer nodes.
         if _only_adds(new.get("nodeSelector") or {}, old.get("nodeSelector") or {}):
             keep(munged, old, "nodeSelector")
         if _narrows_nodes(new.get("affinity") or {}, old.get("affinity") or {}):
@@ -295,7 +295,7 @@ def _only_adds(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
 
 
 def _narrows_nodes(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether an update only adds node affinity. The number of existing alternatives must not change."""
+    """Whether an update only adds node affinity. The number of existing nodeSelectorTerms must not change."""
 
     def others(affinity: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in affinity.items() if key != "nodeAffinity"}
@@ -393,7 +393,7 @@ def _check_stay_terminated(
 
 
 class BindError(Exception):
-    """The pod cannot be bound: a conflict with the server's message."""
+    """The pod cannot be bound. The response is a conflict (409) with this message."""
 
 
 def check_binding(binding: Mapping[str, Any]) -> list[Cause]:
@@ -440,7 +440,7 @@ def bind(pod: Document, binding: Mapping[str, Any], *, now: Instant | None = Non
 
 
 def _apply_resize_before_1_33(new: Document, old: Document, release: Release) -> Document:
-    """Return the old pod with the new one's container resources and resize policies, as a new document."""
+    """Return the old pod with the new pod's container resources and resize policies, as a new document."""
     pod: Document = deep_copy(old)
     wanted = {
         container.get("name"): container for container in (new.get("spec") or {}).get("containers") or ()
@@ -465,8 +465,8 @@ def _apply_resize_before_1_33(new: Document, old: Document, release: Release) ->
 
 
 def _apply_resize(new: Document, old: Document, release: Release) -> Document:
-    """Return the old pod with the new one's resources: those of its containers and, where they can change, of the pod
-    itself.
+    """Return the old pod with the new pod's resources: the resources of the containers and, if they can change, of the
+    pod itself.
     """
     pod: Document = deep_copy(old)
     if version := (new.get("metadata") or {}).get("resourceVersion"):
@@ -475,7 +475,7 @@ def _apply_resize(new: Document, old: Document, release: Release) -> Document:
     for field in ("containers", "initContainers"):
         names = [container.get("name") for container in spec.get(field) or ()]
         if names != [container.get("name") for container in pod["spec"].get(field) or ()]:
-            keep(pod["spec"], spec, field)  # the resize check rejects it
+            keep(pod["spec"], spec, field)  # the check of the resize rejects the changed list
             continue
         for container, sent in zip(pod["spec"].get(field) or (), spec.get(field) or (), strict=True):
             for part in ("resources", "resizePolicy"):
@@ -513,7 +513,7 @@ def _check_same_qos(new: Document, old: Document) -> Causes:
 
 
 def _check_resize(new: Document, old: Document, release: Release) -> Causes:
-    """Same rule as ValidatePodResize of Kubernetes 1.33 and later."""
+    """Check a resize. Same rule as ValidatePodResize of Kubernetes 1.33 and later."""
     yield from _check_same_qos(new, old)
     after, before = new["spec"], old["spec"]
     if _has_amounts(after) or _has_amounts(before):

@@ -70,7 +70,7 @@ def _check_budget(spec: Doc) -> Causes:
 
 
 class HorizontalPodAutoscalerStrategy(BuiltinStrategy):
-    """HorizontalPodAutoscalers; they count generations since Kubernetes 1.37."""
+    """HorizontalPodAutoscalers; they have a generation since Kubernetes 1.37."""
 
     has_status = True
 

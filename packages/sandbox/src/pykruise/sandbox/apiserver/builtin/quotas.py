@@ -189,10 +189,14 @@ _COMPARED: Final = (
     ("min", "default", "default", "min value {0} is greater than default value {1}"),
     ("default", "max", "default", "default value {0} is greater than max value {1}"),
 )
-"""Two fields, the field that the error names, and the message. The first field must not be greater than the second."""
+"""Each entry: two fields, the field that the error names, and the message. The error is reported if the first field is
+greater than the second.
+"""
 
 _SHOWS_OTHER: Final = {("min", "default"): 0, ("default", "max"): 1}
-"""Pairs whose error shows the value of the first (0) or second (1) field instead of the named field's own value."""
+"""Pairs of fields whose error shows the value of the first field (0) or of the second field (1), and not the value of
+the field that the error names.
+"""
 
 
 class LimitRangeStrategy(BuiltinStrategy):

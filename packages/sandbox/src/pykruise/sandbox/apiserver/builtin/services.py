@@ -125,13 +125,13 @@ def _allocate(doc: Document) -> None:
 
 
 def _address_of(seed: int) -> str:
-    """Return an address of 10.96.0.0/16, except the first ones, which clusters give to their own services."""
+    """Return an address of 10.96.0.0/16, except the first addresses, which clusters use for their own services."""
     number = 16 + seed % (65536 - 32)
     return f"10.96.{number >> 8}.{number & 255}"
 
 
 def _keep_node_ports(after: Document, before: Doc) -> None:
-    """Keep the node port of a port that an update sends without one."""
+    """Keep the node port of each port that an update sends without a node port."""
     if after.get("type") not in _EXTERNAL:
         return
     known = {
@@ -144,9 +144,7 @@ def _keep_node_ports(after: Document, before: Doc) -> None:
 
 
 def _drop_fields_of_old_type(after: Document, before: Doc) -> None:
-    """Drop the fields that only externally reachable services have when the type changes, unless the update sets
-    them.
-    """
+    """When the type changes, drop the unchanged fields that only externally reachable services have."""
     if before.get("type") not in _EXTERNAL or after.get("type") in _EXTERNAL:
         return
     known = {port.get("nodePort") for port in before.get("ports") or ()}

@@ -1,4 +1,4 @@
-"""Strategy of a built-in kind: its own defaults, checks and immutable fields, added to the common life of objects.
+"""Strategy of a built-in kind: its own defaults, checks and immutable fields, in addition to the rules for all objects.
 
     a body ──▶ decode (types, unknown fields) ──▶ default ──▶ (mutating admission) ──▶ decode, default
            ──▶ without_disabled (fields of features that are off)
@@ -26,7 +26,7 @@ from pykruise.sandbox.version import find_served_release
 
 
 class BuiltinStrategy:
-    """Rules of one built-in kind; the base class serves kinds without rules of their own."""
+    """Rules of one built-in kind. The base class is the strategy of kinds without rules of their own."""
 
     tracks_generation: bool = False
     """Whether `metadata.generation` starts at 1 and counts changes of the desired state."""
@@ -52,8 +52,8 @@ class BuiltinStrategy:
     def decode(self, doc: Document) -> tuple[Document, list[str]]:
         """Return the document as the server writes it, and the sorted paths of the unknown fields that were dropped.
 
-        Raises DecodeError (a ValueError) when a value has the wrong type; the caller answers 400 and puts
-        `Pod in version "v1" cannot be handled as a Pod: ` before its message.
+        Raises DecodeError (a ValueError) when a value has the wrong type. The caller then responds with 400, and with
+        `Pod in version "v1" cannot be handled as a Pod: ` before the error's message.
         """
         return self._decoder.decode(doc) if self._decoder else (doc, [])
 
@@ -116,13 +116,14 @@ class BuiltinStrategy:
     def compute_grace_period(self, doc: Document, options: Mapping[str, Any]) -> int | None:
         """Seconds between a delete request and removal; None when the object is removed immediately.
 
-        `options` is the document of a `DeleteOptions`. 0 also removes the object immediately, but is recorded.
+        `options` is the document of a `DeleteOptions`. If the result is 0, the object is also removed immediately, but
+        its deletionGracePeriodSeconds is set.
         """
         return None
 
 
 def keep(new: Document, old: Document, field: str) -> None:
-    """Copy `field` from the old document to the new one, or remove it where the old one has none."""
+    """Copy `field` from the old document to the new one, or remove it if the old document does not have it."""
     if field in old:
         new[field] = old[field]
     else:

@@ -34,7 +34,7 @@ _VOLUME_MODES: Final = ("Block", "Filesystem")
 
 
 class PersistentVolumeClaimStrategy(BuiltinStrategy):
-    """PersistentVolumeClaims: unchangeable once created, apart from the size of a bound claim."""
+    """PersistentVolumeClaims: they cannot change after the creation, apart from the size of a bound claim."""
 
     has_status = True
 
@@ -82,7 +82,7 @@ def _protect(doc: Document, finalizer: str) -> None:
 
 
 def _pair_data_sources(spec: Document) -> None:
-    """Give both fields for a data source the same value."""
+    """Give `dataSource` and `dataSourceRef` the same value."""
     old, new = spec.get("dataSource"), spec.get("dataSourceRef")
     if old is not None and new is None:
         spec["dataSourceRef"] = dict(old)
@@ -253,7 +253,7 @@ def _check_volume(spec: Doc) -> Causes:
 
 
 class StorageClassStrategy(BuiltinStrategy):
-    """StorageClasses: parameters, provisioner and policies are unchangeable."""
+    """StorageClasses: parameters, provisioner and policies cannot change."""
 
     def default(self, doc: Document) -> Document:
         doc.setdefault("reclaimPolicy", "Delete")

@@ -111,7 +111,7 @@ def _check_webhook(webhook: Doc, path: str) -> Causes:
 
 
 def check_match_conditions(conditions: Sequence[Doc], path: str, variables: frozenset[str]) -> Causes:
-    """Check `matchConditions`: names, and expressions over these variables."""
+    """Check `matchConditions`: their names, and their expressions, which may use these variables."""
     if len(conditions) > _MOST_CONDITIONS:
         yield make_too_many_error(path, len(conditions), _MOST_CONDITIONS)
     for index, condition in enumerate(conditions):
@@ -133,7 +133,7 @@ _MOST_CONDITIONS: Final = 64
 
 
 def check_expression(text: str, path: str, variables: frozenset[str]) -> Causes:
-    """Check that an expression over these variables can be compiled."""
+    """Check that an expression, which may use these variables, can be compiled."""
     try:
         compile_expression(text, variables)
     except ExpressionError as err:
@@ -153,7 +153,7 @@ def _check_full_name(name: str, path: str) -> Causes:
 
 
 def check_rule_with_operations(rule: Doc, path: str) -> Causes:
-    """Check which writes a rule matches: operations, groups, versions, resources, scope."""
+    """Check the parts of a rule: operations, groups, versions, resources, scope."""
     operations = rule.get("operations") or ()
     if not operations:
         yield make_required_error(f"{path}.operations")

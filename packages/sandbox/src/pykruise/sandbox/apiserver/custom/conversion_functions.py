@@ -26,7 +26,7 @@ class ConversionFunctions:
         storage = next(each["name"] for each in spec["versions"] if each.get("storage"))
         asks_webhook = (spec.get("conversion") or {}).get("strategy") == "Webhook"
         recorded = set((crd.get("status") or {}).get("storedVersions") or ())
-        # Otherwise some objects may be stored in the other version.
+        # In the storage version, conversion is needed only if some objects may be stored in another version.
         is_plain = version == storage and recorded <= {storage}
         if is_plain or asks_webhook or (group, kind) not in self._table:
             return None

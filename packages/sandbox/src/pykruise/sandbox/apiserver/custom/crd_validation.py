@@ -1,6 +1,6 @@
 """Validation of a CustomResourceDefinition: its names, versions, schemas and conversion.
 
-a CRD, the one before ──▶ find_crd_errors() ──▶ causes
+a CRD, the CRD before the update ──▶ find_crd_errors() ──▶ causes
 
 Pure. Same rules as Kubernetes' validation of CustomResourceDefinitions.
 """
@@ -18,7 +18,7 @@ _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 
 
 def versions_of(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The CRD's versions that are objects."""
+    """The CRD's versions, without entries that are not JSON objects."""
     versions = spec.get("versions")
     return [each for each in versions if isinstance(each, dict)] if isinstance(versions, list) else []
 

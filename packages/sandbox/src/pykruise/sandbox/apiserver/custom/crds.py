@@ -141,7 +141,7 @@ def read_crd(raw: bytes) -> tuple[Document, tuple[CatalogEntry, ...]]:
     """Return a stored CRD and, once it is established, an entry for each of its versions, the preferred one first.
     The entries have no converters yet.
 
-    Definitions are large, and servers of one process often begin with the same ones, so results are cached. Never
+    Definitions are large, and the servers of one process often have the same definitions, so results are cached. Never
     change them.
     """
     crd = decode(raw)
@@ -425,7 +425,7 @@ def _names_of_others(doc: Document, others: Iterable[Document]) -> tuple[set[str
 def set_condition(
     status: Document, kind: str, holds: bool, reason: str, message: str, now: str, *, once: bool = False
 ) -> None:
-    """Set a condition. Its transition time changes only with its status. `once`: do not change it when it is already
+    """Set a condition. Its transition time changes only with its status. `once`: do not change a condition that is
     true.
     """
     conditions: list[Document] = status.setdefault("conditions", [])

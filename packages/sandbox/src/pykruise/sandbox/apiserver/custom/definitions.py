@@ -1,4 +1,4 @@
-"""Keeps the served resources in step with the stored CRDs, and removes a terminating CRD after its last object.
+"""Updates the served resources when stored CRDs change, and removes a terminating CRD after its last object.
 
 Core commits a change of a CRD or of its objects ──▶ Definitions ──▶ the CRD's status, the Catalog, removals
 
@@ -17,14 +17,14 @@ from pykruise.sandbox.apiserver.requests.deletion import CRD_CLEANUP
 
 
 class Definitions:
-    """Owns the part of the catalog that comes from CRDs. `conversions` convert their objects."""
+    """Maintains the part of the catalog that comes from CRDs. `conversions` convert the objects of these CRDs."""
 
     def __init__(self, core: Core, conversions: Conversions | None = None) -> None:
         self._core = core
         self._conversions = conversions
         self._shelves: set[str] = set()
         self._names: dict[str, Document] = {}
-        """Group and accepted names of each CRD: everything that other CRDs depend on."""
+        """The group and the accepted names of each CRD. Other CRDs of the group cannot have these names."""
         core.on_change(CRD_SHELF, self._crd_changed)
         for stored in core.storage.scan(CRD_SHELF).items:
             self._serve(stored)

@@ -2,8 +2,8 @@
 
 expressions.py ──▶ FUNCTIONS, by name ──▶ called by the CEL library
 
-Pure. A quantity is a map with its amount, because the library has no user-defined values. Equal amounts are equal,
-however they were written. Same rules as Kubernetes' CEL libraries and cel-go's `format`.
+Pure. A quantity is a map with its amount, because the library has no user-defined values. Two quantities with the same
+amount are equal, however they were written. Same rules as Kubernetes' CEL libraries and cel-go's `format`.
 """
 
 import re

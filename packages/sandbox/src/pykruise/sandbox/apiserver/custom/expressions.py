@@ -32,11 +32,11 @@ _LONGEST: Final = 10_000
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be compiled. The message follows `compilation failed: `."""
+    """An expression cannot be compiled. The message is shown after `compilation failed: `."""
 
 
 class EvaluationError(ValueError):
-    """An expression that has no value for these variables."""
+    """An expression cannot be evaluated with the values of its variables."""
 
 
 class Expression:
@@ -58,7 +58,7 @@ class Expression:
             raise EvaluationError(f"no such key: {err.args[0] if err.args else ''}") from err
         except RecursionError as err:
             raise EvaluationError("nested too deep") from err
-        except Exception as err:  # the library raises any kind of exception
+        except Exception as err:  # the library may raise any exception
             raise EvaluationError(str(err)) from err
 
     def holds(self, variables: Mapping[str, Any]) -> bool:
@@ -115,7 +115,7 @@ def make_optional(value: Any = None, *, is_there: bool = True) -> Any:
 
 @cache
 def _load_library() -> Any:
-    """Import the library with the first expression, because its import takes longer than that of the API server."""
+    """Import the library with the first expression, because its import takes longer than the API server's."""
     import cel
 
     return cel
@@ -136,7 +136,7 @@ def _build_context(variables: Mapping[str, Any]) -> Any:
 
 
 _BOUND: Final = re.compile(r"\.(?:all|exists|exists_one|filter|map)\(\s*([A-Za-z_]\w*)\s*,")
-"""Names that comprehensions declare themselves."""
+"""Names that comprehensions in the expression declare."""
 
 
 def _describe_undeclared(text: str, name: str) -> str:

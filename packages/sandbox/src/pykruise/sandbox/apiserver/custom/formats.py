@@ -23,7 +23,7 @@ def check_for(name: str) -> FormatCheck | None:
 
 
 def _pattern_check(pattern: str) -> FormatCheck:
-    """Return a predicate that compiles its pattern on first use: few servers need most patterns, and compiling all of
+    """Return a predicate that compiles its pattern on first use: most servers need few patterns, and compiling all of
     them would delay every start.
     """
 

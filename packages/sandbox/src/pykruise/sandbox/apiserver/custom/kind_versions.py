@@ -2,7 +2,7 @@
 
 document, its CatalogEntry, another version ──▶ KindVersions.convert() ──▶ the document in that version
 
-A document can still be converted to a version that is no longer served, but not to one that has been removed.
+A document can still be converted to a version that is no longer served, but not to a version that has been removed.
 
 Same rules as apimachinery's `managedfields/internal/versionconverter.go` and apiextensions' `crConverter`.
 """

@@ -8,7 +8,7 @@ The schema is compiled once, because every write of every custom resource uses i
 schema has rules, so an open node (a pod template with x-kubernetes-preserve-unknown-fields) takes no time. Equal
 schemas are compiled once per process, because a test suite creates hundreds of servers with the same CRDs.
 
-`x-kubernetes-validations` (rules in CEL) are checked last, and only when no other error would prevent it:
+`x-kubernetes-validations` (rules in CEL) are checked last, and only if no other error prevents this check:
 schemas/validations.py.
 """
 
@@ -63,7 +63,8 @@ class StructuralSchema:
         if not isinstance(node, Mapping):
             raise NotStructuralError([causes.make_invalid_error(path, node, "must be an object")])
         try:
-            return _compile_cached(encode_canonical(node))  # the schema as sent and as stored share one entry
+            # The schema as sent and as stored share one cache entry.
+            return _compile_cached(encode_canonical(node))
         except ValueError:
             return cls._check_and_compile(node, path)  # checked again, for messages that begin with `path`
 

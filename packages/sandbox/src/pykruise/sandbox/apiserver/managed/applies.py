@@ -3,8 +3,8 @@
 live object + applied document + managers ──▶ apply_document()
     ──▶ Applied: the document, its managers; or ConflictsError
 
-Each manager's set has the version in which the manager wrote. Whether the manager loses a field is decided in that
-version: the object before and after the change is converted to it (`Versions`) and compared.
+The set of each manager is in the version in which the manager wrote. Whether the manager loses a field is decided in
+that version: the object before and after the change is converted to that version (`Versions`) and compared.
 
 Pure, except for conversions. Same rules as structured-merge-diff's `merge.Updater`.
 """
@@ -132,10 +132,11 @@ async def apply_document(
     """Apply a document to the live object (`empty` for a new object).
 
     A field that `who` applied before and no longer applies is removed, unless another manager owns it. A change of an
-    `allowed` field is not a conflict. If managers in other versions are in `kept`, every manager in it must have a
-    set. Raises ConflictsError when other managers own changed fields and `force` is off, InvalidFieldsError when
-    `config` does not have the kind's shape, UnconvertibleError when the object cannot be converted to a manager's
-    version.
+    `allowed` field is not a conflict. If `kept` contains managers that wrote in other versions, every manager in `kept`
+    must have a set.
+
+    Raises ConflictsError when other managers own changed fields and `force` is off, InvalidFieldsError when `config`
+    does not have the kind's shape, UnconvertibleError when the object cannot be converted to a manager's version.
     """
     own = who.api_version
     shape, ignored = versions.find_shape(own), versions.list_ignored(own)

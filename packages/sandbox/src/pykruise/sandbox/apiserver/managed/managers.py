@@ -89,12 +89,12 @@ def record_update(
     not_creators: FieldSet = EMPTY,
     elsewhere: Mapping[str, Taken | None] | None = None,
 ) -> bytes:
-    """Return the managers after POST, PUT or PATCH: the writer owns the fields that it changed, other managers lose
-    them.
+    """Return the managers after POST, PUT or PATCH: the writer owns the fields that it changed, and other managers lose
+    these fields.
 
-    `ignored`: places that the endpoint does not write. `not_creators`: places that no creator writes. `elsewhere`:
-    the change by version, for the other versions in which managers own fields; None: the managers in this version lose
-    all fields. With `elsewhere`, every manager in `kept` has a set. If `kept` is empty, fields get no owners.
+    `ignored`: places that the endpoint does not write. `not_creators`: places that no creator writes. `elsewhere`: for
+    each other version in which managers own fields, the change in that version, or None if the managers in that version
+    lose all fields. With `elsewhere`, every manager in `kept` must have a set. If `kept` is empty, no owner is added.
     """
     if not kept:
         return kept
@@ -139,7 +139,7 @@ def _give_fields(state: FieldState, who: FieldManager, changed: FieldSet, now: s
 
 
 def _merge_oldest(state: FieldState) -> None:
-    """Merge the oldest of too many updating managers into one. All managers must have a set."""
+    """Merge the oldest managers into one if too many managers have updated the object. All managers must have a set."""
     updaters = [each for each in state.entries if each.operation != APPLY]
     surplus = len(updaters) - _MOST_UPDATERS
     if surplus <= 0:

@@ -45,7 +45,9 @@ _MOST_REMEMBERED: Final = 512
 _LONGEST_REMEMBERED: Final = 16 * 1024
 
 Outline = tuple[tuple[str, bytes | tuple[str, ...]], ...]
-"""Members, each with what determines its places: the keys of a map of scalars, otherwise the value."""
+"""The members of a document. Each has the data that determines its places: the keys if the member is a map of scalars,
+otherwise its value.
+"""
 
 
 def _ownable_part(doc: Document, ignored: FieldSet) -> Document:

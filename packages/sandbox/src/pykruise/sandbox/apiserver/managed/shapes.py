@@ -44,14 +44,14 @@ class Shape:
         self.kind = kind
         self.atomic = atomic
         self.keys = keys
-        """Keys of a list: the members that identify its items, with their defaults; None: the list is a set."""
+        """Keys of a list: the members that identify its items, with their defaults; None if the list is a set."""
         self.element = element
         """Shape of a list's items, or of a map's values that are not named fields."""
         self.names: Mapping[str, Shape] | None = None
         self._fields = fields
         self._remembered: dict[tuple[str, bytes], dict[str, Any]] = {}
         self.scalar = scalar
-        """Type of a scalar: `string`, `numeric` or `boolean`; empty: any."""
+        """Type of a scalar: `string`, `numeric` or `boolean`; empty for any type."""
 
     def list_fields(self) -> "Mapping[str, Shape]":
         """The named fields of an object."""
@@ -60,7 +60,7 @@ class Shape:
         return self.names
 
     def find_field(self, name: str) -> "Shape | None":
-        """Shape of an object's member; None: the member is not allowed."""
+        """Shape of an object's member; None if the member is not allowed."""
         shape = self.list_fields().get(name)
         return shape if shape is not None else self.find_item()
 

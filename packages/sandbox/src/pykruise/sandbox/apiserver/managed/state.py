@@ -32,7 +32,7 @@ class FieldManager(NamedTuple):
 
 
 class ManagedEntry(msgspec.Struct, array_like=True):
-    """One manager. `fields` None: it owns everything except the taken fields."""
+    """One manager. If `fields` is None, it owns everything except the taken fields."""
 
     manager: str
     operation: str

@@ -39,7 +39,7 @@ class InvalidFieldsError(ValueError):
 
 
 class FieldChanges(NamedTuple):
-    """Difference between a document and an earlier one."""
+    """Difference between a document and an earlier document."""
 
     added: FieldSet
     modified: FieldSet
@@ -271,7 +271,7 @@ def _gather_changes(old: Any, new: Any, parts: list[tuple[str, FieldChanges]]) -
 
 
 def merge(live: Any, applied: Any, shape: Shape) -> Any:
-    """Merge the applied value into the live one. Lists that can have several owners are merged item by item."""
+    """Merge the applied value into the live value. Lists that can have several owners are merged item by item."""
     if applied is ABSENT:
         return live
     if live is ABSENT or live is None:
@@ -290,7 +290,7 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
 
 
 def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
-    """Merge two lists. Both orders are kept where they agree; where they conflict, the applied order wins."""
+    """Merge two lists. The result has both orders if they agree; otherwise the order of the applied list."""
     left = list(_with_steps(live, shape))
     right = list(_with_steps(applied, shape))
     lefts, rights = dict(reversed(left)), dict(right)
@@ -360,7 +360,7 @@ def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
 
 
 def add_named_fields(fields: FieldSet, shape: Shape) -> FieldSet:
-    """Add to the set every named field of an object on the way to a member."""
+    """Add to the set every field on the path to a member of the set, if the field is a named field of an object."""
     if fields is EMPTY or not fields:
         return fields
     children: FieldSet = {}

@@ -37,6 +37,6 @@ class EventExpiry:
         while self._due and self._due[0][0] <= now:
             _, key, revision = self._due.popleft()
             stored = self._core.storage.get(_SHELF, key)
-            # A later write extended the life of the event, and has its own place later in the queue.
+            # If the event was written again, it expires later: each write has its own entry in the queue.
             if stored is not None and stored.revision == revision:
                 self._core.remove(entry, stored)

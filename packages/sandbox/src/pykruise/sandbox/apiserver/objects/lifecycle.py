@@ -22,7 +22,7 @@ _PHASE: Final = 0
 
 
 def check_namespace(core: Core, call: Call, meta: Mapping[str, Any]) -> None:
-    """Refuse creation in a namespace that is missing (404) or terminating (403)."""
+    """Reject creation in a namespace that is missing (404) or terminating (403)."""
     resource = call.entry.resource
     if not resource.namespaced or not call.namespace:
         return
@@ -47,6 +47,6 @@ def check_namespace(core: Core, call: Call, meta: Mapping[str, Any]) -> None:
 
 
 def check_not_immortal(call: Call) -> None:
-    """Refuse the deletion of namespaces that a cluster needs."""
+    """Reject the deletion of namespaces that a cluster needs."""
     if call.entry.shelf == "namespaces" and call.name in _IMMORTAL:
         raise make_forbidden(call.entry.resource, call.name, "this namespace may not be deleted")

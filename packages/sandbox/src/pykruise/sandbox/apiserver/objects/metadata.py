@@ -1,4 +1,4 @@
-"""The life of an object's metadata: the fields that the server sets, keeps and rejects.
+"""Rules for an object's metadata: the fields that the server sets, keeps and rejects.
 
 writes.py ──▶ wipe(), stamp_new() / copy_immutable_fields() ──▶ validate_new() / validate_changed() ──▶ causes
 
@@ -70,7 +70,7 @@ def stamp_new(metadata: Metadata, *, uid: str, now: Instant) -> None:
 
 
 def copy_immutable_fields(new: Metadata, old: Mapping[str, Any]) -> None:
-    """Copy to an update the fields that it cannot change and may omit."""
+    """Copy into an update the fields that the update cannot change and may omit."""
     new.pop("selfLink", None)
     _keep_member(new, old, "generation")
     _keep_member(new, old, "creationTimestamp")
@@ -215,8 +215,8 @@ def _check_finalizers(finalizers: Sequence[str] | None) -> list[Cause]:
 
 
 def _check_finalizer_domains(finalizers: Sequence[str]) -> list[Cause]:
-    """Return an error for each finalizer that has no domain and is not one of Kubernetes' own; most built-in kinds
-    check this.
+    """Return an error for each finalizer that has no domain and is not a finalizer of Kubernetes; most built-in
+    kinds check this.
     """
     text = "name is neither a standard finalizer name nor is it fully qualified"
     return [

@@ -113,7 +113,7 @@ class _Views:
 class FieldOwnership:
     """The managedFields of one API server's objects. Caches facts about kinds.
 
-    Without `tracks`, fields have no owners: writes cost less, and applies do not know other appliers.
+    Without `tracks`, fields have no owners: writes are faster, but an apply cannot detect conflicts.
     """
 
     def __init__(self, catalog: Catalog, *, tracks: bool = True) -> None:
@@ -170,7 +170,7 @@ class FieldOwnership:
             try:
                 elsewhere = await self._changes_elsewhere(call, old, new, others)
             except UnconvertibleError:
-                return kept  # a write does not fail because owners cannot be converted
+                return kept  # if the owners cannot be converted, the write must not fail
         data = managers.record_update(
             from_all,
             old,
@@ -245,7 +245,7 @@ class FieldOwnership:
         return Applied(result.document, kept) if result.kept is from_all else result
 
     def _owners_before(self, call: Call, stored: Stored, sent: Any) -> bytes:
-        """Owners before the change: the ones that the client sent, if it sent any."""
+        """Owners before the change: the owners that the client sent, if it sent any."""
         if not sent or call.subresource or not isinstance(sent, list):
             return stored.managed
         if sent == [{}]:

@@ -5,8 +5,8 @@ writes.py ──▶ Change(old, new) ──▶ Storage.commit() ──▶ histor
 An object is stored once, as canonical JSON in its storage version with its resourceVersion in it, beside the few
 facts that selectors need. Stored objects are immutable, so defensive copies are unnecessary.
 
-The state at an earlier revision is the present one with the later changes undone, as far back as the history of the
-shelf reaches. Older states have been compacted.
+The state at an earlier revision is computed: the later changes are undone in the current state. This is possible as far
+back as the history of the shelf reaches. Older states have been compacted.
 """
 
 from bisect import bisect_left, insort
@@ -20,7 +20,7 @@ import msgspec
 from pykruise.kube.ids import Key
 
 _FEW: Final = 1_000
-"""Number of differences up to which inserting into an order is faster than sorting again."""
+"""Maximum number of changes for which inserting into a sorted list is faster than sorting the list again."""
 
 NO_LABELS: Final[Mapping[str, str]] = {}
 
@@ -83,8 +83,8 @@ class FutureRevision(Exception):  # noqa: N818
 
 
 class Storage(Protocol):
-    """Operations that the API server needs of its store. This module has one in memory; a durable one has the same
-    contract.
+    """Operations that the API server needs for its objects. This module implements them in memory, and durable.py with
+    a file.
     """
 
     @property
@@ -93,7 +93,7 @@ class Storage(Protocol):
         ...
 
     def get(self, shelf: str, key: Key) -> Stored | None:
-        """Return the present object."""
+        """Return the current object."""
         ...
 
     def scan(
@@ -106,7 +106,7 @@ class Storage(Protocol):
         ...
 
     def commit(self, change: StorageChange) -> None:
-        """Commit the change. Its revision must be one above the newest, and its `old` must be the present object."""
+        """Commit the change. Its revision must be one above the newest, and its `old` must be the current object."""
         ...
 
     def list_changes_since(self, shelf: str, revision: int) -> list[StorageChange]:

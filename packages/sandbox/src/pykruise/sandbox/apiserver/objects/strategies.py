@@ -1,6 +1,6 @@
-"""Interface between the generic life of an object and the rules of its kind: one Strategy per resource.
+"""Interface between the rules for all objects and the rules of one kind: each resource has a Strategy.
 
-writes.py, deletion.py ──▶ Strategy (builtin/ for built-in kinds, crds.py for custom ones)
+writes.py, deletion.py ──▶ Strategy (builtin/ for built-in kinds, crds.py for custom resources)
 
 All methods are pure functions of documents. They may change the document passed as `doc` or `new` (it is a fresh
 copy) and return it; `old` is never changed.
@@ -14,7 +14,7 @@ from pykruise.kube.errors import Cause
 
 
 class Strategy(Protocol):
-    """Strategy of a kind, added to the common life of objects (metadata, versions, deletion)."""
+    """Rules of a kind, in addition to the rules for all objects (metadata, versions, deletion)."""
 
     def decode(self, doc: Document) -> tuple[Document, list[str]]:
         """Return the document in its kind's canonical shape, and the paths of unknown fields that were dropped.

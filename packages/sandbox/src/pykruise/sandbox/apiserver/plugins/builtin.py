@@ -26,7 +26,7 @@ _SYSTEM: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critica
 
 
 def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Document:
-    """Return the document with the additions of admission, which may be the changed `doc`. Raises Refusal (403)."""
+    """Add the fields that admission sets. Return the document; it may be the changed `doc`. Raises Refusal (403)."""
     if core.authorizer is not None and not call.subresource:
         check_grant(core.authorizer, call, doc)
     if call.entry.shelf == "pods" and isinstance(spec := doc.get("spec"), dict):
@@ -125,7 +125,7 @@ def _rejection(call: Call, pod: Document, why: str) -> Refusal:
 
 
 def find_system_class(name: str) -> Document | None:
-    """Return one of the two classes that every cluster has; None for other names."""
+    """Return one of the two priority classes that every cluster has; None for other names."""
     value = _SYSTEM.get(name)
     return {"metadata": {"name": name}, "value": value} if value is not None else None
 
@@ -136,7 +136,7 @@ def _priority_class(core: Core, name: str) -> Document | None:
 
 
 def _default_class(core: Core) -> Document | None:
-    """The default class, for pods that name no class. If several classes are marked, the one with the lowest value."""
+    """The priority class of pods that name none. If several classes are marked as default, the lowest value wins."""
     page = core.storage.scan(_CLASSES)
     result = [doc for doc in map(decode, (each.raw for each in page.items)) if doc.get("globalDefault")]
     return min(result, key=lambda doc: int(doc.get("value") or 0), default=None)

@@ -1,10 +1,10 @@
 """Checks of ResourceQuotas and LimitRanges for a write.
 
-writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403), or the write continues and is charged to its quotas
+writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403), or the write continues and is counted in its quotas
 plugins.py ──▶ admit_pod(core, call, pod) ──▶ the pod with its namespace's default requests and limits
 
 Same messages as Kubernetes' admission plugins ResourceQuota and LimitRanger. A quota's status has the
-enforced limits and the present usage. In a cluster, quota_books.py maintains the status; otherwise a client writes it.
+enforced limits and the current usage. In a cluster, quota_books.py maintains the status; otherwise a client writes it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ def admit_pod(core: Core, call: Call, pod: Document) -> None:
 
 
 def check(core: Core, call: Call, new: Document, old: Document | None) -> None:
-    """Refuse a write that violates a limit range or exceeds a quota of the namespace. Raises Refusal (403)."""
+    """Reject a write that violates a limit range or exceeds a quota of the namespace. Raises Refusal (403)."""
     limits = core.limits
     if call.namespace in limits.ranges:
         _check_ranges(call, new, old, limits.ranges[call.namespace])

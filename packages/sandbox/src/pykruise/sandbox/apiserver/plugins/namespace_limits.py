@@ -19,7 +19,7 @@ class NamespaceLimits:
         self.quotas: dict[str, dict[str, Document]] = {}
         self.ranges: dict[str, dict[str, Document]] = {}
         self.keeps_books = False
-        """Whether quota_books.py counts usage. Otherwise each write is charged when it is checked."""
+        """Whether quota_books.py counts usage. Otherwise each write is counted when it is checked."""
         for shelf in (QUOTAS, LIMIT_RANGES):
             for stored in storage.scan(shelf).items:
                 self._documents_of(shelf).setdefault(stored.key.namespace, {})[stored.key.name] = decode(
@@ -27,7 +27,7 @@ class NamespaceLimits:
                 )
 
     def handle_change(self, change: StorageChange) -> None:
-        """Update the stored quotas and limit ranges after a write of one."""
+        """Update the stored quotas and limit ranges after one of them was written."""
         stored = change.new or change.old
         assert stored is not None
         kept = self._documents_of(change.shelf)

@@ -91,7 +91,7 @@ def _mounts_token(account: Document, spec: Document) -> bool:
 
 
 def _mount_token(core: Core, spec: dict[str, Any]) -> None:
-    """Mount the token in each container that has no mount at its path. Add the volume if the pod has none."""
+    """Mount the token in each container that has no mount at the token's path. Add the volume if the pod has none."""
     volumes = spec.get("volumes") or []
     known = next((volume["name"] for volume in volumes if volume["name"].startswith(_VOLUME)), "")
     lacking = [

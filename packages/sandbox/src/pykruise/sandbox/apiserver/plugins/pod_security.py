@@ -1,4 +1,4 @@
-"""Pod security of namespaces: admission of pods by the standard that the labels of their namespace name.
+"""Pod security of namespaces: pods must comply with the standard that the labels of their namespace name.
 
 writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403 for a pod, 422 for a namespace), or the write continues
 
@@ -36,7 +36,7 @@ _UNCHECKED: Final = frozenset({"binding", "eviction", "log", "status"})
 
 def policy_of(labels: Mapping[str, str]) -> PodSecurityPolicy:
     """Return the policy. As in Kubernetes, an unreadable level is replaced by restricted, and an unreadable
-    version by the latest one.
+    version by the latest version.
     """
     level, version = labels.get(_LABEL, LEVELS[0]), labels.get(f"{_LABEL}-version", LATEST)
     return PodSecurityPolicy(
@@ -57,7 +57,7 @@ def find_label_errors(labels: Mapping[str, str]) -> Iterator[Cause]:
 
 
 def check(core: Core, call: Call, new: Document, old: Document | None) -> None:
-    """Refuse a pod that its namespace does not accept, and unreadable labels of a namespace. Raises Refusal."""
+    """Reject a pod that violates its namespace's standard, and a namespace with unreadable labels. Raises Refusal."""
     if call.entry.shelf == "pods" and call.subresource not in _UNCHECKED:
         _check_pod(core, call, new, old)
     elif call.entry.shelf == "namespaces" and not call.subresource:
@@ -65,7 +65,7 @@ def check(core: Core, call: Call, new: Document, old: Document | None) -> None:
 
 
 def _check_namespace(new: Document, old: Document | None) -> None:
-    """Refuse unreadable labels, except in a namespace that had such labels before."""
+    """Reject unreadable labels, except in a namespace that had such labels before."""
     causes = list(find_label_errors(new["metadata"].get("labels") or {}))
     if causes and not (old is not None and any(find_label_errors(old["metadata"].get("labels") or {}))):
         raise make_invalid("Namespace", "", new["metadata"]["name"], causes)
@@ -85,7 +85,7 @@ def _check_pod(core: Core, call: Call, new: Document, old: Document | None) -> N
 
 
 def _is_significant(new: Document, old: Document) -> bool:
-    """Whether an update changes annotations, images or the list of containers, the only parts that may matter."""
+    """Whether an update changes annotations, images or the list of containers. Other updates are not checked."""
     return new["metadata"].get("annotations") != old["metadata"].get("annotations") or any(
         _images_of(new, field) != _images_of(old, field) for field in CONTAINERS
     )

@@ -30,7 +30,7 @@ class PodSecurityPolicy(msgspec.Struct, frozen=True):
 
     level: str
     version: str
-    """`latest`, or such as `v1.30`."""
+    """`latest`, or a version such as `v1.30`."""
 
     def __str__(self) -> str:
         return f"{self.level}:{self.version}"
@@ -77,7 +77,7 @@ _Check = Callable[[_PodFacts], _Violation | None]
 
 
 def explain_violations(pod: Document, policy: PodSecurityPolicy, *, minor: int) -> str:
-    """Return all violations of the policy in one message; empty: the pod is accepted. `minor`: Kubernetes' version."""
+    """Return all violations of the policy in one message; empty if there are none. `minor`: Kubernetes' version."""
     asked = VERSION.fullmatch(policy.version)
     facts = _PodFacts(pod["metadata"], pod["spec"], min(int(asked[1]), minor) if asked else minor)
     violations = (check(facts) for check in _CHECKS[policy.level])
@@ -112,7 +112,7 @@ def _names_where(facts: _PodFacts, is_bad: Callable[[_Context], bool]) -> list[s
 
 
 def _setters(facts: _PodFacts, is_bad: Callable[[_Context], bool]) -> str:
-    """The places that set a bad value, such as `pod and container "a"`; empty: there is none."""
+    """The places that set a bad value, such as `pod and container "a"`; empty if there are none."""
     names = _names_where(facts, is_bad)
     return " and ".join(
         [*(["pod"] if is_bad(facts.context) else ()), *([_containers(names)] if names else ())]
@@ -189,7 +189,7 @@ def _check_app_armor(facts: _PodFacts) -> _Violation | None:
 
 
 def _added_capabilities(facts: _PodFacts, allowed: Collection[str]) -> str:
-    """Describe the added capabilities that the standard does not allow; empty: there are none."""
+    """Describe the added capabilities that the standard does not allow; empty if there are none."""
 
     def added(context: _Context) -> set[str]:
         return set((context.get("capabilities") or {}).get("add") or ()).difference(allowed)

@@ -1,4 +1,4 @@
-"""Accounting of ResourceQuotas: `status.hard` and `status.used`, immediately after every commit.
+"""Updates `status.hard` and `status.used` of ResourceQuotas immediately after every commit.
 
 commit of a quota  ──▶ QuotaBooks: a book with the usage of each object ──▶ status
 commit of anything ──▶ the books of its namespace ──▶ status, when it differs
@@ -38,7 +38,7 @@ class _Book(msgspec.Struct):
     by: dict[tuple[str, Key], Amounts]
 
     def note(self, shelf: str, key: Key, doc: Document | None) -> bool:
-        """Record the present state of an object (None: deleted). Return whether that changes the usage."""
+        """Record the current state of an object (None if it was deleted). Return whether this changes the usage."""
         before = self.by.pop((shelf, key), _NOTHING)
         after = _NOTHING
         if doc is not None and is_concerned(self.quota, shelf, doc):

@@ -40,7 +40,7 @@ _LEGACY: Final = ("configmaps", "resourcequotas", "replicationcontrollers", "sec
 
 
 def parse_amounts(amounts: Mapping[str, Any] | None) -> Amounts:
-    """Parse the quantities of a document; invalid ones are left out."""
+    """Parse the quantities of a document; invalid quantities are left out."""
     made: Amounts = {}
     for name, text in (amounts or {}).items():
         try:

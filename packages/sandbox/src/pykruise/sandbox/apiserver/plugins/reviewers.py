@@ -62,7 +62,7 @@ class Concerns:
     def is_concerned(
         self, resource: Resource, subresource: str, operation: str, *, revision: int = 0
     ) -> bool:
-        """Whether the reviewer wants such writes. `revision`: the catalog's revision, where `decide` depends on the
+        """Whether the reviewer wants such writes. `revision`: the revision of the catalog, if `decide` depends on the
         catalog.
         """
         if self._revision != revision:

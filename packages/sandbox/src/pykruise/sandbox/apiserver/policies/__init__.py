@@ -22,7 +22,7 @@ BINDINGS: Final = f"validatingadmissionpolicybindings.{_GROUP}"
 
 
 class Policies:
-    """The Admission of a server whose cluster may have policies. It calls `rest` after them."""
+    """The Admission of a server whose cluster may have policies. It calls `rest` after the policies."""
 
     def __init__(self, rest: Admission) -> None:
         self._rest = rest
@@ -30,7 +30,7 @@ class Policies:
         self._core: Core | None = None
 
     def bind(self, core: Core) -> None:
-        """Follow the policies of this server."""
+        """Use the policies that this server stores."""
         self._core = core
         core.on_change(BINDINGS, self._binding_changed)
         if core.storage.scan(BINDINGS, limit=1).items:

@@ -50,7 +50,7 @@ class _ConfigurationError(Exception):
 
 
 class PolicyAdmission:
-    """The Admission of a server whose cluster has policies. It calls `rest` after them."""
+    """The Admission of a server whose cluster has policies. It calls `rest` after the policies."""
 
     def __init__(self, rest: Admission, core: Core) -> None:
         self._rest = rest

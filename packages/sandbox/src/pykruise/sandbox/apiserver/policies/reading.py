@@ -37,15 +37,15 @@ class Matching(msgspec.Struct, frozen=True, kw_only=True):
     """`matchConstraints` of a policy, `matchResources` of a binding."""
 
     rules: tuple[NamedRule, ...] = ()
-    """Empty: every resource."""
+    """If empty, every resource matches."""
     excluded: tuple[NamedRule, ...] = ()
     exact: bool = False
     namespace_selector: Selector | None = None
     object_selector: Selector | None = None
 
     def selects(self, labels: Mapping[str, str] | None, *docs: Document | None) -> bool:
-        """Whether the selectors match: `labels` of the namespace (None: there is none), and at least one of the
-        documents.
+        """Whether the selectors match the `labels` of the namespace (None if there is no namespace) and at least one of
+        the documents.
         """
         wanted, selector = self.namespace_selector, self.object_selector
         if wanted is not None and labels is not None and not wanted.matches(labels):
@@ -76,13 +76,13 @@ class AdmissionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     write.
     """
     param_kind: tuple[str, str] | None
-    """apiVersion and kind; None: the policy has no parameters."""
+    """apiVersion and kind; None if the policy has no parameters."""
     broken: str = ""
-    """Error of an expression that cannot be compiled. Only policies that were stored elsewhere have one."""
+    """Error of an expression that cannot be compiled. Only policies that were not written here can have one."""
 
 
 class ParamRef(msgspec.Struct, frozen=True, kw_only=True):
-    """Reference of a binding to its parameters."""
+    """The reference from a binding to its parameters."""
 
     name: str
     namespace: str
@@ -101,7 +101,7 @@ class PolicyBinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_policy(doc: Mapping[str, Any]) -> AdmissionPolicy:
-    """Parse a stored policy. If one of its expressions cannot be compiled, the result has none of them."""
+    """Parse a stored policy. If one of its expressions cannot be compiled, the result has no expressions."""
     try:
         return _parse_policy(doc, doc["spec"])
     except ExpressionError as err:

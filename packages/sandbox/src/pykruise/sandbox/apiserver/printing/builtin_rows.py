@@ -274,7 +274,7 @@ _METRICS: Final = 2
 
 
 def _format_metric(metric: Doc, current: Doc) -> str:
-    """Format the present value of a metric and its target."""
+    """Format the current value of a metric and its target."""
     kind = metric.get("type") or ""
     field = kind[:1].lower() + kind[1:]
     source, result = metric.get(field) or {}, (current.get(field) or {}).get("current") or {}

@@ -1,1 +1,1 @@
-"""Requests to the API server: reading, answering and encoding them."""
+"""Requests to the API server: parsing them, executing them, and encoding the responses."""

@@ -105,7 +105,7 @@ def _read_config(call: Call) -> Document:
 
 
 def _check_config(call: Call, config: Document) -> Document:
-    """Check that the applied document is of the kind, and return a copy. Raises Refusal."""
+    """Check that the applied document has the resource's kind, and return a copy. Raises Refusal."""
     entry = call.entry
     version, kind = config.get("apiVersion") or "", config.get("kind") or ""
     if not isinstance(version, str) or not isinstance(kind, str):

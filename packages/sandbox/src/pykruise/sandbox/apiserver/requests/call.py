@@ -38,7 +38,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dry_run(self) -> bool:
-        """Whether the request must not be stored, but otherwise executed."""
+        """Whether the request is a dry run: it is executed, but its result is not stored."""
         return self.query.get("dryRun") == "All"
 
     @property
@@ -59,7 +59,7 @@ class CallAnswer(msgspec.Struct, frozen=True):
 
 
 def check_write_options(call: Call, kind: str, extra: Sequence[Cause] = ()) -> None:
-    """Refuse unknown values of dryRun, fieldManager, fieldValidation; `kind` such as `CreateOptions`."""
+    """Reject invalid values of dryRun, fieldManager and fieldValidation. `kind`: such as `CreateOptions`."""
     query = call.query
     if not query and not extra:
         return

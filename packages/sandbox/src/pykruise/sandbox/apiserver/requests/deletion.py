@@ -194,7 +194,7 @@ async def delete_stored(
 
 
 def check_preconditions(call: Call, options: DeletionOptions, stored: Stored) -> None:
-    """Refuse (409) to delete another object of the same name, or an object that has changed."""
+    """Reject (409) the deletion of another object with the same name, or of an object that has changed."""
     kind = call.entry.resource.kind
     if options.uid and options.uid != stored.uid:
         text = (
@@ -275,7 +275,7 @@ def _owners_of_marked(core: Core, entry: CatalogEntry, stored: Stored, doc: Docu
 
 
 async def _build_answer(core: Core, call: Call, stored: Stored, raw: bytes) -> CallAnswer:
-    """Answer with the object in `raw` for kinds that return it, else with a Status."""
+    """Respond with the object in `raw` for kinds that return it, else with a Status."""
     if call.entry.returns_deleted:
         return CallAnswer(200, await _render(core, call, raw, stored))
     resource = call.entry.resource

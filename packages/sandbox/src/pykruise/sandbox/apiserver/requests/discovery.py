@@ -2,7 +2,8 @@
 
     path + Accept + Catalog ──▶ answer_discovery() ──▶ document of /api, /apis, /apis/<group>… or /version
 
-Newer clients request everything at once from /api and /apis (aggregated discovery); older ones walk the paths. Pure.
+Newer clients request everything at once from /api and /apis (aggregated discovery); older clients request each path.
+Pure.
 """
 
 from collections.abc import Sequence

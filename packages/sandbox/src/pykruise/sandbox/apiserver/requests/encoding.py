@@ -1,6 +1,6 @@
-"""Encoding of stored bytes as answers, without decoding them.
+"""Encoding of stored bytes as responses, without decoding them.
 
-Stored.raw (canonical JSON) ──▶ splice version, revision, list frame ──▶ bytes of an answer
+Stored.raw (canonical JSON) ──▶ splice version, revision, list frame ──▶ bytes of a response
 
 Stored objects begin with their apiVersion and kind. All other members are sorted, and each has exactly one encoding,
 which makes a few splices safe. When a splice may be wrong, the document is decoded.
@@ -44,7 +44,7 @@ def revise_bytes(raw: bytes, old: int, revision: int) -> bytes:
     """Replace the resourceVersion in an object's bytes."""
     shown = b'"resourceVersion":"%d"'
     said = shown % old
-    # If a reference of an owner or an event has the same number, only a decoder can tell them apart.
+    # If an owner reference or the reference of an event contains the same number, only a decoder can distinguish them.
     if raw.count(said) == 1:
         return raw.replace(said, shown % revision)
     doc = decode(raw)

@@ -44,17 +44,17 @@ class _Wanted(msgspec.Struct, frozen=True):
     stamps: bool
     tail: int | None
     size: int | None
-    """Limit in bytes; None: no limit."""
+    """Limit in bytes; None means no limit."""
 
 
 class _Log(msgspec.Struct, frozen=True):
-    """One run of a container, from its pod's status. Its lines can be counted and computed individually."""
+    """One run of a container, from its pod's status. The number of its log lines, and each line, can be computed."""
 
     image: str
     restarts: int
     started_at: Instant
     every_s: float = 0.0
-    """Seconds between two lines while the container runs; 0: no such lines."""
+    """Seconds between two lines while the container runs; 0 if it writes no such lines."""
     exit_code: int = 0
     ended_at: Instant | None = None
 
@@ -76,14 +76,14 @@ class _Log(msgspec.Struct, frozen=True):
         return self.started_at + passed_s, f"running for {passed_s:g} s"
 
     def find_next_time(self, now: Instant) -> Instant | None:
-        """Time of the next line if nothing happens; None: there is none."""
+        """Time of the next line if nothing happens; None if no line will be written."""
         if not self.every_s or self.ended_at is not None:
             return None
         return self.started_at + (self._count_intervals(now) + 1) * self.every_s
 
 
 async def read_log(core: Core, call: Call) -> CallAnswer:
-    """Answer with the present log. Raises Refusal: 400, 404, 422."""
+    """Respond with the current log. Raises Refusal: 400, 404, 422."""
     pod, wanted = _parse_request(core, call)
     if not pod["spec"].get("nodeName"):
         return CallAnswer(204, b"", is_object=False)
@@ -93,7 +93,7 @@ async def read_log(core: Core, call: Call) -> CallAnswer:
 
 
 async def follow_log(core: Core, call: Call) -> "LogStream | CallAnswer":
-    """Stream the log and its future lines. Answer 204 while the pod is not assigned to a node.
+    """Stream the log and its future lines. Respond with 204 if the pod is not assigned to a node.
 
     Raises Refusal: 400, 404, 422.
     """
@@ -145,7 +145,7 @@ class _Reader:
 class LogStream:
     """The lines of a followed log, without line ends. Read it with `read_batch()`, and close it afterwards.
 
-    A line that `limitBytes` cuts ends like the others.
+    A line that `limitBytes` cuts ends like the other lines.
     """
 
     content_type = _TEXT
@@ -290,7 +290,7 @@ def _select_container(pod: Document, call: Call) -> str:
 
 
 def _log_of(pod: Document, name: str, call: Call) -> _Log:
-    """Return the log of the container's present run, or of its previous one. Raises Refusal (400)."""
+    """Return the log of the container's current run, or of its previous run. Raises Refusal (400)."""
     status = _status_of(pod, name)
     state, last = status.get("state") or {}, status.get("lastState") or {}
     every_s = _every_s(pod)

@@ -35,7 +35,7 @@ _TYPE_META: Final = (
 )
 _NO_KIND: Final = "couldn't get version/kind; json parse error: "
 _DEEPEST: Final = 200
-"""Deepest nesting that is accepted; a deeper document could exhaust the stack of the code that walks it."""
+"""Maximum depth of nesting; a deeper document could exhaust the stack of the code that walks it."""
 
 
 class Form(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ def form_of(headers: Mapping[str, str], query: Mapping[str, str], *, custom: boo
 
 
 def _parse_accept(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the media types with their parameters, the preferred ones first."""
+    """Yield the media types with their parameters, the preferred types first."""
     clauses = []
     for position, clause in enumerate(accept[:4096].split(",")):
         media, *rest = (part.strip() for part in clause.split(";"))
@@ -170,7 +170,7 @@ def _go_character(character: str) -> str:
 
 
 def _check_depth(data: bytes, value: Any) -> None:
-    """Refuse a value that is nested too deep. Documents with few brackets are not checked, since they cannot be nested
+    """Reject a value that is nested too deep. Documents with few brackets are not checked, since they cannot be nested
     too deep.
     """
     if data.count(b"{") + data.count(b"[") <= _DEEPEST:
@@ -219,7 +219,7 @@ def parse_yaml(data: bytes, *, prefix: str = "") -> Any:
 
 
 def _check_yaml(text: str) -> None:
-    """Refuse YAML that could exhaust a reader's resources, before anything is built.
+    """Reject YAML that could exhaust a reader's resources, before anything is built.
 
     Aliases multiply (a few lines can expand to gigabytes), and the library composes nodes recursively in C, where a
     deep document overflows the stack of the whole process.

@@ -285,7 +285,7 @@ def _of_kind(kind: str) -> Document:
 
 
 def _add_referenced(schemas: Document, minor: str) -> None:
-    """Add every definition that a schema refers to, and recursively those that they refer to."""
+    """Add every definition to which a schema refers, and recursively the definitions to which these refer."""
     waiting = [name for schema in schemas.values() for name in _find_references(schema)]
     while waiting:
         name = waiting.pop()

@@ -2,8 +2,8 @@
 
 Content-Type, body ──▶ read_patch() ──▶ Wanted.apply(document) ──▶ document
 
-Pure. kube.patches implements the patches; this module decides which types a resource accepts, and turns failures into
-refusals.
+Pure. kube.patches implements the patches; this module decides which types a resource accepts, and turns failures into a
+Refusal.
 """
 
 import logging

@@ -106,12 +106,12 @@ def _read_members(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 def _bytes_of(value: int | bytes) -> bytes:
     if isinstance(value, bytes):
         return value
-    raise ProtobufError("the protobuf message is malformed: a number where bytes belong")
+    raise ProtobufError("the protobuf message is malformed: a number instead of bytes")
 
 
 def _to_signed(value: int | bytes) -> int:
     if isinstance(value, bytes):
-        raise ProtobufError("the protobuf message is malformed: bytes where a number belongs")
+        raise ProtobufError("the protobuf message is malformed: bytes instead of a number")
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
@@ -201,4 +201,4 @@ def _json_inside(data: bytes) -> Any:
     try:
         return orjson.loads(raw or b"null")
     except orjson.JSONDecodeError as err:
-        raise ProtobufError(f"the protobuf message holds a value that is not JSON: {err}") from err
+        raise ProtobufError(f"the protobuf message contains a value that is not JSON: {err}") from err

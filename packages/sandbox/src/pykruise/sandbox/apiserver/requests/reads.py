@@ -48,7 +48,7 @@ _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
 async def get(core: Core, call: Call) -> CallAnswer:
-    """Answer with one object. It must not be older than the request's `resourceVersion`. Raises Refusal."""
+    """Respond with one object. The storage must have reached the request's `resourceVersion`. Raises Refusal."""
     asked = _revision(call)
     if asked > core.storage.revision:
         raise make_too_large_resource_version(asked, core.storage.revision)
@@ -59,7 +59,7 @@ async def get(core: Core, call: Call) -> CallAnswer:
 
 
 async def list_page(core: Core, call: Call) -> CallAnswer:
-    """Answer with a list, or with a page of it. Raises Refusal."""
+    """Respond with a list, or with a page of it. Raises Refusal."""
     _check_list_options(call)
     parse_whole_number(
         call.query, "timeoutSeconds"
@@ -224,8 +224,8 @@ def _check_watch_options(call: Call) -> None:
 def watch(core: Core, call: Call) -> WatchStream:
     """Open the stream of changes of a collection, or of one object. Raises Refusal.
 
-    Without a resourceVersion, and with "0", the present objects come first as ADDED. With `sendInitialEvents` a
-    bookmark marks their end. If the resourceVersion is too old, the stream has one ERROR.
+    Without a resourceVersion, and with "0", the stream begins with the current objects as ADDED. With
+    `sendInitialEvents`, a bookmark follows them. If the resourceVersion is too old, the stream has only one ERROR.
     """
     if "watch" not in call.entry.verbs:
         raise make_method_not_supported(call.entry.resource, "watch")
@@ -283,8 +283,8 @@ def _without_columns(line: bytes) -> bytes:
 
 
 def _timeout(core: Core, call: Call) -> float:
-    """Duration of a watch in seconds. Without a requested one, half an hour to an hour, so that watches do not all
-    end together.
+    """Duration of a watch in seconds. If the request states none, half an hour to an hour at random, so that watches do
+    not all end together.
     """
     asked = parse_whole_number(call.query, "timeoutSeconds")
     return float(asked) if asked and asked > 0 else _SHORTEST_WATCH_S * (1.0 + core.rng.random())

@@ -2,7 +2,7 @@
 
 server.py ──▶ REVIEWS[plural] ──▶ the question with its answer in `status`
 
-Without RBAC all users may do everything, and reviews answer accordingly.
+Without RBAC, all users may do everything, and the reviews report this.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -157,7 +157,7 @@ def _review(answer: Review) -> Callable[[Core, Call], Awaitable[CallAnswer]]:
             doc["metadata"]["namespace"] = call.namespace
         spec = doc.get("spec") or {}
         if answer is _rules:
-            doc["spec"] = {}  # the answer does not repeat the question
+            doc["spec"] = {}  # the response does not repeat the spec
         doc["status"] = answer(core, call, spec)
         return CallAnswer(201, orjson.dumps(doc), is_object=False)
 
@@ -172,4 +172,4 @@ REVIEWS: Final[Mapping[str, Callable[[Core, Call], Awaitable[CallAnswer]]]] = {
     "subjectaccessreviews": _review(_access),
     "tokenreviews": _review(_token),
 }
-"""Functions that answer a POST to the collection, by plural."""
+"""Functions that respond to a POST to the collection, by plural."""

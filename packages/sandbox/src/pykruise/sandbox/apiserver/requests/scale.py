@@ -31,7 +31,7 @@ _DEFINITION: Final = "io.k8s.api.autoscaling.v1.Scale"
 
 
 async def get_scale(core: Core, call: Call) -> CallAnswer:
-    """Answer with the Scale of the object. Raises Refusal."""
+    """Respond with the Scale of the object. Raises Refusal."""
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
         raise make_not_found(call.entry.resource, call.name)
@@ -141,7 +141,7 @@ def _check_type(scale: Document) -> None:
 
 
 def _check_scale(call: Call, scale: Document, doc: Document) -> None:
-    """Check that the Scale belongs to this object, in its present version if it names one, with a valid number of
+    """Check that the Scale belongs to this object, in its current version if it names one, with a valid number of
     replicas.
     """
     meta = scale.get("metadata")

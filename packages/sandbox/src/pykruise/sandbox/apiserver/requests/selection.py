@@ -82,7 +82,7 @@ def selection_of(entry: CatalogEntry, query: Mapping[str, str], *, name: str = "
 
 
 def _unsupported_message(entry: CatalogEntry, field: str) -> str:
-    """Error message. It differs between kinds with selectable fields (and custom ones), Jobs, and all other kinds."""
+    """Error message. It differs between kinds with selectable fields (and custom kinds), Jobs, and all other kinds."""
     if entry.is_custom or entry.selectable:
         is_job = entry.resource.group == "batch"
         return (

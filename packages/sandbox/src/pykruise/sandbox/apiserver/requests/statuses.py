@@ -1,4 +1,4 @@
-"""Statuses of the API server: `metav1.Status` with the messages of a real one.
+"""Statuses of the API server: `metav1.Status` with the messages of a real API server.
 
 a rule is broken ──▶ raise a Refusal built here ──▶ server.py encodes it ──▶ Response
 
@@ -16,7 +16,7 @@ from pykruise.kube.values.go_text import quote_text
 
 
 class Refusal(Exception):  # noqa: N818  (it is a response, not a fault of this program)
-    """Answers the request with an error Status. `continue_token` is put into the Status' list metadata."""
+    """Ends the request with an error Status as the response. `continue_token` is set in the metadata of the Status."""
 
     def __init__(self, status: ErrorStatus, *, continue_token: str = "") -> None:
         super().__init__(status.message)
@@ -30,7 +30,7 @@ class Refusal(Exception):  # noqa: N818  (it is a response, not a fault of this 
 
 
 def build_status_document(status: ErrorStatus, *, continue_token: str = "") -> dict[str, Any]:
-    """The Status as a document, with its members in the order of a real API server, and without empty ones."""
+    """The Status as a document, with its members in the order of a real API server, and without empty members."""
     doc: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -149,7 +149,7 @@ def make_method_not_allowed() -> Refusal:
 
 def make_pods_run_on_paper(subresource: str) -> Refusal:
     """501: the request needs a process in a container."""
-    message = f"pods of this cluster are simulated: there is no process for {subresource} to reach"
+    message = f"pods of this cluster are simulated: {subresource} has no process to connect to"
     return _refusal(501, "NotImplemented", message, StatusDetails())
 
 
@@ -204,8 +204,8 @@ def make_expired(message: str) -> Refusal:
 
 
 def continue_token_expired(token: str = "") -> Refusal:
-    """410: a continue token has expired. `token` continues inconsistently at the newest state; empty: the client
-    cannot continue.
+    """410: a continue token has expired. `token` continues inconsistently at the newest state; if it is empty, the
+    client cannot continue.
     """
     message = (
         "The provided continue parameter is too old to display a consistent list result. "

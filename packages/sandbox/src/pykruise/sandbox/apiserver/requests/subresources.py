@@ -47,7 +47,7 @@ _FINISHED: Final = ("Succeeded", "Failed")
 
 
 async def connect(core: Core, call: Call) -> CallAnswer:
-    """Refuse `exec`, `attach` and `port-forward`. Raises Refusal: 404 when the pod does not exist, else 501."""
+    """Reject `exec`, `attach` and `port-forward`. Raises Refusal: 404 when the pod does not exist, else 501."""
     if core.get(call.entry, call.namespace, call.name) is None:
         raise make_not_found(call.entry.resource, call.name)
     raise make_pods_run_on_paper(call.subresource)

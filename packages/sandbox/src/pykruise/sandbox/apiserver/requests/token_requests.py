@@ -33,7 +33,7 @@ _BINDS: Final = {"Pod": PODS, "Secret": SECRETS}
 
 
 async def create_token(core: Core, call: Call) -> CallAnswer:
-    """Answer 201 with the TokenRequest and its token. Raises Refusal."""
+    """Respond 201 with the TokenRequest and its token. Raises Refusal."""
     check_write_options(call, "CreateOptions")
     doc = _decode_body(call)
     account = core.get(call.entry, call.namespace, call.name)

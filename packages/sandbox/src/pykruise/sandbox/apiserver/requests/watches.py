@@ -26,7 +26,7 @@ Encoder = Callable[[str, Stored, int], bytes | Awaitable[bytes]]
 
 
 class LineStream(Protocol):
-    """A response of many lines, without line ends, until there are no more."""
+    """A response that consists of lines (without line ends) and may wait for more lines before it ends."""
 
     content_type: str
 
@@ -120,7 +120,7 @@ class Hub:
 
 
 def find_event_type(change: StorageChange, selection: Selection) -> str:
-    """Type of the event for a watch with this selection; empty: no event."""
+    """Type of the event for a watch with this selection; empty if there is no event."""
     before = change.old is not None and selection.matches(change.old)
     after = change.new is not None and selection.matches(change.new)
     if after:
@@ -170,8 +170,8 @@ class WatchStream:
         self._buffer: deque[tuple[str, Publication]] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        """It is set at the first wait, and kept for the next waits, because neither the next bookmark nor the end can
-        become due earlier.
+        """The timer is set at the first wait. It is not changed at later waits, because the next bookmark and the end
+        cannot become due earlier.
         """
         self._ended = False
         self._overrun = False

@@ -3,8 +3,8 @@
 Call ──▶ decode ──▶ (mutating admission) ──▶ the kind's rules, metadata, validation ──▶ (validating admission)
      ──▶ Core.put() ──▶ Answer
 
-An update reads, changes and writes the object without an await in between. If admission makes it wait, it reads the
-object again, and starts over when the object has changed.
+An update reads, changes and writes the object without an await in between. If the update has to wait for admission, it
+reads the object again afterwards. If the object has changed meanwhile, the update starts again.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -45,10 +45,8 @@ _NAME_ATTEMPTS: Final = 8
 _CONFLICT_ATTEMPTS: Final = 5
 
 Change = Callable[[Document, Stored], Document | Awaitable[Document]]
-"""Builds the wanted object from a fresh document of the present object and from the stored object. It may change the
-document.
-
-Called again when the object has changed in the meantime.
+"""Builds the wanted object from a new document of the current object and from the stored object. It may change the
+document. It is called again if the object has changed in the meantime.
 """
 
 Tracks = Callable[[Call, Stored, Document, Document, Instant], Awaitable[bytes]]
@@ -59,7 +57,7 @@ Tracks = Callable[[Call, Stored, Document, Document, Instant], Awaitable[bytes]]
 
 
 async def create(core: Core, call: Call) -> CallAnswer:
-    """Create the object in the body. Answers 201 with the object. Raises Refusal."""
+    """Create the object in the body. Respond 201 with the object. Raises Refusal."""
     check_write_options(call, "CreateOptions")
     doc = decoding.decode_body(call)
     return await create_document(core, call, doc)
@@ -134,7 +132,7 @@ def _copy_shallow(doc: Document) -> Document:
 
 
 def _invalid_refusal(call: Call, doc: Document, causes: Sequence[Cause]) -> Refusal:
-    """Build the refusal. It names a custom object by its own kind and group, even if these are wrong."""
+    """Build the Refusal. It names a custom object by the object's own kind and group, even if these are wrong."""
     kind, group = call.entry.resource.kind, call.entry.resource.group
     if call.entry.is_custom:
         kind = str(doc.get("kind") or "")
@@ -160,7 +158,7 @@ def _set_namespace(call: Call, meta: dict[str, Any]) -> None:
 
 
 def _generate_free_name(core: Core, call: Call, meta: dict[str, Any]) -> None:
-    """Generate a name that is free. After eight tries the last name is kept, and the creation fails."""
+    """Generate a name that is not in use. If eight names are in use, the last one is kept, and the creation fails."""
     for _ in range(_NAME_ATTEMPTS):
         meta["name"] = metadata.generate_name(meta["generateName"], core.rng)
         if core.get(call.entry, call.namespace, meta["name"]) is None:
@@ -190,7 +188,7 @@ async def replace_object(core: Core, call: Call) -> CallAnswer:
 
 
 def check_may_create(core: Core, call: Call) -> None:
-    """Check that a user who writes an absent object may create it. Raises Refusal (403)."""
+    """Check that a user who writes to an object that does not exist may create it. Raises Refusal (403)."""
     if core.authorizer is not None and not call.user.is_master:
         resource = call.entry.resource
         asked = Attributes(
@@ -401,7 +399,7 @@ def _nothing_wrong(new: Document, old: Document) -> list[Cause]:
 
 
 def _check_revision(call: Call, meta: dict[str, Any], stored: Stored) -> None:
-    """Optimistic concurrency: the new object's resourceVersion, if any, must be the present one."""
+    """Optimistic concurrency: the new object's resourceVersion, if any, must be the current one."""
     said = meta.get("resourceVersion") or ""
     if said in ("", "0"):
         if call.entry.unconditional_update:

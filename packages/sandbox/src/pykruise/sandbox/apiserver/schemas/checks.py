@@ -320,7 +320,7 @@ def _compile_junctors(node: Schema) -> Check | None:
 def _count_passes(
     checks: Sequence[Check], value: Any, path: Path, *, stop_at_first: bool
 ) -> tuple[int, Found]:
-    """Count the alternatives that accept the value. If none does, return the errors of the one with the fewest."""
+    """Count the alternatives that accept the value. If none does, return the smallest of their lists of errors."""
     passed, nearest = 0, None
     for check in checks:
         result: Found = []

@@ -14,7 +14,7 @@ from pykruise.sandbox.apiserver.schemas.paths import Found, Schema
 
 
 class SchemaLevel(NamedTuple):
-    """Position of a node, with the server's message for a node without a type at that position."""
+    """Position of a node in the schema, and the server's message if a node at this position has no type."""
 
     name: str
     without_type: str

@@ -55,7 +55,7 @@ _SHELVES: Final = {
 
 
 class WebhookAdmission:
-    """The Admission of a server whose cluster configures webhooks. It calls `first` before them."""
+    """The Admission of a server whose cluster configures webhooks. It calls `first` before the webhooks."""
 
     def __init__(self, first: Admission, caller: Caller) -> None:
         self._first = first
@@ -65,7 +65,7 @@ class WebhookAdmission:
         self._concerns = Concerns(self._is_for_webhooks)
 
     def bind(self, core: Core) -> None:
-        """Follow the configurations of this server."""
+        """Use the configurations that this server stores."""
         self._core = core
         for shelf, mutating in _SHELVES.items():
             core.on_change(shelf, self._changed)
@@ -151,8 +151,8 @@ class WebhookAdmission:
     async def _call_mutating(
         self, request: AdmissionRequest, warnings: list[str], *, only: frozenset[str] | None
     ) -> tuple[frozenset[str], AdmissionRequest]:
-        """Call the mutating webhooks. Return those that must be called again because of later changes, and the
-        request with the new object.
+        """Call the mutating webhooks. Return the webhooks that must be called again because of later changes,
+        and the request with the new object.
         """
         asked: set[str] = set()
         again: set[str] = set()
@@ -265,7 +265,7 @@ class WebhookAdmission:
 
 
 def _denial(webhook: Webhook, answer: ReviewResponse) -> Refusal:
-    """Build the refusal from the webhook's own Status, with the webhook's name."""
+    """Build the Refusal from the webhook's own Status, with the webhook's name."""
     status: ErrorStatus = status_of(answer.status or {})
     by = f'admission webhook "{webhook.name}" denied the request'
     text = status.message or status.reason

@@ -23,7 +23,7 @@ class CallTarget(msgspec.Struct, frozen=True, kw_only=True):
     service: tuple[str, str, int] | None = None
     """Namespace, name and port, if the webhook is a service."""
     ca_bundle: bytes = b""
-    """PEM of the CAs; empty: the system's CAs."""
+    """CA certificates in PEM; empty means the CAs of the system."""
 
 
 class CallFailedError(Exception):

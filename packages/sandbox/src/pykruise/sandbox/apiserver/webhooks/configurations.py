@@ -89,8 +89,8 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def selects(self, labels: Mapping[str, str] | None, *docs: Document | None) -> bool:
-        """Whether the selectors match: `labels` of the namespace (None: there is none), and at least one of the
-        documents.
+        """Whether the selectors match the `labels` of the namespace (None if there is no namespace) and at least one of
+        the documents.
         """
         wanted = self.namespace_selector
         if wanted is not None and labels is not None and not wanted.matches(labels):

@@ -26,7 +26,7 @@ _TIMEOUT_S: Final = 30.0
 
 
 class WebhookConversions:
-    """Uses the conversions of `first`. A CRD without one there is converted by the webhook that it names."""
+    """Uses the conversions of `first`. If `first` has none for a CRD, the webhook that the CRD names is called."""
 
     def __init__(self, first: Conversions | None, caller: Caller, rng: random.Random) -> None:
         self._first = first
@@ -34,7 +34,7 @@ class WebhookConversions:
         self._rng = rng
 
     def find_converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
-        """Return the converter between the CRD's storage version and this one; None: only the apiVersion differs."""
+        """Return the converter between the CRD's storage version and `version`; None if only the apiVersion differs."""
         converter = self._first.find_converter(crd, version) if self._first is not None else None
         spec = crd["spec"]
         conversion = spec.get("conversion") or {}
@@ -118,8 +118,8 @@ class WebhookConverter:
 
 
 def _is_empty(doc: Document) -> bool:
-    """Whether there is nothing to convert, so that an API server does not call the webhook. (For an object that an
-    apply has emptied, it calls the webhook.)
+    """Whether there is nothing to convert, so that the webhook is not called. (A real API server calls the webhook for
+    an object that an apply has emptied.)
     """
     return doc.keys() == {"apiVersion", "kind"}
 

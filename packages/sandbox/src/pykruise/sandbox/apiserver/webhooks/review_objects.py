@@ -1,4 +1,4 @@
-"""Form in which webhooks and policies see a write: in the version that their rules name, with its `request`.
+"""The form in which webhooks and policies see a write: in the version that their rules name, with the `request`.
 
 a write under review + rules ──▶ Seeing.seen() ──▶ SeenByAdmission ──▶ document(), convert_shown()
 
@@ -27,7 +27,7 @@ class SeenByAdmission(NamedTuple):
 
 
 class Seeing:
-    """Objects of one API server, for admission."""
+    """Reads the objects of one API server for admission."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -35,7 +35,7 @@ class Seeing:
     def find_seen(
         self, request: AdmissionRequest, names: Callable[[Resource], bool], *, exact: bool
     ) -> SeenByAdmission | None:
-        """Return the write in the first version that the rules name. `exact`: only its own version is considered."""
+        """Return the write in the first version that the rules name. `exact`: consider only the write's own version."""
         resources = [request.resource]
         if not exact:
             resources += [each for each in self.list_versions(request.resource) if each != request.resource]
@@ -58,7 +58,7 @@ class Seeing:
         return stored
 
     def read_namespace_labels(self, request: AdmissionRequest) -> Mapping[str, str] | None:
-        """Labels for namespace selectors; None: there is no namespace. Raises Refusal (404)."""
+        """Labels for namespace selectors; None if there is no namespace. Raises Refusal (404)."""
         if is_namespace(request.resource):
             doc = request.object if request.object is not None else request.old_object
             return labels_of(doc or {})

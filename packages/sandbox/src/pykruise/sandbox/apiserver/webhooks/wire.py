@@ -26,7 +26,7 @@ class CallingError(Exception):
 
 
 class ReviewResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer of an admission webhook."""
+    """Response of an admission webhook."""
 
     allowed: bool
     status: Mapping[str, Any] | None = None
