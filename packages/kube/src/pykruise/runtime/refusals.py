@@ -107,8 +107,8 @@ _OTHERS: Final = (
 
 
 def explain_refusal(message: str, *, namespace: str) -> tuple[WriteFault, str] | None:
-    """Return the code and the remedy of a response with status code 403, from its message; None if the message is unknown.
-    `namespace`: of the rejected write.
+    """Return the code and the remedy of a response with status code 403, from its message; None if the message is
+    unknown. `namespace`: namespace of the rejected write; empty if it has none.
     """
     return next(_explain_each(message, namespace), None)
 

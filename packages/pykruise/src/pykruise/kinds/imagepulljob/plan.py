@@ -195,7 +195,7 @@ def _wait_for_namespace(snapshot: ReadableImagePullJob, status: Document) -> Pla
     return Plan(
         status=status,
         requeue_after_s=NAMESPACE_AGAIN_S,
-        waiting=Reason(Code.NO_NAMESPACE, message, f"create it (kubectl create namespace {name})"),
+        waiting=Reason(Code.NO_NAMESPACE, message, f"create the namespace (kubectl create namespace {name})"),
         notes=(Note(reason=Code.NO_NAMESPACE, message=message, warning=True, again_after_s=_WARN_AGAIN_S),),
     )
 

@@ -78,7 +78,8 @@ def _explain_open_gate(
             return Reason(
                 Code.READINESS_GATE,
                 f"probe {name} fails: {said}; {effect}",
-                f"correct the problem that the probe reports, or correct the probe in PodProbeMarker {split_name(name)[0]}",
+                "correct the problem that the probe reports, or correct the probe in PodProbeMarker"
+                f" {split_name(name)[0]}",
             )
         return Reason(
             Code.READINESS_GATE,
