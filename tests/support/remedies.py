@@ -1287,7 +1287,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"create a request for an existing pod", ()),
     (r"create the request again with spec.activeDeadlineSeconds above \d+", ()),
     (
-        r"read its log \(kubectl logs .+\), and correct what keeps it from starting .*then create the request again",
+        r"read its log \(kubectl logs .+\), and correct what prevents the container from starting .*then create the"
+        r" request again",
         (),
     ),
     (r"read its log \(kubectl logs .+\), create pod \S+ again with a spec that works", ()),

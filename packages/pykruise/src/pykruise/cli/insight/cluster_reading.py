@@ -250,7 +250,7 @@ def _problem_of(name: str, claim: Document | None, classes: Mapping[str, bool]) 
     if wanted == "" or any(classes.values()):
         return ClaimProblem(words="has no volume yet")
     return ClaimProblem(
-        words="names no storage class, and the cluster has no default one",
+        words="names no storage class, and the cluster has no default storage class",
         remedy="create a default storage class, which administrators of the cluster may do (for an existing one:"
         " kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class=true): the PVC gets its volume"
         " then",

@@ -323,12 +323,9 @@ def _waits_of_conditions(status: Mapping[str, Any], namespace: str) -> Iterator[
             if reason not in _REPORTED_BY_PODS:
                 yield _failure_of(reason, message, since, namespace)
         elif condition.get("type") == _SELECTOR_OVERLAP and condition.get("status") == "True":
-            yield Wait(
-                code=Code.OTHER_OWNERS,
-                words=f"{_SELECTOR_OVERLAP}: {message}",
-                since=since,
-                remedy=CODES[Code.OTHER_OWNERS].helps,
-            )
+            remedy = CODES[Code.OTHER_OWNERS].helps
+            words = f"{_SELECTOR_OVERLAP}: {message.removesuffix(f'; {remedy}')}"
+            yield Wait(code=Code.OTHER_OWNERS, words=words, since=since, remedy=remedy)
         elif reason == "ProgressDeadlineExceeded":
             words = f"no progress within progressDeadlineSeconds: {message}"
             yield Wait(code=Code.DEADLINE, words=words, since=condition.get("lastUpdateTime") or since)

@@ -74,7 +74,7 @@ def plan_imagelistpulljob(snapshot: ImageListPullJobSnapshot) -> Plan:
     ]
     decision = decide_fan_out(targets, _policy_of(spec), _run_of(snapshot), now=snapshot.now)
     if job.status.completion_time:
-        return _plan_after_end(job, decision)
+        return _plan_after_end(job, own, decision)
     stages = (
         *_build_stage(Purpose.LABEL_JOB, _label_job(job)),
         *_build_stage(Purpose.CREATE_JOBS, _create_jobs(snapshot, decision.start), ramp=True),
@@ -211,7 +211,7 @@ def _delete_job(child: PullJobView) -> Chain:
     return Chain(subject=child.name, steps=(step,))
 
 
-def _plan_after_end(job: ListJobView, decision: FanOutDecision) -> Plan:
+def _plan_after_end(job: ListJobView, own: Mapping[str, PullJobView], decision: FanOutDecision) -> Plan:
     """Plan to delete the job when its time to live has passed."""
     stages: list[Stage] = []
     if decision.delete:
@@ -224,13 +224,17 @@ def _plan_after_end(job: ListJobView, decision: FanOutDecision) -> Plan:
         stages=tuple(stages),
         requeue_after_s=decision.requeue_after_s,
         waiting=_OVER if decision.requeue_after_s is not None else None,
-        skipped=dict(_list_failed(job)),
+        skipped=dict(_list_failed(job, own)),
     )
 
 
-def _list_failed(job: ListJobView) -> Iterator[tuple[str, Reason]]:
-    """Yield the failed images of a list that has ended: its ImagePullJobs may be deleted already."""
+def _list_failed(job: ListJobView, own: Mapping[str, PullJobView]) -> Iterator[tuple[str, Reason]]:
+    """Yield the failed images of a list that has ended whose ImagePullJobs are deleted. The others report the reason
+    themselves.
+    """
     for entry in job.status.failed_image_statuses or ():
+        if entry.name in own:
+            continue
         yield entry.name, Reason(Code.IMAGE_PULL, entry.message, IMAGE_REMEDY)
 
 
