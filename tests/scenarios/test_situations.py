@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from pykruise.cli.explain import code_of
-from pykruise.cli.insight.explanations import Explanation
+from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.dashboard.jobs import build_job_row
 from pykruise.dashboard.others import build_other_row
 from pykruise.dashboard.rollouts import build_rollout_row
 from pykruise.kube.ids import Key
 from pykruise.plans.kind import Kind
 from pykruise.pods.reasons import NEEDS_A_PERSON, NOT_WRITTEN, Code
+from pykruise.runtime.refusals import split_remedy
 from pykruise.sandbox.cluster import ClusterSettings
 from support.judged_rows import judged_rows
 from support.named_fields import fields_in, forbidden, has_field
@@ -77,6 +78,7 @@ async def test_the_cause_is_reported_first_and_identically_everywhere(
     said = await world.text(explanation)
     assert (explanation.cause, explanation.phase) == (row.cause, row.phase), said
     assert row.says in said
+    assert not [wait for wait in explanation.waits if says_its_remedy(wait, world.namespace)]
     assert code_of(explanation) == row.phase.exit_code
     assert len(list(ways_of(explanation))) == row.ways, said
     document = await world.get(f"{kind.name}/{row.name}")
@@ -104,6 +106,12 @@ async def test_every_field_of_a_remedy_exists_and_may_be_changed(
                 continue
             assert has_field(kind, field), wait
             assert not await forbidden(stage, kind, key, document, field), wait
+
+
+def says_its_remedy(wait: Wait, namespace: str) -> bool:
+    """Whether the words about a cause contain the remedy, which has its own line."""
+    ways = [way for way in wait.remedy.split("; or ") if way]
+    return any(way in wait.words for way in ways) or bool(split_remedy(wait.words, namespace=namespace)[1])
 
 
 OF_OTHERS = ("of PersistentPodState", "creates the job, so create")

@@ -9,6 +9,7 @@ Every sentence has an entry in WAYS; a sentence without an entry fails its test.
 import asyncio
 import json
 import re
+import shlex
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
@@ -48,12 +49,14 @@ from pykruise.kube.resources import (
 from pykruise.plans.kind import Kind
 from pykruise.pods.images.node_images import NODE_IMAGES
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, pod_watch
 from support.sidecarsets import container
 from support.situations.documents import local_volume
+from support.situations.world import LIMIT_RANGES, PRIORITY_CLASSES
 from support.stuck import RESOURCE_QUOTAS as QUOTAS
 from support.stuck import Stuck
 
@@ -192,10 +195,24 @@ async def set_another_condition_type(person: Person, _match: re.Match[str]) -> N
     await person.change(probes=[{**probe, "podConditionType": "example.com/own"} for probe in probes])
 
 
-async def create_the_mounted(person: Person, match: re.Match[str]) -> None:
-    """Create the object of the command, in its namespace and with its name."""
-    resource = SECRETS if match["kind"] == "Secret" else CONFIG_MAPS
-    await person.stage.client.create(resource, match["place"], {"metadata": {"name": match["mounted"]}})
+async def run_the_commands(person: Person, match: re.Match[str]) -> None:
+    """Create the objects of the commands, and add the keys, with any values."""
+    for command in re.findall(r"\((kubectl .*?)\)(?= and |, and |$)", match[0]):
+        words = shlex.split(command)
+        namespace = words[words.index("-n") + 1]
+        name = words[words.index("-n") + 2]
+        if words[1] == "patch":
+            resource = SECRETS if words[2] == "secret" else CONFIG_MAPS
+            body = json.loads(words[-1])
+            await person.stage.client.patch(resource, namespace, name, body, patch_type=PatchType.MERGE)
+            continue
+        resource = SECRETS if words[2] == "secret" else CONFIG_MAPS
+        keys = [
+            option.split("=")[1] for option in words if option.count("=") == 2 and option.startswith("--from")
+        ]
+        value = "QQ==" if resource is SECRETS else "A"
+        document = {"metadata": {"name": name}, "data": dict.fromkeys(keys, value)}
+        await person.stage.client.create(resource, namespace, document)
 
 
 async def create_what_it_says_is_missing(person: Person, _match: re.Match[str]) -> None:
@@ -690,6 +707,22 @@ async def create_the_account(person: Person, match: re.Match[str]) -> None:
     await person.stage.client.create(SERVICE_ACCOUNTS, match["namespace"], account)
 
 
+async def create_the_priority_class(person: Person, match: re.Match[str]) -> None:
+    document = {"metadata": {"name": match["class"]}, "value": 1000}
+    await person.stage.client.create(PRIORITY_CLASSES, "", document)
+
+
+async def change_the_limit_range(person: Person, match: re.Match[str]) -> None:
+    limits = [{"type": "Container", "max": {"memory": "64Gi"}}]
+    body = {"spec": {"limits": limits}}
+    await person.stage.client.patch(LIMIT_RANGES, match["place"], "small", body, patch_type=PatchType.MERGE)
+
+
+async def lower_the_level(person: Person, match: re.Match[str]) -> None:
+    body = {"metadata": {"labels": {match["label"]: "privileged"}}}
+    await person.stage.client.patch(NAMESPACES, "", match["place"], body, patch_type=PatchType.MERGE)
+
+
 async def create_again_without_the_account(person: Person, _match: re.Match[str]) -> None:
     template = (await person.to_document())["spec"]["template"]
     (made,) = template.values()
@@ -797,14 +830,22 @@ async def prefer_by_annotation(person: Person, match: re.Match[str]) -> None:
         await person.stage.delete(name, resource=PODS)
 
 
-async def correct_the_probes(person: Person, _match: re.Match[str]) -> None:
-    (probe,) = (await person.to_document())["spec"]["probes"]
+async def correct_the_probes(person: Person, match: re.Match[str]) -> None:
+    (probe,) = (await person.stage.get(match["marker"], resource=POD_PROBE_MARKERS))["spec"]["probes"]
     check = {"exec": {"command": ["/idle"]}, "periodSeconds": 5}
-    await person.change(probes=[{**probe, "containerName": "main", "probe": check}])
+    probes = [{**probe, "containerName": "main", "probe": check}]
+    await person.stage.merge(match["marker"], {"spec": {"probes": probes}}, resource=POD_PROBE_MARKERS)
 
 
-async def create_the_namespace(person: Person, _match: re.Match[str]) -> None:
-    await person.stage.client.create(NAMESPACES, "", {"metadata": {"name": "ghost"}})
+async def label_the_pods_for_it(person: Person, match: re.Match[str]) -> None:
+    marker = await person.stage.get(match["marker"], resource=POD_PROBE_MARKERS)
+    labels = marker["spec"]["selector"]["matchLabels"]
+    for name in person.pods:
+        await person.stage.merge(name, {"metadata": {"labels": labels}}, resource=PODS)
+
+
+async def create_the_namespace(person: Person, match: re.Match[str]) -> None:
+    await person.stage.client.create(NAMESPACES, "", {"metadata": {"name": match["space"]}})
 
 
 async def remove_the_gates(person: Person, _match: re.Match[str]) -> None:
@@ -879,8 +920,14 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
     (r"kubectl delete pod (?P<names>\S+) -n \S+: the newest revision replaces it", (delete_pods,)),
-    (r"create storage class (?P<class>\S+): the PVC gets its volume then", (create_the_class,)),
-    (r"create a default storage class: the PVC gets its volume then", (create_the_class,)),
+    (
+        r"create storage class (?P<class>[^\s,]+), which administrators .*: the PVC gets its volume then",
+        (create_the_class,),
+    ),
+    (
+        r"create a default storage class, which administrators .*: the PVC gets its volume then",
+        (create_the_class,),
+    ),
     (
         r"correct storageClassName in spec.volumeClaimTemplates, then kubectl delete pvc (?P<claim>\S+) -n \S+ and"
         r" kubectl delete pod (?P<pod>\S+) -n \S+",
@@ -992,14 +1039,47 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     # what only a person can judge
     (r"create the job again with a higher \S+: the pull takes longer than this limit" + _BY_A_LIST, ()),
-    (r"create secret \S+ in namespace \S+, then create the job again", ()),
+    (r"create secret \S+ \(kubectl create secret docker-registry [^()]+\), then create the job again", ()),
     (
         r"remove the namespace from spec.targets of this distribution or of .*, or distribute the resource by another"
         r" name",
         (),
     ),
     (r"correct what prevents the creation of its pods: .*", ()),
-    (r"request what the LimitRange allows, or change the LimitRange; to change the template, create .*", ()),
+    (
+        r"request what the LimitRange allows, or change the LimitRange \(kubectl edit limitrange -n (?P<place>\S+)\)"
+        r"(; to change the template, create .*)?",
+        (change_the_limit_range,),
+    ),
+    (
+        r"create ServiceAccount \S+ \(kubectl create serviceaccount -n (?P<namespace>\S+) (?P<account>\S+)\), or"
+        r" correct serviceAccountName in the pod template",
+        (create_the_account,),
+    ),
+    (
+        r"create PriorityClass \S+ \(kubectl create priorityclass (?P<class>\S+) --value=NUMBER\), or correct"
+        r" priorityClassName in the pod template",
+        (create_the_priority_class,),
+    ),
+    (
+        r"correct the pod template, or have the level of the namespace lowered \(kubectl label namespace (?P<place>\S+)"
+        r" --overwrite (?P<label>\S+)=LEVEL\)",
+        (lower_the_level,),
+    ),
+    (r"have an administrator of the nodes create RuntimeClass \S+, or correct runtimeClassName.*", ()),
+    (
+        r"correct (overhead or runtimeClassName|serviceAccountName|priorityClassName.*) in the pod template",
+        (),
+    ),
+    (r"set in the pod template what the ResourceQuota requires .*, or add a LimitRange with defaults", ()),
+    (r"change the object so that the webhook allows the write, or have the webhook changed", ()),
+    (r"make the server of this webhook respond, or correct or delete the webhook configuration", ()),
+    (r"change the object('s spec)? so that the (policy allows the )?write( is allowed)?, or change .*", ()),
+    (r"correct what the API server rejects( in the object's spec)?", ()),
+    (r"no action is needed if the API server and its webhooks recover", ()),
+    (r"grant the manager the missing permission \(pykruise doctor names it\)", ()),
+    (r"request less, or make room on the node", ()),
+    (r"names that are derived from the object's name are too long: create the object again .*", ()),
     (
         r"create ServiceAccount \S+ \(kubectl create serviceaccount -n (?P<namespace>\S+) (?P<account>\S+)\), or"
         r" correct serviceAccountName in the pod template; to change the template, create \w+ \S+ again: .*",
@@ -1060,7 +1140,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (choose_the_scheduler,),
     ),
     (r"raise (?P<path>spec[.\w]+)", (raise_to_five,)),
-    (r"raise the ResourceQuota, or free resources that it counts", (raise_the_quota,)),
+    (
+        r"raise the ResourceQuota( \(kubectl edit resourcequota -n \S+ \S+\))?, or free resources that it counts",
+        (raise_the_quota,),
+    ),
     (r"start the agent on node (?P<node>\S+), or bring the node back", (start_the_node,)),
     (
         r"correct the labels of the pods, or create the (job|marker) again with another selector",
@@ -1083,10 +1166,14 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"make the image available: .*", (make_the_image_available,)),
     (
-        r"correct the container and port of spec.probes, or give the port a name in the container",
+        r"correct the container and port of the probe in PodProbeMarker (?P<marker>\S+), or give the port a name in the"
+        r" container",
         (correct_the_probes,),
     ),
-    (r"create the namespace, or remove it from the spec", (create_the_namespace,)),
+    (
+        r"create the namespace \(kubectl create namespace (?P<space>\S+)\), or remove it from spec.targets",
+        (create_the_namespace,),
+    ),
     (r"the controller that set the scheduling gates must remove them", (remove_the_gates,)),
     (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
@@ -1117,11 +1204,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (create_what_it_says_is_missing,),
     ),
     (
-        r"create (?P<kind>ConfigMap|Secret) \S+ \(kubectl create (configmap|secret generic) -n (?P<place>\S+)"
-        r" (?P<mounted>\S+) (--from-file=FILE|--from-literal=KEY=VALUE)\)",
-        (create_the_mounted,),
+        r"create (ConfigMap|Secret) \S+ \(kubectl create .*\)|add key .* \(kubectl patch .*\)",
+        (run_the_commands,),
     ),
-    (r"create the missing PVC (?P<claim>\S+)", (create_the_claim,)),
+    (r"create the missing PVC (?P<claim>\S+) \(kubectl apply -f FILE\)", (create_the_claim,)),
     (r"if you do not need the data of PVC (?P<claim>\S+), delete the PVC, then the pod", (give_up_the_data,)),
     (
         r"create a PersistentVolume of storage class (?P<class>\S+) for a node that can run the pod",
@@ -1160,7 +1246,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (choose_a_rare_schedule, allow_several_runs),
     ),
     # what only a person can judge
-    (r"correct the problem that the probe reports, or correct the probe in spec.probes", ()),
+    (r"label the pods so that PodProbeMarker (?P<marker>\S+) selects them", (label_the_pods_for_it,)),
+    (r"correct the problem that the probe reports, or correct (the probe in )?PodProbeMarker \S+", ()),
     (r"read its log \(kubectl logs -n \S+ \S+( -c \S+)?\), and correct (its cause|SidecarSet \S+)", ()),
     (r"read its log \(kubectl logs -n \S+ \S+ -c \S+\); then create the job again.*", ()),
     (
@@ -1200,7 +1287,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"create a request for an existing pod", ()),
     (r"create the request again with spec.activeDeadlineSeconds above \d+", ()),
     (
-        r"read its log \(kubectl logs .+\), and correct what keeps it from starting .*then create the request again",
+        r"read its log \(kubectl logs .+\), and correct what prevents the container from starting .*then create the"
+        r" request again",
         (),
     ),
     (r"read its log \(kubectl logs .+\), create pod \S+ again with a spec that works", ()),
@@ -1212,6 +1300,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),
     # nothing that is done
+    (r"first correct the cause above: another run would meet it too", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),
     (r"no action is needed: .*", ()),
     (r"wait.*", ()),

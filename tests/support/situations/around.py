@@ -624,6 +624,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
     "uniteddeployment": (
         Situation(
             stage=its_subsets_lack_their_service_account,
+            ways=1,
             cause=Code.POLICY,
             says="create serviceaccount -n scenario robot",
         ),

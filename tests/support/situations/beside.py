@@ -74,6 +74,7 @@ async def a_budget_refuses_its_upgrade(world: World) -> None:
 SIDECAR_SETS: Final = (
     Situation(
         stage=a_budget_refuses_its_upgrade,
+        ways=1,
         cause=Code.DISRUPTION_REFUSED,
         says="raise maxUnavailable of PodUnavailableBudget guard",
         known_by="explain",

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pykruise.kube.clock import format_time
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import NAMESPACES, NODES, PODS, Resource
+from pykruise.kube.resources import NAMESPACES, NODES, PODS
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
 from support.scenario import Object
@@ -33,9 +33,8 @@ from support.situations.documents import (
     template,
     united,
 )
-from support.situations.world import Situation, World
+from support.situations.world import LIMIT_RANGES, Situation, World
 
-_LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
 _NOWHERE: Final = {"nodeSelector": {"disk": "ssd"}}
 _SSD: Final = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
 
@@ -44,7 +43,7 @@ async def _limit_memory(world: World) -> None:
     """No container may have more memory than 256Mi."""
     spec = {"limits": [{"type": "Container", "max": {"memory": "256Mi"}}]}
     body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": spec}
-    await world.stage.client.create(_LIMIT_RANGES, world.namespace, body)
+    await world.stage.client.create(LIMIT_RANGES, world.namespace, body)
 
 
 async def _restrict_pods(world: World) -> None:
@@ -381,14 +380,21 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
     "cloneset": _rows(
         Situation(
             stage=its_service_account_is_missing,
+            ways=1,
             cause=Code.POLICY,
             says="create serviceaccount -n scenario robot",
         ),
         Situation(
-            stage=its_priority_class_is_missing, cause=Code.POLICY, says="create PriorityClass critical"
+            stage=its_priority_class_is_missing,
+            ways=1,
+            cause=Code.POLICY,
+            says="create PriorityClass critical",
         ),
         Situation(
-            stage=its_namespace_refuses_its_pods, cause=Code.POLICY, says="pod-security.kubernetes.io/enforce"
+            stage=its_namespace_refuses_its_pods,
+            ways=1,
+            cause=Code.POLICY,
+            says="pod-security.kubernetes.io/enforce",
         ),
         Situation(stage=a_quota_demands_limits, cause=Code.QUOTA, says="must specify limits.cpu"),
         Situation(
@@ -441,7 +447,9 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
     ),
     "daemonset": _rows(
-        Situation(stage=a_limit_range_refuses_its_pods, cause=Code.POLICY, says="change the LimitRange"),
+        Situation(
+            stage=a_limit_range_refuses_its_pods, ways=1, cause=Code.POLICY, says="change the LimitRange"
+        ),
     ),
     "uniteddeployment": _rows(
         Situation(
@@ -460,10 +468,14 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
     ),
     "broadcastjob": _rows(
         Situation(
-            stage=a_limit_range_refuses_the_pods_of_a_job, cause=Code.POLICY, says="change the LimitRange"
+            stage=a_limit_range_refuses_the_pods_of_a_job,
+            ways=1,
+            cause=Code.POLICY,
+            says="change the LimitRange",
         ),
         Situation(
             stage=its_namespace_refuses_the_pods_of_a_job,
+            ways=1,
             cause=Code.POLICY,
             says="pod-security.kubernetes.io/enforce",
         ),
@@ -475,6 +487,7 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(stage=its_runs_are_paused, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1, known_by=_PLAN),
         Situation(
             stage=a_limit_range_refuses_the_pods_of_its_job,
+            ways=1,
             cause=Code.WRITE_FAILED,
             says="maximum memory usage per Container is 256Mi",
             known_by=_PLAN,
@@ -508,12 +521,17 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
             known_by=_PLAN,
         ),
         Situation(
-            stage=a_quota_keeps_its_pods_away, cause=Code.QUOTA, says="exceeded quota: team", known_by=_PLAN
+            stage=a_quota_keeps_its_pods_away,
+            ways=1,
+            cause=Code.QUOTA,
+            says="exceeded quota: team",
+            known_by=_PLAN,
         ),
     ),
     "podunavailablebudget": _rows(
         Situation(
             stage=a_quota_keeps_pods_of_its_workload_away,
+            ways=1,
             cause=Code.QUOTA,
             says="exceeded quota: team",
             known_by=_PLAN,

@@ -162,7 +162,7 @@ BROADCAST_JOBS: Final = (
         known_by="plan",
     ),
     Situation(stage=a_person_has_paused_it, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
-    Situation(stage=a_quota_lets_it_make_no_pod, cause=Code.QUOTA, says="exceeded quota: team"),
+    Situation(stage=a_quota_lets_it_make_no_pod, ways=1, cause=Code.QUOTA, says="exceeded quota: team"),
     Situation(stage=no_node_fits_it, cause=Code.NOTHING_SELECTED, says="node-1", ways=2),
     Situation(
         stage=the_only_node_it_selects_has_a_taint,
@@ -176,6 +176,7 @@ BROADCAST_JOBS: Final = (
     Situation(stage=its_parallelism_is_zero, cause=Code.LIMIT_IS_ZERO, ways=1),
     Situation(
         stage=its_pods_lack_their_service_account,
+        ways=1,
         cause=Code.POLICY,
         says="kubectl create serviceaccount -n scenario robot",
         known_by="plan",
@@ -321,7 +322,7 @@ CRON_JOBS: Final = (
     Situation(
         stage=a_run_cannot_pull_and_the_next_may_not_begin,
         cause=Code.IMAGE_PULL,
-        says="job:1",
+        says="first correct the cause above: another run would meet it too",
         ways=2,
         known_by="plan",
     ),

@@ -1,6 +1,7 @@
 """All situations, by the name of their kind.
 
-jobs.py, nodes.py, workloads.py, beside.py, clusters.py, around.py ──▶ SITUATIONS ──▶ tests/scenarios/test_situations.py
+jobs.py, nodes.py, workloads.py, beside.py, clusters.py, around.py, needed.py ──▶ SITUATIONS ──▶
+tests/scenarios/test_situations.py
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from support.situations.around import AROUND
 from support.situations.beside import BUDGETS, DISTRIBUTIONS, POD_STATES, SIDECAR_SETS, SPREADS
 from support.situations.clusters import MET
 from support.situations.jobs import BROADCAST_JOBS, CRON_JOBS, EPHEMERAL_JOBS, REQUESTS
+from support.situations.needed import NEEDED
 from support.situations.nodes import LIST_JOBS, MARKERS, NODE_IMAGES, NODE_PROBES, PULL_JOBS
 from support.situations.workloads import CLONE_SETS, DAEMON_SETS, STATEFUL_SETS, UNITED
 from support.situations.world import Situation
@@ -35,6 +37,8 @@ _TABLES: Final[Mapping[str, tuple[Situation, ...]]] = {
     "workloadspread": SPREADS,
 }
 
+_MORE: Final = (MET, AROUND, NEEDED)
+
 SITUATIONS: Final[Mapping[str, tuple[Situation, ...]]] = {
-    kind: (*rows, *MET.get(kind, ()), *AROUND.get(kind, ())) for kind, rows in _TABLES.items()
+    kind: (*rows, *(row for table in _MORE for row in table.get(kind, ()))) for kind, rows in _TABLES.items()
 }

@@ -164,7 +164,7 @@ CLONE_SETS: Final = (
     Situation(stage=a_cloneset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(stage=its_next_image_is_not_there, cause=Code.IMAGE_PULL, says="--to-revision=1", ways=3),
     Situation(stage=two_images_in_a_row_crash, cause=Code.CONTAINER_FAILS, says="--to-revision=1", ways=2),
-    Situation(stage=a_quota_lets_no_more_pods_be, cause=Code.QUOTA, says="exceeded quota: team"),
+    Situation(stage=a_quota_lets_no_more_pods_be, ways=1, cause=Code.QUOTA, says="exceeded quota: team"),
     Situation(stage=a_partition_holds_it, cause=Code.PARTITION, phase=Phase.PAUSED, ways=1),
     Situation(stage=a_pause_holds_it, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=no_node_takes_its_pods, cause=Code.UNSCHEDULABLE, ways=2),
@@ -262,13 +262,14 @@ async def a_budget_refuses_the_deletion_of_a_pod(world: World) -> None:
 STATEFUL_SETS: Final = (
     Situation(
         stage=a_budget_refuses_the_deletion_of_a_pod,
+        ways=1,
         cause=Code.DISRUPTION_REFUSED,
         says="raise maxUnavailable of PodUnavailableBudget web, because the budget now rejects every disruption",
     ),
     Situation(stage=a_statefulset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(stage=its_first_pod_is_not_ready, cause=Code.NOT_READY, phase=Phase.PROGRESSING, ways=1),
     Situation(stage=its_new_image_crashes, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=2),
-    Situation(stage=a_quota_holds_a_statefulset, cause=Code.QUOTA, says="exceeded quota: team"),
+    Situation(stage=a_quota_holds_a_statefulset, ways=1, cause=Code.QUOTA, says="exceeded quota: team"),
     Situation(stage=its_pod_does_not_end, cause=Code.NODE_LOST, says="does not stop it", ways=2),
     Situation(
         stage=its_claims_have_no_volume, cause=Code.UNBOUND_CLAIMS, says="create storage class none", ways=4
@@ -351,6 +352,7 @@ async def a_budget_refuses_the_deletion_of_a_daemon(world: World) -> None:
 DAEMON_SETS: Final = (
     Situation(
         stage=a_budget_refuses_the_deletion_of_a_daemon,
+        ways=1,
         cause=Code.DISRUPTION_REFUSED,
         says="raise maxUnavailable of PodUnavailableBudget web, because the budget now rejects every disruption",
     ),
@@ -370,7 +372,7 @@ DAEMON_SETS: Final = (
         ways=2,
     ),
     Situation(stage=its_image_cannot_be_pulled_on_a_node, cause=Code.IMAGE_PULL, ways=2),
-    Situation(stage=a_quota_holds_a_daemonset, cause=Code.QUOTA, says="exceeded quota: team"),
+    Situation(stage=a_quota_holds_a_daemonset, ways=1, cause=Code.QUOTA, says="exceeded quota: team"),
     Situation(stage=a_pause_holds_a_daemonset, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=a_partition_holds_a_daemonset, cause=Code.PARTITION, phase=Phase.PAUSED, ways=1),
     Situation(stage=a_daemonset_is_updated_by_hand, cause=Code.ON_DELETE, phase=Phase.HEALTHY, ways=2),
@@ -447,5 +449,7 @@ UNITED: Final = (
         ways=1,
         known_by="plan",
     ),
-    Situation(stage=a_quota_holds_the_pods_of_its_subsets, cause=Code.QUOTA, says="exceeded quota: team"),
+    Situation(
+        stage=a_quota_holds_the_pods_of_its_subsets, ways=1, cause=Code.QUOTA, says="exceeded quota: team"
+    ),
 )

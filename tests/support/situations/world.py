@@ -44,6 +44,10 @@ from support.scenario import Object, Stage
 __all__ = ["SETTINGS", "Situation", "World", "with_agents"]
 
 QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")
+LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
+PRIORITY_CLASSES: Final = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
+)
 KINDS: Final = {kind.name: kind for kind in list_kinds() if kind.versions}
 _BUILT_IN: Final = (
     *(CONFIG_MAPS, DEPLOYMENTS, JOBS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, QUOTAS),

@@ -35,6 +35,7 @@ from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.execute import Executor, Failure
 from pykruise.runtime.plan import CREATED_NAME, Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import WriteFault
+from pykruise.runtime.refusals import split_remedy
 
 OWNER = {
     "apiVersion": "apps.kruise.io/v1beta1",
@@ -637,7 +638,7 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
         ),
         (
             ForbiddenError(ErrorStatus(code=403, message="no PriorityClass with name x was found")),
-            "create PriorityClass x, or correct priorityClassName",
+            "create PriorityClass x (kubectl create priorityclass x --value=NUMBER), or correct priorityClassName",
         ),
         (
             ForbiddenError(
@@ -656,7 +657,7 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
         ),
         (
             ForbiddenError(ErrorStatus(code=403, message='violates PodSecurity "restricted:latest"')),
-            "correct the pod template, or the label",
+            "correct the pod template, or have the level of the namespace lowered",
         ),
         (
             InvalidError(ErrorStatus(code=422, message="ValidatingAdmissionPolicy 'p' denied request: no")),
@@ -679,7 +680,9 @@ async def test_a_failure_has_a_remedy_for_the_user(store: Store, error: KubeErro
         await executor(store).execute(plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),))))
     ).failure
     assert failure is not None
-    assert failure.reason.remedy.startswith(remedy)
+    reason, namespace = failure.reason, failure.step.action.key.namespace
+    assert reason.remedy.startswith(remedy)
+    assert split_remedy(reason.full_message, namespace=namespace) == (reason.message, reason.remedy)
 
 
 async def test_a_name_that_another_owner_has_makes_it_plan_again(store: Store) -> None:

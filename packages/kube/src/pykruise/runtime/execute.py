@@ -16,11 +16,10 @@ the first try.
 
 import asyncio
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -28,7 +27,6 @@ from pykruise.kube.cache.writer import Writer
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import (
-    DISRUPTION_BUDGET,
     AlreadyExistsError,
     ApiError,
     ConflictError,
@@ -49,10 +47,11 @@ from pykruise.kube.values.owners import controller_of
 from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.plan import CREATED_NAME, Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason, WriteFault
+from pykruise.runtime.refusals import SHORTER_NAME, explain_error
 from pykruise.runtime.status import PER_SECOND
 from pykruise.runtime.tracing import NO_SPANS, Span
 
-__all__ = ["Executor", "Failure", "Outcome", "explain_refusal", "merge_notes"]
+__all__ = ["Executor", "Failure", "Outcome", "merge_notes"]
 
 MAX_IN_FLIGHT = 32
 """Maximum of concurrent chains. More would only queue at the API server and keep each pod out of service longer."""
@@ -97,11 +96,11 @@ class Failure(msgspec.Struct, frozen=True):
             _without_name(str(self.error), action.key.name) if isinstance(action, Create) else str(self.error)
         )
         unknown = WriteFault.RESIZE_REFUSED if self.is_refused_resize else WriteFault.POLICY
-        code, remedy = _cause_of(self.error, unknown=unknown)
+        code, remedy = explain_error(self.error, unknown=unknown, namespace=action.key.namespace)
         if self.is_refused_resize and code in (WriteFault.WRITE_FAILED, WriteFault.FORBIDDEN):
             code = WriteFault.RESIZE_REFUSED
         if isinstance(self.error, InvalidError) and is_named_too_long(action):
-            code, remedy = WriteFault.NAME_TOO_LONG, _SHORTER
+            code, remedy = WriteFault.NAME_TOO_LONG, SHORTER_NAME
         return Reason(code, f"{self.purpose}: {text}", remedy)
 
 
@@ -121,10 +120,6 @@ _RANDOM = 5
 _GAPS = ("…", "...")
 """Marks that replace the end of a cut value."""
 
-_SHORTER = (
-    "names that are derived from the object's name are too long: create the object again with a shorter name"
-)
-
 
 def is_named_too_long(action: Action) -> bool:
     """Whether the written object has a name, label value or host name that is longer than Kubernetes allows.
@@ -140,105 +135,6 @@ def is_named_too_long(action: Action) -> bool:
     names = [*labels, spec.get("hostname") or ""]
     is_long = len(metadata.get("name") or "") > LONGEST_NAME
     return is_long or any(isinstance(name, str) and len(name) > LONGEST_LABEL for name in names)
-
-
-_CORRECT: Final = "change the object's spec so that the policy allows the write, or change the policy"
-_FIT_LIMITS: Final = "request what the LimitRange allows, or change the LimitRange"
-
-_FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
-    ("exceeded quota", WriteFault.QUOTA, "raise the ResourceQuota, or free resources that it counts"),
-    (
-        "failed quota",
-        WriteFault.QUOTA,
-        "set in the pod template what the ResourceQuota requires, or add a LimitRange with defaults",
-    ),
-    (
-        "enough allocatable resources",
-        WriteFault.WRITE_FAILED,
-        "lower the requests of the pod, or make room on the node",
-    ),
-    ("being terminated", WriteFault.WRITE_FAILED, "no action is needed: the namespace is being deleted"),
-    (
-        "webhook",
-        WriteFault.WEBHOOK,
-        "change the object so that the webhook allows the write, or have the webhook changed",
-    ),
-    ("AdmissionPolicy", WriteFault.POLICY, _CORRECT),
-    (" usage per ", WriteFault.POLICY, _FIT_LIMITS),
-    ("limit to request ratio", WriteFault.POLICY, _FIT_LIMITS),
-    (
-        r"no PriorityClass with name (?P<name>\S+) was found",
-        WriteFault.POLICY,
-        "create PriorityClass {name}, or correct priorityClassName in the pod template",
-    ),
-    ("PriorityClass", WriteFault.POLICY, "correct priorityClassName or priority in the pod template"),
-    (
-        r"service account (?P<namespace>[^\s/]+)/(?P<name>[^\s:]+): .*not found",
-        WriteFault.POLICY,
-        "create ServiceAccount {name} (kubectl create serviceaccount -n {namespace} {name}), or correct"
-        " serviceAccountName in the pod template",
-    ),
-    ("service account", WriteFault.POLICY, "correct serviceAccountName in the pod template"),
-    (
-        "violates PodSecurity",
-        WriteFault.POLICY,
-        "correct the pod template, or the label pod-security.kubernetes.io/enforce of the namespace",
-    ),
-    ("cannot ", WriteFault.FORBIDDEN, "grant the manager the missing permission (pykruise doctor names it)"),
-)
-"""Patterns of the messages of API servers' admission plugins and of RBAC, each with the code and the remedy, which
-contains the groups of the pattern.
-"""
-
-
-def explain_refusal(message: str) -> tuple[WriteFault, str] | None:
-    """Return the code and the remedy of a response with status code 403, from its message; None: the message is
-    unknown.
-    """
-    for pattern, fault, remedy in _FORBIDDING:
-        if match := re.search(pattern, message):
-            return fault, remedy.format(**match.groupdict())
-    return None
-
-
-_UNREACHABLE: Final = (
-    "make the server of this webhook respond, or correct or delete the webhook configuration"
-)
-
-
-def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str]:
-    """Return the code and the action that a person must take. The write itself is retried automatically.
-
-    API servers return status code 403 for many causes, which only the text of the message distinguishes. `unknown`:
-    code of such a response with another text.
-    """
-    text = str(error)
-    for cause in error.causes if isinstance(error, ApiError) else ():
-        if cause.reason == DISRUPTION_BUDGET:
-            return WriteFault.DISRUPTION_REFUSED, cause.message
-    if isinstance(error, ForbiddenError):
-        known = explain_refusal(text)
-        if known is not None:
-            return known
-    code = WriteFault.WRITE_FAILED
-    if "webhook" in text:
-        code = WriteFault.WEBHOOK
-    elif "AdmissionPolicy" in text:
-        code = WriteFault.POLICY
-    elif isinstance(error, ForbiddenError):
-        code = unknown
-    match error:
-        case ForbiddenError() | InvalidError() if code == WriteFault.POLICY:
-            return code, _CORRECT
-        case ForbiddenError():
-            return code, "change the object so that the write is allowed, or change what rejects the write"
-        case InvalidError():
-            return code, "correct what the API server rejects in the object's spec"
-        case InternalError() | ServerUnavailableError() | ServerTimeoutError() if code == WriteFault.WEBHOOK:
-            return code, _UNREACHABLE
-        case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():
-            return code, "no action is needed if the API server and its webhooks recover"
-    return code, "correct what the API server rejects"
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,6 +37,8 @@ from pykruise.cli.insight.overview import format_overview
 from pykruise.cli.insight.pod_origins import add_pod_origins
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
+from pykruise.cli.insight.readiness_gates import add_gates, see_gates
+from pykruise.cli.insight.refused_writes import find_refusal_remedy, make_refusal_wait
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.answers import metadata_of
@@ -54,7 +56,7 @@ from pykruise.plans.insight import InsightChild, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import OPEN, Phase
 from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
-from pykruise.pods.reasons import CODES, NOT_WRITTEN, Code
+from pykruise.pods.reasons import NOT_WRITTEN, Code
 
 
 async def read_and_explain(
@@ -69,13 +71,24 @@ async def read_and_explain(
     try:
         if (attached := ATTACHED.get(kind.name)) is not None:
             explanation = await attached.explain(client, key, now, settings)
+            if not attached.has_own_pods:
+                explanation = await _add_details_of_others(client, explanation, kind, now, settings)
             document = decode(await client.get(kind.resource, key.namespace, key.name))
             uid, is_writing = document["metadata"]["uid"], explanation.verdict == "moving"
-            explanation = await add_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
+            explanation = await add_tries(
+                client,
+                explanation,
+                uid=uid,
+                is_writing=is_writing,
+                now=now,
+                records_tries=attached.records_tries,
+            )
             explanation = await with_namesakes(client, explanation, document, insight_of(kind).targets)
             if insight_of(kind).children is None or explanation.verdict == "refused":
-                return await _add_details(client, explanation, correction_of(kind, document), kind, now)
+                correction = correction_of(kind, document)
+                return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
         sight = await look(client, kind, key, now=now, settings=settings)
+        sight = await see_gates(client, sight, settings=settings)
     except NotFoundError as error:
         raise await make_missing_error(client, kind.resource, key, error) from error
     if attached is None:
@@ -85,30 +98,46 @@ async def read_and_explain(
 
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)
+        inner = await see_gates(client, inner, settings=settings)
         said = await _with_refusals(client, inner, now, correction=child.correction)
         creator = child.correction.again if child.correction is not None else ""
         return await add_children(client, said, inner, explain_child, creator=creator)
 
     explanation = await add_children(client, explanation, sight, explain_child)
-    return await _add_details(client, explanation, correction_of(kind, sight.document), kind, now)
+    correction = correction_of(kind, sight.document)
+    return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
 
 
 async def _add_details(
-    client: Client, explanation: Explanation, correction: Correction, kind: Kind, now: Instant
+    client: Client,
+    explanation: Explanation,
+    correction: Correction,
+    kind: Kind,
+    *,
+    now: Instant,
+    settings: ManagerSettings | None,
 ) -> Explanation:
-    """Return the explanation with further details about its pods, which are read from other objects."""
-    if not _has_own_pods(kind):
-        explanation = await add_claims(client, explanation)
+    """Return the explanation with details about its pods that only other objects contain."""
+    if kind.name not in ATTACHED and not _has_own_pods(kind):
+        explanation = await _add_details_of_others(client, explanation, kind, now, settings)
     explanation = await add_mounts(client, await add_bindings(client, explanation), correction, now=now)
     return await add_pod_origins(client, explanation)
+
+
+async def _add_details_of_others(
+    client: Client, explanation: Explanation, kind: Kind, now: Instant, settings: ManagerSettings | None
+) -> Explanation:
+    """Return the explanation of an object that only observes pods, with details that an owner's waits contain."""
+    explanation = await add_claims(client, explanation)
+    if insight_of(kind).conditions is not None:
+        return explanation  # its own plan has the reasons
+    return await add_gates(client, explanation, now=now, settings=settings)
 
 
 def _has_own_pods(kind: Kind) -> bool:
     """Whether the objects of the kind, or the workloads and jobs that they create, own pods."""
     insight = insight_of(kind)
-    is_owner = isinstance(insight, WorkloadInsight | JobInsight) or insight.children is not None
-    attached = ATTACHED.get(kind.name)
-    return is_owner or (attached is not None and attached.has_own_pods)
+    return isinstance(insight, WorkloadInsight | JobInsight) or insight.children is not None
 
 
 async def _with_refusals(
@@ -140,11 +169,17 @@ async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> 
 
 
 async def add_tries(
-    client: Client, explanation: Explanation, *, uid: str, is_writing: bool, now: Instant
+    client: Client,
+    explanation: Explanation,
+    *,
+    uid: str,
+    is_writing: bool,
+    now: Instant,
+    records_tries: bool = True,
 ) -> Explanation:
     """Return the explanation with the times of the last and the next attempt of rejected writes, from their events.
     `is_writing`: whether the plan has writes. If it has writes and no wait reports a rejection, a recent event adds
-    such a wait.
+    such a wait. `records_tries`: whether the events record each attempt; otherwise no times are known.
 
     Each delay is twice as long as the one before, so the next delay is about as long as all earlier ones together.
     Without permission to read events, the explanation stays unchanged.
@@ -168,21 +203,23 @@ async def add_tries(
         if now > again + _LATE_S:
             return explanation  # the write has succeeded since, or is no longer tried
         explanation = _add_refusal(explanation, latest)
+    tried = format_time(last) if records_tries else ""
+    due = format_time(again) if records_tries and now <= again + _LATE_S else ""
+    coded = (_with_code(wait, latest, explanation.namespace) for wait in explanation.waits)
     waits = tuple(
-        _with_code(msgspec.structs.replace(wait, tried=format_time(last), again=format_time(again)), latest)
-        if wait.code in REFUSED_WRITES
-        else wait
-        for wait in explanation.waits
+        msgspec.structs.replace(wait, tried=tried, again=due) if wait.code == latest.code else wait
+        for wait in coded
     )
     return msgspec.structs.replace(explanation, waits=waits)
 
 
-def _with_code(wait: Wait, latest: "RefusedWrite") -> Wait:
+def _with_code(wait: Wait, latest: "RefusedWrite", namespace: str) -> Wait:
     """Return the wait with the event's code, when the object itself only reports that a write failed."""
     if wait.code != Code.WRITE_FAILED or latest.code == Code.WRITE_FAILED:
         return wait
     code = Code(latest.code)
-    return msgspec.structs.replace(wait, code=code, remedy=CODES[code].helps)
+    remedy = find_refusal_remedy(code, latest.message, namespace=namespace)
+    return msgspec.structs.replace(wait, code=code, remedy=remedy)
 
 
 class RefusedWrite(msgspec.Struct, frozen=True):
@@ -210,8 +247,8 @@ def refusal_of(event: Document) -> RefusedWrite | None:
 
 def _add_refusal(explanation: Explanation, latest: RefusedWrite) -> Explanation:
     """Return the explanation with a wait for the rejection, for an object whose status does not show it."""
-    code = Code(latest.code)
-    wait = Wait(code=code, words=latest.message, since=format_time(latest.first), remedy=CODES[code].helps)
+    since = format_time(latest.first)
+    wait = make_refusal_wait(Code(latest.code), latest.message, namespace=explanation.namespace, since=since)
     phase = Phase.DEGRADED if explanation.phase in OPEN else explanation.phase
     return msgspec.structs.replace(
         explanation, waits=rank_waits([wait, *explanation.waits]), verdict="waiting", phase=phase
@@ -234,6 +271,7 @@ async def read_and_explain_pod(
         explanation = explain_pod(await look_at_pod(client, key, now=now, settings=settings))
     except NotFoundError as error:
         raise await make_missing_error(client, PODS, key, error) from error
+    explanation = await add_gates(client, explanation, now=now, settings=settings)
     return await add_mounts(client, explanation, OF_THE_WORKLOAD, now=now)
 
 

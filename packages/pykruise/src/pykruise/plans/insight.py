@@ -90,6 +90,16 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     """Action that removes the restriction."""
 
 
+class SetCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition of pods that an object sets. Pods can have it as a readiness gate."""
+
+    type: str
+    probe: str
+    """Name of the probe that decides whether the condition is True."""
+    selects: Callable[[Mapping[str, str]], bool]
+    """Whether the object sets the condition of pods with these labels."""
+
+
 class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
     """An object that its parent created. A problem of the child is also a problem of the parent."""
 
@@ -119,7 +129,9 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     children: Callable[[Any], Iterator[InsightChild]] | None = None
     """Yields the children of the object from a snapshot, the most important first; None if the kind has no children."""
     bindings: Callable[[Document], Iterator[Binding]] | None = None
-    """Yields the pods that the object restricts to nodes; None if the kind does not restrict pods."""
+    """Pods that the object binds to nodes; None: the kind binds none."""
+    conditions: Callable[[Document], Iterator[SetCondition]] | None = None
+    """Conditions that the object sets in pods; None: objects of the kind set none."""
     has_observed_generation: bool = True
     """Whether the status has observedGeneration."""
     targets: Collection[GroupKind] | None = None

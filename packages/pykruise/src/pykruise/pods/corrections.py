@@ -81,6 +81,12 @@ def read_events(namespace: str, name: str, resource: str = "pod") -> str:
     return f"read its events (kubectl describe {resource} -n {namespace} {name})"
 
 
+def create_pull_secret(namespace: str, name: str) -> str:
+    """Return the command that creates a pull secret."""
+    contents = "--docker-server=SERVER --docker-username=USER --docker-password=PASSWORD"
+    return f"kubectl create secret docker-registry -n {namespace} {name} {contents}"
+
+
 def release_finalizers(names: Iterable[str], of: str = "") -> str:
     """Instruction for finalizers that block the deletion of an object. `of`: the object, if the sentence does not name
     it otherwise.

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.cluster_reading import ClaimProblem, list_claim_names
+from pykruise.cli.insight.cluster_reading import ClaimProblem, GateProblem, list_claim_names
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
@@ -49,6 +49,7 @@ class WaitCause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _NO_CLAIMS: Final[Mapping[str, ClaimProblem]] = {}
+_NO_GATES: Final[Mapping[str, GateProblem]] = {}
 
 
 def cause_of(
@@ -60,10 +61,12 @@ def cause_of(
     min_ready_s: int = 0,
     lost_nodes: Collection[str] = (),
     claims: Mapping[str, ClaimProblem] = _NO_CLAIMS,
+    gates: Mapping[str, GateProblem] = _NO_GATES,
     correction: Correction = IN_TEMPLATE,
 ) -> WaitCause | None:
-    """Return why a pod is not available or still terminates; None if the pod is available and does not terminate.
-    `lost_nodes`: nodes that do not respond. `claims` maps the name of each PVC without a volume to its problem.
+    """Return why a pod is not available or still terminates; None: it is available and not terminating.
+    `lost_nodes` do not respond; `claims` maps the name of each PVC without a volume to its problem,
+    and `gates` the name of each pod with a closed readiness gate.
     """
     correction = correct_template_of(view.name, correction, has_workload=view.controller is not None)
     meta, node = pod["metadata"], view.node_name
@@ -80,6 +83,10 @@ def cause_of(
     if obstacle is None:
         return None
     cause = _add_details(obstacle, pod, view, min_ready_s=min_ready_s, correction=correction)
+    if cause.code == Code.READINESS_GATE and (gate := gates.get(view.name)) is not None:
+        return msgspec.structs.replace(
+            cause, words=gate.add_to(cause.words), remedy=gate.remedy or cause.remedy
+        )
     return _add_claims(cause, pod, claims, correction) if cause.code == Code.UNBOUND_CLAIMS else cause
 
 

@@ -7,15 +7,16 @@ explained as `explain` explains it on the command line. For a Job, the pods are 
 its child. At most `MOST` children are examined, in the order in which their kind lists them.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from pykruise.cli.insight.causes import cause_of
-from pykruise.cli.insight.cluster_reading import Sight
+from pykruise.cli.insight.cluster_reading import GateProblem, Sight
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.known_kinds import list_known_kinds
+from pykruise.cli.insight.readiness_gates import find_gate_problems
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import last_time_of, list_events_about
 from pykruise.kube.clock import Instant
@@ -31,10 +32,14 @@ from pykruise.pods.corrections import OF_A_JOB, Correction, read_events
 from pykruise.pods.lifecycle.blockers import explain_failure
 from pykruise.pods.reasons import NOT_WRITTEN, OF_A_SPEC, REPEATED, Code
 from pykruise.pods.view.decoding import project_pod
-from pykruise.runtime.execute import explain_refusal
+from pykruise.pods.view.pod_view import PodView
+from pykruise.runtime.refusals import explain_refusal
 
 MOST: Final = 10
 """Maximum number of children that are examined."""
+
+MOST_NAMED: Final = 6
+"""Maximum number of pods or nodes that the words about a failed child name."""
 
 _VERDICTS: Final = {Phase.FAILED: "failed", Phase.PAUSED: "paused"}
 
@@ -59,6 +64,7 @@ async def add_children(
         return explanation
     waits: list[Wait] = []
     own = {wait.code for wait in explanation.waits} & _DETAILED
+    is_stuck = False
     for child in list(insight.children(sight.snapshot))[:MOST]:
         if creator:
             child = msgspec.structs.replace(child, correction=None)
@@ -67,14 +73,28 @@ async def add_children(
         if child.has_failed:
             waits.append(_failure_of(child, causes))
         else:
+            is_stuck = is_stuck or bool(causes)
             waits += (_named_after(child, wait) for wait in causes)
     if not waits:
         return explanation
     said = {wait.code for wait in waits}
     phase = with_waits_of_children(explanation.phase, said)
-    merged = rank_waits([*waits, *(wait for wait in explanation.waits if wait.code not in said)])
+    own_waits = (wait for wait in explanation.waits if wait.code not in said)
+    merged = rank_waits([*waits, *(_after_cause(wait) if is_stuck else wait for wait in own_waits)])
     verdict = _VERDICTS.get(phase, "waiting")
     return msgspec.structs.replace(explanation, waits=merged, phase=phase, verdict=verdict)
+
+
+def _after_cause(wait: Wait) -> Wait:
+    """Return a parent's own wait beside the cause of a child that does not work: another limit lets no child end."""
+    if wait.code not in _LIMITS:
+        return wait
+    remedy = "first correct the cause above: another run would meet it too"
+    return msgspec.structs.replace(wait, remedy=remedy)
+
+
+_LIMITS: Final = frozenset({Code.CHILD_ACTIVE, Code.PARALLELISM, Code.PODS_ACTIVE})
+"""Codes of limits of a parent that children use up."""
 
 
 def _failure_of(child: InsightChild, causes: Sequence[Wait]) -> Wait:
@@ -87,7 +107,8 @@ def _failure_of(child: InsightChild, causes: Sequence[Wait]) -> Wait:
             remedy=read_events(child.key.namespace, child.key.name, str(child.resource)),
         )
     first = causes[0]
-    pods = f"{', '.join(first.pods[:3])}: " if first.pods else ""
+    more = f", and {len(first.pods) - MOST_NAMED} more" if len(first.pods) > MOST_NAMED else ""
+    pods = f"{', '.join(first.pods[:MOST_NAMED])}{more}: " if first.pods else ""
     return Wait(
         code=Code.RUN_FAILED,
         words=f"{what}: {pods}{first.words}",
@@ -159,8 +180,13 @@ async def _waits_of_job(client: Client, child: InsightChild, now: Instant) -> Se
         if refused or late is None:
             return refused
         return [await _explain_deadline(client, key, late, again=again)]
+    pods = [project_pod(raw) for raw in listed.items]
+    gates = await find_gate_problems(client, pods, now=now, settings=None)
+    correction = child.correction or OF_A_JOB
     return rank_waits(
-        wait for raw in listed.items for wait in _waits_of_pod(decode(raw), now, child.correction or OF_A_JOB)
+        wait
+        for pod, raw in zip(pods, listed.items, strict=True)
+        for wait in _waits_of_pod(decode(raw), pod, now, correction, gates)
     )
 
 
@@ -208,7 +234,7 @@ async def read_refused_creations(
         return ()
     latest = events[-1]
     message = str(latest.get("message") or "")
-    known = explain_refusal(message)
+    known = explain_refusal(message, namespace=namespace)
     remedy = known[1] if known is not None else _REFUSED
     if again:
         remedy = (
@@ -223,12 +249,13 @@ _REFUSED: Final = (
 )
 
 
-def _waits_of_pod(document: Document, now: Instant, correction: Correction) -> Iterator[Wait]:
-    pod = project_pod(msgspec.json.encode(document))
+def _waits_of_pod(
+    document: Document, pod: PodView, now: Instant, correction: Correction, gates: Mapping[str, GateProblem]
+) -> Iterator[Wait]:
     if pod.phase == "Failed":
         failed = explain_failure(pod)
         yield Wait(code=failed.code, words=failed.message, pods=(pod.name,), remedy=failed.remedy)
     elif pod.is_active:
-        cause = cause_of(document, pod, now=now, correction=correction)
+        cause = cause_of(document, pod, now=now, gates=gates, correction=correction)
         if cause is not None:
             yield wait_of(cause, pod.name)

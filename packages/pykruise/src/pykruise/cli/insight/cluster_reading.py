@@ -42,6 +42,20 @@ class ClaimProblem(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
+class GateProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """Problem of a pod whose readiness gate is closed."""
+
+    words: str
+    remedy: str = ""
+    """Action that opens the gate; empty: only the controller of the condition knows."""
+    is_whole: bool = False
+    """Whether the words say everything; False: they follow the words about the gate."""
+
+    def add_to(self, words: str) -> str:
+        """Return the words about the gate with this problem."""
+        return self.words if self.is_whole else f"{words}; {self.words}"
+
+
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """One object as it is now, or as it would be after a change."""
 
@@ -56,7 +70,9 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     lost_nodes: frozenset[str] = frozenset()
     """Names of nodes that do not respond or are deleted."""
     claim_problems: Mapping[str, ClaimProblem] = {}
-    """Problems of PVCs without a volume in the object's namespace, by name of the PVC."""
+    """Problems of PVCs in its namespace that have no volume, by name of the PVC."""
+    gate_problems: Mapping[str, GateProblem] = {}
+    """Problems of its pods with a closed readiness gate, by name of the pod; readiness_gates.py finds them."""
 
     @property
     def uid(self) -> str:
@@ -217,14 +233,17 @@ def _problem_of(name: str, claim: Document | None, classes: Mapping[str, bool]) 
     it is the default class.
     """
     if claim is None:
-        return ClaimProblem(words="does not exist", remedy=f"create the missing PVC {name}")
+        return ClaimProblem(
+            words="does not exist", remedy=f"create the missing PVC {name} (kubectl apply -f FILE)"
+        )
     if (claim.get("status") or {}).get("phase") == "Bound":
         return None
     wanted = claim["spec"].get("storageClassName")
     if wanted and wanted not in classes:
         return ClaimProblem(
             words=f"requests storage class {wanted}, which does not exist",
-            remedy=f"create storage class {wanted}: the PVC gets its volume then",
+            remedy=f"create storage class {wanted}, which administrators of the cluster may do (kubectl get"
+            " storageclasses shows the existing ones): the PVC gets its volume then",
         )
     if wanted:
         return ClaimProblem(words=f"waits for a volume of storage class {wanted}")
@@ -232,7 +251,9 @@ def _problem_of(name: str, claim: Document | None, classes: Mapping[str, bool]) 
         return ClaimProblem(words="has no volume yet")
     return ClaimProblem(
         words="names no storage class, and the cluster has no default storage class",
-        remedy="create a default storage class: the PVC gets its volume then",
+        remedy="create a default storage class, which administrators of the cluster may do (for an existing one:"
+        " kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class=true): the PVC gets its volume"
+        " then",
     )
 
 

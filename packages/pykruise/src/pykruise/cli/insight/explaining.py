@@ -23,6 +23,7 @@ from pykruise.cli.insight.harmless_remedies import (
     is_paused,
 )
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
+from pykruise.cli.insight.refused_writes import make_refusal_wait
 from pykruise.cli.insight.surges import explain_surge
 from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant
@@ -187,6 +188,7 @@ def _find_waits(
             min_ready_s=strategy.min_ready_s if strategy else 0,
             lost_nodes=sight.lost_nodes,
             claims=sight.claim_problems,
+            gates=sight.gate_problems,
             correction=correction,
         )
         has_failed = pod.name in plan.skipped and plan.skipped[pod.name].code == Code.POD_FAILED
@@ -251,8 +253,9 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
     is_zero = plan.waiting is not None and plan.waiting.code == Code.LIMIT_IS_ZERO
     if plan.waiting is not None and _is_own_wait(plan.waiting, sight):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=remedy_of(plan.waiting))
-    yield from _waits_of_conditions(status)
-    yield from _failed_writes(sight.document.get("status") or {}, plan, status)
+    namespace = meta.get("namespace", "")
+    yield from _waits_of_conditions(status, namespace)
+    yield from _failed_writes(sight.document.get("status") or {}, plan, status, namespace)
     for note in plan.notes:
         if note.reason == "ScaleUpLimited" and not is_zero:
             yield Wait(
@@ -312,26 +315,25 @@ _SELECTOR_OVERLAP: Final = "SelectorOverlap"
 """Type of the condition by which a kind reports that its selector matches other owners' pods."""
 
 
-def _waits_of_conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
+def _waits_of_conditions(status: Mapping[str, Any], namespace: str) -> Iterator[Wait]:
     for condition in status.get("conditions") or ():
         message, since = str(condition.get("message") or ""), condition.get("lastTransitionTime") or ""
         reason = condition.get("reason")
         if condition.get("type") in _FAILED and condition.get("status") == "True":
             if reason not in _REPORTED_BY_PODS:
-                yield _failure_of(reason, message, since)
+                yield _failure_of(reason, message, since, namespace)
         elif condition.get("type") == _SELECTOR_OVERLAP and condition.get("status") == "True":
-            yield Wait(
-                code=Code.OTHER_OWNERS,
-                words=f"{_SELECTOR_OVERLAP}: {message}",
-                since=since,
-                remedy=CODES[Code.OTHER_OWNERS].helps,
-            )
+            remedy = CODES[Code.OTHER_OWNERS].helps
+            words = f"{_SELECTOR_OVERLAP}: {message.removesuffix(f'; {remedy}')}"
+            yield Wait(code=Code.OTHER_OWNERS, words=words, since=since, remedy=remedy)
         elif reason == "ProgressDeadlineExceeded":
             words = f"no progress within progressDeadlineSeconds: {message}"
             yield Wait(code=Code.DEADLINE, words=words, since=condition.get("lastUpdateTime") or since)
 
 
-def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, Any]) -> Iterator[Wait]:
+def _failed_writes(
+    stored: Mapping[str, Any], plan: Plan, status: Mapping[str, Any], namespace: str
+) -> Iterator[Wait]:
     """Yield writes that failed at the last attempt and that the plan still contains. The plan repeats them, so its
     new status no longer shows the failure.
     """
@@ -344,16 +346,17 @@ def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, A
         )
         message = str(condition.get("message") or "")
         if is_failure and condition.get("reason") in NOT_WRITTEN and message not in known:
-            yield _failure_of(condition.get("reason"), message, condition.get("lastTransitionTime") or "")
+            since = condition.get("lastTransitionTime") or ""
+            yield _failure_of(condition.get("reason"), message, since, namespace)
 
 
-def _failure_of(reason: Any, message: str, since: str) -> Wait:
-    """Return the wait for a failure in a condition."""
+def _failure_of(reason: Any, message: str, since: str, namespace: str) -> Wait:
+    """Return the wait for a failure in a condition. `namespace`: of the object."""
     if reason == Code.CLAIM_CANNOT_FOLLOW:
         remedy = "follow the instruction in the message about the PVC"
         return Wait(code=Code.CLAIMS, words=message, since=since, remedy=remedy)
-    if reason in NOT_WRITTEN:  # the message ends with the remedy
-        return Wait(code=Code(reason), words=message, since=since)
+    if reason in NOT_WRITTEN:
+        return make_refusal_wait(Code(reason), message, namespace=namespace, since=since)
     return Wait(code=Code.REFUSED, words=message, since=since, remedy=_CORRECT)
 
 

@@ -36,7 +36,9 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
     plan: Callable[[Client, Document, Key, Instant, ManagerSettings | None], Awaitable[Outlook]]
     """Read the objects and forecast the result of applying the manifest. Raises KubeError for reads that fail."""
     has_own_pods: bool = False
-    """Whether objects of the kind, or their workloads, own pods."""
+    """Whether pods belong to the kind's objects, or to their workloads."""
+    records_tries: bool = True
+    """Whether the events about a rejected write record each attempt; False: only the first one of several minutes."""
 
 
 async def _explain_sidecars(
@@ -60,7 +62,7 @@ async def _explain_budget(
 ATTACHED: Final[Mapping[str, Attached]] = {
     "podunavailablebudget": Attached(explain=_explain_budget, plan=forecast_budget),
     "uniteddeployment": Attached(explain=explain_united, plan=forecast_united, has_own_pods=True),
-    "sidecarset": Attached(explain=_explain_sidecars, plan=forecast_sidecars),
+    "sidecarset": Attached(explain=_explain_sidecars, plan=forecast_sidecars, records_tries=False),
     "workloadspread": Attached(explain=_explain_spread, plan=forecast_spread),
 }
 """Insights by name of the kind."""

@@ -1,15 +1,23 @@
-"""Missing ConfigMaps and Secrets of pods, with the command that creates each, and kubelets' messages about volumes.
+"""Missing ConfigMaps and Secrets of pods, with the command for each, and kubelets' messages about volumes.
 
 Explanation ──pod, its ConfigMaps and Secrets, events FailedMount──▶ add_mounts() ──▶ the Explanation with them
 
 This module only reads. Objects and events that the user may not read are ignored.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from pykruise.cli.insight.config_needs import (
+    ConfigNeed,
+    format_completions,
+    format_creations,
+    list_environment_needs,
+    list_pull_needs,
+    list_volume_needs,
+)
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
 from pykruise.kube.client.client import Client
@@ -18,22 +26,16 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.excerpts import excerpt
-from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, Resource
 from pykruise.plans.progress import Phase, add_waits
 from pykruise.pods.corrections import Correction
-from pykruise.pods.mounts import list_mounts
+from pykruise.pods.mounts import MOST_NAMED
 from pykruise.pods.reasons import Code
-from pykruise.pods.template.config_content import list_environment_uses
 
 _MOUNTING: Final = frozenset({Code.STARTING, Code.NOT_MOUNTED})
 """Codes of pods whose containers are not created; volumes that cannot be mounted may be the cause."""
 
-_COMMANDS: Final[Mapping[str, tuple[Resource, str]]] = {
-    "ConfigMap": (CONFIG_MAPS, "kubectl create configmap"),
-    "Secret": (SECRETS, "kubectl create secret generic"),
-}
-"""Kind of an object → its resource, and the command that creates one."""
+_RESOURCES: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS)}
 
 MOST: Final = 10
 """Maximum number of waits for which a pod is examined."""
@@ -75,12 +77,12 @@ async def add_mounts(
 
 
 async def _add_environment(client: Client, explanation: Explanation) -> Explanation:
-    """Return the explanation with ConfigMaps and Secrets that do not exist although environments of containers need
-    them.
+    """Return the explanation with the objects that containers lack: those of the environment of a container which
+    cannot be created, and the pull secrets of an image.
     """
     waits = [
         await _with_environment(client, wait, explanation.namespace)
-        if wait.code == Code.CONTAINER_FAILS and wait.pods and number < MOST
+        if wait.code in (Code.CONTAINER_FAILS, Code.IMAGE_PULL) and wait.pods and number < MOST
         else wait
         for number, wait in enumerate(explanation.waits)
     ]
@@ -92,14 +94,30 @@ async def _with_environment(client: Client, wait: Wait, namespace: str) -> Wait:
     pod = None if key is None else await read_optional(client, PODS, key)
     if pod is None or key is None:
         return wait
-    spec = pod["spec"]
-    containers = [*spec["containers"], *(spec.get("ephemeralContainers") or ())]
-    uses = list_environment_uses({"spec": {**spec, "containers": containers}})
-    missing = await _select_missing(client, key.namespace, ((use.kind, use.name) for use in uses))
-    if not missing:
+    needs = list_pull_needs(pod) if wait.code == Code.IMAGE_PULL else list_environment_needs(pod)
+    lacks = await _select_lacking(client, key.namespace, needs)
+    if not lacks:
         return wait
-    created = _format_creations(missing, key.namespace, "--from-literal=KEY=VALUE")
-    return msgspec.structs.replace(wait, remedy="; or ".join(filter(None, (created, wait.remedy))))
+    words = wait.words
+    if wait.code == Code.IMAGE_PULL:  # kubelets pull without a missing Secret, and do not say so
+        words = "; ".join((words, *_describe_missing(lacks)))
+    remedy = _join_remedies(_give_what_lacks(lacks, key.namespace), wait.remedy)
+    return msgspec.structs.replace(wait, words=words, remedy=remedy)
+
+
+def _give_what_lacks(lacks: "_Lacks", namespace: str) -> str:
+    """Return the instruction that creates the missing objects and adds the missing keys."""
+    created = format_creations(lacks.missing, namespace) if lacks.missing else ""
+    completed = format_completions(lacks.incomplete, namespace) if lacks.incomplete else ""
+    return ", and ".join(filter(None, (created, completed)))
+
+
+def _describe_missing(lacks: "_Lacks") -> list[str]:
+    return [f"there is no {need.kind} {need.name} in its namespace" for need in lacks.missing]
+
+
+def _join_remedies(*remedies: str) -> str:
+    return "; or ".join(filter(None, remedies))
 
 
 async def _read_reports(client: Client, namespace: str, now: Instant) -> Mapping[str, _Report]:
@@ -128,57 +146,50 @@ async def _with_mount(
 ) -> Wait:
     report = next((reports[pod] for pod in wait.pods if pod in reports), None)
     key = find_pod_key(wait.pods[0], namespace)
-    missing = [] if key is None else await _list_missing(client, key)
-    if report is None and not missing:
+    pod = None if key is None else await read_optional(client, PODS, key)
+    place = key.namespace if key is not None else namespace
+    lacks = await _select_lacking(client, place, () if pod is None else list_volume_needs(pod))
+    if report is None and not lacks:
         return wait
-    words = [wait.words, *(f"there is no {kind} {name} in its namespace" for kind, name in missing)]
+    words = [wait.words, *_describe_missing(lacks)]
     if report is not None:
         words.append(f"a volume cannot be mounted: {report.message}")
     correct = correction.describe_for("the volume")
-    if missing:
-        place = key.namespace if key is not None else namespace
-        created = _format_creations(missing, place, "--from-file=FILE")
-        remedy = f"{created}; or {wait.remedy or correct}"
+    if lacks:
+        remedy = _join_remedies(_give_what_lacks(lacks, place), wait.remedy or correct)
     else:
         remedy = wait.remedy or f"create what is missing, or {correct}"
     is_late = wait.code == Code.NOT_MOUNTED and report is not None and report.is_recent
-    code = Code.MOUNT_FAILS if missing or is_late else Code.NOT_MOUNTED
+    code = Code.MOUNT_FAILS if lacks.missing or is_late else Code.NOT_MOUNTED
     return msgspec.structs.replace(wait, code=code, words="; ".join(words), remedy=remedy)
 
 
-def _format_creations(missing: Iterable[tuple[str, str]], namespace: str, content: str) -> str:
-    """Return the instruction with the commands that create these objects. `content`: the command's option that sets
-    their content.
-    """
-    created = (
-        f"{kind} {name} ({_COMMANDS[kind][1]} -n {namespace} {name} {content})" for kind, name in missing
-    )
-    return f"create {' and '.join(created)}"
+class _Lacks(msgspec.Struct, frozen=True):
+    """Objects that a pod needs and that do not exist, and existing ones without some of the keys that it needs."""
+
+    missing: Sequence[ConfigNeed] = ()
+    incomplete: Sequence[ConfigNeed] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.incomplete)
 
 
-async def _list_missing(client: Client, pod: Key) -> list[tuple[str, str]]:
-    """Return kind and name of the ConfigMaps and Secrets that the pod's volumes need and that do not exist."""
-    document = await read_optional(client, PODS, pod)
-    volumes = ((document or {}).get("spec") or {}).get("volumes") or []
-    return await _select_missing(client, pod.namespace, list_mounts(msgspec.json.encode(volumes)))
-
-
-async def _select_missing(
-    client: Client, namespace: str, needs: Iterable[tuple[str, str]]
-) -> list[tuple[str, str]]:
-    """Return those of the objects that do not exist."""
-    return [
-        (kind, name)
-        for kind, name in needs
-        if await _is_missing(client, _COMMANDS[kind][0], Key(namespace, name))
-    ]
-
-
-async def _is_missing(client: Client, resource: Resource, key: Key) -> bool:
-    try:
-        await client.get(resource, key.namespace, key.name)
-    except NotFoundError:
-        return True
-    except ApiError:
-        pass
-    return False
+async def _select_lacking(client: Client, namespace: str, needs: Iterable[ConfigNeed]) -> _Lacks:
+    """Return what is missing. Objects that the user may not read are left out."""
+    missing: list[ConfigNeed] = []
+    incomplete: list[ConfigNeed] = []
+    for need in list(needs)[:MOST_NAMED]:
+        try:
+            document = decode(await client.get(_RESOURCES[need.kind], namespace, need.name))
+        except NotFoundError:
+            missing.append(need)
+            continue
+        except ApiError:
+            continue
+        known = {key for field in ("data", "binaryData") for key in document.get(field) or ()}
+        literals, files = (
+            tuple(key for key in keys if key not in known) for keys in (need.literals, need.files)
+        )
+        if literals or files:
+            incomplete.append(msgspec.structs.replace(need, literals=literals, files=files))
+    return _Lacks(missing, incomplete)

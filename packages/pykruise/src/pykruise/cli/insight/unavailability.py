@@ -23,7 +23,7 @@ from pykruise.cli.insight.explanation_text import format_age
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.webhooks import is_fresh
 from pykruise.kinds.podunavailablebudget.kind import KIND
-from pykruise.kinds.podunavailablebudget.plan import plan_budget
+from pykruise.kinds.podunavailablebudget.plan import REMEDY_OF_UNKNOWN, describe_unknown, plan_budget
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
 from pykruise.kinds.podunavailablebudget.status import BudgetAmountError, ComputedBudget, compute
 from pykruise.kube.client.answers import metadata_of
@@ -205,7 +205,7 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
                 code=Code.REFUSED, words=note.message, remedy="correct the field that the message names"
             )
         elif note.reason == "UnknownReplicas":
-            yield Wait(code=Code.NO_TARGET, words=note.message, remedy="set spec.protectTotalReplicas")
+            yield Wait(code=Code.NO_TARGET, words=describe_unknown(snapshot), remedy=REMEDY_OF_UNKNOWN)
     if plan.waiting is not None and plan.waiting.code == Code.NO_TARGET:
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.remedy)
     elif not snapshot.pods:

@@ -27,10 +27,11 @@ from pykruise.kinds.imagelistpulljob.types import (
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document, is_same
 from pykruise.kube.ids import Key
-from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.counts import format_count, format_first
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.images.node_images import instant_of
+from pykruise.pods.images.obstacles import IMAGE_REMEDY
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.images.pull_rules import parallelism_of
 from pykruise.pods.jobs.fan_out import (
@@ -51,6 +52,9 @@ from pykruise.runtime.reasons import Reason
 LONGEST_PREFIX: Final = 58
 """Maximum length of the prefix of a generated name, before its random suffix."""
 
+MOST_NAMED: Final = 10
+"""Maximum number of nodes that the message about a failed image names."""
+
 _WARN_AGAIN_S: Final = 600.0
 
 _OVER: Final = Reason(Code.JOB_OVER, "the job has ended")
@@ -70,7 +74,7 @@ def plan_imagelistpulljob(snapshot: ImageListPullJobSnapshot) -> Plan:
     ]
     decision = decide_fan_out(targets, _policy_of(spec), _run_of(snapshot), now=snapshot.now)
     if job.status.completion_time:
-        return _plan_after_end(job, decision)
+        return _plan_after_end(job, own, decision)
     stages = (
         *_build_stage(Purpose.LABEL_JOB, _label_job(job)),
         *_build_stage(Purpose.CREATE_JOBS, _create_jobs(snapshot, decision.start), ramp=True),
@@ -207,7 +211,7 @@ def _delete_job(child: PullJobView) -> Chain:
     return Chain(subject=child.name, steps=(step,))
 
 
-def _plan_after_end(job: ListJobView, decision: FanOutDecision) -> Plan:
+def _plan_after_end(job: ListJobView, own: Mapping[str, PullJobView], decision: FanOutDecision) -> Plan:
     """Plan to delete the job when its time to live has passed."""
     stages: list[Stage] = []
     if decision.delete:
@@ -220,7 +224,18 @@ def _plan_after_end(job: ListJobView, decision: FanOutDecision) -> Plan:
         stages=tuple(stages),
         requeue_after_s=decision.requeue_after_s,
         waiting=_OVER if decision.requeue_after_s is not None else None,
+        skipped=dict(_list_failed(job, own)),
     )
+
+
+def _list_failed(job: ListJobView, own: Mapping[str, PullJobView]) -> Iterator[tuple[str, Reason]]:
+    """Yield the failed images of a list that has ended whose ImagePullJobs are deleted. The others report the reason
+    themselves.
+    """
+    for entry in job.status.failed_image_statuses or ():
+        if entry.name in own:
+            continue
+        yield entry.name, Reason(Code.IMAGE_PULL, entry.message, IMAGE_REMEDY)
 
 
 # ── status ───────────────────────────────────────────────────────────────────
@@ -244,9 +259,7 @@ def _build_status(
             FailedImageStatus(
                 image_pull_job=own[target.name].name,
                 name=target.name,
-                message="the image could not be pulled on all nodes: see status.failedNodes of the ImagePullJob"
-                if own[target.name].status.failed > 0
-                else "the ImagePullJob ended, and selected no node",
+                message=_describe_failure(own[target.name]),
             )
             for target in targets
             if target.name in own
@@ -257,6 +270,15 @@ def _build_status(
     if decision.finish is None:
         return image_list_pull_job_status
     return msgspec.structs.replace(image_list_pull_job_status, completion_time=format_time(snapshot.now))
+
+
+def _describe_failure(child: PullJobView) -> str:
+    """Return why an image failed. The message names nodes, because the ImagePullJob may be deleted before the list."""
+    if not child.status.failed:
+        return "its ImagePullJob ended, and no node was selected"
+    nodes = format_first(child.status.failed_nodes or (), MOST_NAMED)
+    where = f"on {nodes}" if nodes else "on all nodes"
+    return f"it could not be pulled {where}"
 
 
 def _reason_to_wait(decision: FanOutDecision, spec: ImageListPullJobSpec) -> Reason | None:

@@ -195,7 +195,7 @@ def _wait_for_namespace(snapshot: ReadableImagePullJob, status: Document) -> Pla
     return Plan(
         status=status,
         requeue_after_s=NAMESPACE_AGAIN_S,
-        waiting=Reason(Code.NO_NAMESPACE, message, f"create namespace {name}"),
+        waiting=Reason(Code.NO_NAMESPACE, message, f"create the namespace (kubectl create namespace {name})"),
         notes=(Note(reason=Code.NO_NAMESPACE, message=message, warning=True, again_after_s=_WARN_AGAIN_S),),
     )
 
@@ -263,24 +263,23 @@ def _list_missing(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]
             if known is not None and job.image
             else None
         )
-        yield name, said or _reason_of_missing(snapshot, name)
+        yield name, said or _reason_of_missing(snapshot)
     yield from _list_unknown(snapshot)
 
 
-def _reason_of_missing(snapshot: ImagePullJobSnapshot, node: str) -> Reason:
-    """Return why a node does not have the image after the end of the job, if the NodeImage does not report the
-    reason.
-    """
+def _reason_of_missing(snapshot: ImagePullJobSnapshot) -> Reason:
+    """Reason for a node of an ended job whose NodeImage no longer reports why the image is missing."""
     spec, status = snapshot.job.spec, snapshot.job.status
+    image = f"image {spec.image}" if spec is not None else "the image"
     deadline_s = spec.completion_policy.active_deadline_seconds if spec is not None else None
     begun, ended = instant_of(status.start_time), instant_of(status.completion_time)
     if deadline_s and begun is not None and ended is not None and ended - begun >= deadline_s:
         return Reason(
             Code.IMAGE_PULL,
-            f"the image was not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
+            f"{image} was not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
             remedy_of_limit("completionPolicy.activeDeadlineSeconds"),
         )
-    return Reason(Code.IMAGE_PULL, f"node {node} could not pull the image", IMAGE_REMEDY)
+    return Reason(Code.IMAGE_PULL, f"{image} could not be pulled", IMAGE_REMEDY)
 
 
 def _release_copies(snapshot: ImagePullJobSnapshot) -> tuple[Chain, ...]:

@@ -76,7 +76,7 @@ def plan_node_probes(snapshot: NodePodProbeSnapshot) -> Plan:
         ),
         skipped={
             **(
-                obstacles_of(probed, now=snapshot.now)
+                obstacles_of(probed, now=snapshot.now, conditions=_map_conditions(snapshot))
                 if node.ready_since is not None
                 else _node_lost(probed, node)
             ),
@@ -149,6 +149,16 @@ def _list_probed(snapshot: NodePodProbeSnapshot) -> list[Probed]:
         for entry in view.pods
         if (pod := snapshot.checked.get(entry.uid)) is not None
     ]
+
+
+def _map_conditions(snapshot: NodePodProbeSnapshot) -> dict[str, str]:
+    """Return the condition of a pod that each probe sets, by the name of the probe on the node."""
+    return {
+        name_of_probe(marker.name, probe.name): probe.pod_condition_type
+        for marker in snapshot.markers.values()
+        if marker.spec is not None
+        for probe in marker.spec.probes
+    }
 
 
 def _node_lost(probed: Sequence[Probed], node: NodeView) -> dict[str, Reason]:

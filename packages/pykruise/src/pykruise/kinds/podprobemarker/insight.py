@@ -1,13 +1,15 @@
 """PodProbeMarker for the commands explain and plan.
 
-status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
+status ──▶ headline_of()      object ──▶ list_conditions()      ──▶ INSIGHT (plans/insight.py)
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from pykruise.kube.documents import Document, encode
 from pykruise.kube.values.counts import format_count
-from pykruise.plans.insight import Insight
+from pykruise.plans.insight import Insight, SetCondition
+from pykruise.pods.probes.views import make_marker_projector
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
@@ -16,4 +18,12 @@ def headline_of(status: Mapping[str, Any]) -> str:
     return format_count(pods, "pod is checked", "pods are checked")
 
 
-INSIGHT: Final = Insight(containers=(), headline=headline_of)
+def list_conditions(marker: Document) -> Iterator[SetCondition]:
+    """Yield the conditions of pods that the probes of the marker set."""
+    view = make_marker_projector()(encode(marker))
+    for probe in view.spec.probes if view.spec is not None else ():
+        if probe.pod_condition_type:
+            yield SetCondition(type=probe.pod_condition_type, probe=probe.name, selects=view.selects)
+
+
+INSIGHT: Final = Insight(containers=(), headline=headline_of, conditions=list_conditions)

@@ -164,7 +164,10 @@ def _list_unprobed(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes])
         if node not in snapshot.node_probes:
             result[item.pod.name] = Reason(Code.NO_AGENT, f"node {node} has no NodePodProbe yet")
         elif item.problem:
-            remedy = "correct the container and port of spec.probes, or give the port a name in the container"
+            remedy = (
+                f"correct the container and port of the probe in PodProbeMarker {snapshot.marker.name}, or give the"
+                " port a name in the container"
+            )
             result[item.pod.name] = Reason(Code.PROBE_PORT, item.problem, remedy)
     return result
 

@@ -69,15 +69,21 @@ def _find_waiting_reason(snapshot: BudgetSnapshot) -> Reason | None:
     return find_repeated_wait(obstacles)
 
 
+REMEDY_OF_UNKNOWN: Final = "set spec.protectTotalReplicas"
+
+
+def describe_unknown(snapshot: BudgetSnapshot) -> str:
+    """Return the problem of workloads that do not say how many pods they want."""
+    names = ", ".join(snapshot.unknown)
+    return f"the number of pods that {names} wants is unknown, so the budget protects none of them"
+
+
 def _make_notes(snapshot: BudgetSnapshot) -> Iterator[Note]:
     budget = snapshot.budget
     if not snapshot.pods:
         yield Note(reason="NoPods", message="No matching pods found", again_after_s=AGAIN_S)
     if snapshot.unknown and budget.total is None:
-        text = (
-            f"the number of pods that {', '.join(snapshot.unknown)} wants is unknown, so the budget protects none of "
-            "them: set spec.protectTotalReplicas"
-        )
+        text = f"{describe_unknown(snapshot)}: {REMEDY_OF_UNKNOWN}"
         yield Note(reason="UnknownReplicas", message=text, warning=True, again_after_s=AGAIN_S)
     doubles = dict.fromkeys(reason.message for _, reason in _find_pods_of_others(snapshot))
     if doubles:

@@ -67,6 +67,7 @@ from pykruise.pods.workload.budgets import (
     build_related_annotations,
     is_exempt,
     read_related_budget,
+    wait_for_pods,
 )
 from pykruise.pods.workload.evictions import build_record, is_record_due
 from pykruise.pods.workload.options import EVICTION_SURGE
@@ -266,7 +267,7 @@ class BudgetGuard:
         if answer.code == RefusalCode.INVALID:
             raise StepError(answer.refusal)
         self._report(make_prevention_report(pod, budget, username=request.username))
-        remedy = answer.remedy or f"wait until more pods of PodUnavailableBudget {budget.name} serve"
+        remedy = answer.remedy or wait_for_pods(budget.name)
         cause = Cause(reason=DISRUPTION_BUDGET, message=remedy)
         return _make_status(operation, _make_message(budget, answer.code), cause)
 

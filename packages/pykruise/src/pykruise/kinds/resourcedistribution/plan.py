@@ -134,7 +134,7 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
     if namespace is None or namespace.is_deleting:
         what = "does not exist" if namespace is None else "is being deleted"
         remedy = (
-            ""
+            f"create the namespace (kubectl create namespace {name}), or remove it from spec.targets"
             if namespace is None
             else f"remove namespace {name} from spec.targets, or create the namespace again after its deletion"
         )

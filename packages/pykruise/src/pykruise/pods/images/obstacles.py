@@ -12,6 +12,7 @@ from typing import Final
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.values.image_references import ImageName
+from pykruise.pods.corrections import create_pull_secret
 from pykruise.pods.images.node_image_api import TagSpec, TagStatus
 from pykruise.pods.images.node_images import FAILED, NodeImageView, instant_of, is_over
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
@@ -82,8 +83,11 @@ def _explain_failure(
     words = f"image {image.reference} cannot be pulled{given}: {said}"
     if missing:
         names = " and ".join(f"secret {key.name} in namespace {key.namespace}" for key in missing)
+        created = " and ".join(
+            f"secret {key.name} ({create_pull_secret(key.namespace, key.name)})" for key in missing
+        )
         return Reason(
-            Code.IMAGE_PULL, f"{words}; there is no {names}", f"create {names}, then create the job again"
+            Code.IMAGE_PULL, f"{words}; there is no {names}", f"create {created}, then create the job again"
         )
     return Reason(Code.IMAGE_PULL, words, IMAGE_REMEDY)
 

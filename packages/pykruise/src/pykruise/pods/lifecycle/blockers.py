@@ -372,19 +372,19 @@ def _find_readiness_obstacle(
         return _find_mount_obstacle(pod, now, correction) or Reason(
             Code.STARTING, f"its containers start ({starting or 'Pending'})"
         )
-    for gate in pod.readiness_gates:
+    gate = find_closed_gate(pod)
+    if gate == keys.IN_PLACE_READY:
+        return Reason(Code.UPDATING_IN_PLACE, "is being updated in place")
+    if gate and pod.restart_policy != "Always":
+        return None  # the pod runs to its end, and nobody sends requests to it
+    if gate:
         condition = pod.find_condition(gate)
-        if condition is None or condition.status != "True":
-            if gate in pod.open_gates:
-                continue  # the manager sets the condition in this plan
-            if gate == keys.IN_PLACE_READY:
-                return Reason(Code.UPDATING_IN_PLACE, "is being updated in place")
-            said = f" ({condition.message or condition.reason})" if condition else ""
-            return Reason(
-                Code.READINESS_GATE,
-                f"its readiness gate {gate} is not True{said}",
-                f"the controller that is responsible for the condition {gate} must set it",
-            )
+        said = f" ({condition.message or condition.reason})" if condition else ""
+        return Reason(
+            Code.READINESS_GATE,
+            f"its readiness gate {gate} is not True{said}",
+            f"the controller that is responsible for the condition {gate} must set it",
+        )
     since = f" (since {format_time(pod.ready_since)})" if pod.ready_since is not None else ""
     if (running := find_unended(pod)) is not None:
         return _explain_unended(pod, running, correction)
@@ -404,6 +404,16 @@ def _find_readiness_obstacle(
         f"if that lasts, {log}, and correct the problem that its readiness probe reports",
         container,
     )
+
+
+def find_closed_gate(pod: PodView) -> str:
+    """First readiness gate of the pod that is not True; empty: there is none, or the current plan sets it."""
+    for gate in pod.readiness_gates:
+        condition = pod.find_condition(gate)
+        is_open = condition is not None and condition.status == "True"
+        if not is_open and gate not in pod.open_gates:
+            return gate
+    return ""
 
 
 def find_unended(pod: PodView) -> str | None:

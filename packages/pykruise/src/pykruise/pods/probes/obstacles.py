@@ -10,9 +10,9 @@ from typing import Final
 
 from pykruise.kube.clock import Instant
 from pykruise.pods.corrections import OF_THE_WORKLOAD
-from pykruise.pods.lifecycle.blockers import blocker_of, find_next_blocker_time
+from pykruise.pods.lifecycle.blockers import blocker_of, find_closed_gate, find_next_blocker_time
 from pykruise.pods.probes.api import NamedProbe, ProbeState
-from pykruise.pods.probes.views import FAILED
+from pykruise.pods.probes.views import FAILED, SUCCEEDED, split_name
 from pykruise.pods.reasons import REPEATED, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
@@ -35,7 +35,7 @@ def obstacle_of(
     conditions: Mapping[str, str] = _NO_CONDITIONS,
 ) -> Reason | None:
     """Obstacle of one pod. `probes`: the requested probes; `states`: the results that the agent reported; `conditions`:
-    the condition of the pod that each probe sets.
+    the condition of the pod that each requested probe sets.
     """
     if (stuck := _find_stuck(pod, now)) is not None:
         return _explain_open_gate(pod, states, conditions) or stuck
@@ -61,20 +61,31 @@ def obstacle_of(
 def _explain_open_gate(
     pod: PodView, states: Sequence[ProbeState], conditions: Mapping[str, str]
 ) -> Reason | None:
-    """Obstacle of a pod that is not ready, because a failing probe sets one of its readiness gates; None if no probe
-    does so.
-    """
+    """Obstacle of a ready container whose pod a probe without success keeps out of service; None: no probe does."""
     if any(not status.ready for status in pod.container_statuses):
         return None
-    for state in states:
-        gate = conditions.get(state.name, "")
-        if state.state == FAILED and gate in pod.readiness_gates:
+    closed = find_closed_gate(pod)
+    known = {state.name: state for state in states if state.state}
+    for name, gate in conditions.items():
+        state = known.get(name)
+        if gate != closed or (state is not None and state.state == SUCCEEDED):
+            continue
+        effect = (
+            f"it sets the condition {gate}, which is a readiness gate of the pod, so the pod is not ready"
+        )
+        if state is not None and state.state == FAILED:
+            said = state.message or "the probe has no message"
             return Reason(
                 Code.READINESS_GATE,
-                f"probe {state.name} fails: {state.message or 'the probe has no message'}; it sets the condition"
-                f" {gate}, which is a readiness gate of the pod, so the pod is not ready",
-                "correct the problem that the probe reports, or correct the probe in spec.probes",
+                f"probe {name} fails: {said}; {effect}",
+                "correct the problem that the probe reports, or correct the probe in PodProbeMarker"
+                f" {split_name(name)[0]}",
             )
+        return Reason(
+            Code.READINESS_GATE,
+            f"the agent of node {pod.node_name} has reported no result of probe {name} yet; {effect}",
+            f"start the agent on node {pod.node_name}, or bring the node back",
+        )
     return None
 
 

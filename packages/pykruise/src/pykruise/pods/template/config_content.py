@@ -62,14 +62,6 @@ def list_config_uses(template: Mapping[str, Any]) -> Sequence[ConfigUse]:
     return sorted(_merge_uses(same) for same in uses.values())
 
 
-def list_environment_uses(template: Mapping[str, Any]) -> Sequence[ConfigUse]:
-    """Return the ConfigMaps and Secrets without which a container of the template cannot be created: those of its
-    environment, unless they are optional.
-    """
-    uses = _list_environment_uses(_read_object(template, "spec"))
-    return list(dict.fromkeys(use for use in uses if not use.is_optional))
-
-
 def _merge_uses(uses: Sequence[ConfigUse]) -> ConfigUse:
     return ConfigUse(
         kind=uses[0].kind,

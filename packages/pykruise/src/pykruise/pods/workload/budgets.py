@@ -8,6 +8,7 @@ them. A client writes its spending to the budget's status with the resourceVersi
 that spend at the same time cannot both succeed.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
@@ -369,10 +370,27 @@ def _remedy_of_closed(budget: BudgetView) -> str:
     total = budget.stored_status.get("totalReplicas")
     if not isinstance(total, int) or budget.desired_available < total:
         return ""
-    return (
-        f"{describe_opening(budget)} of PodUnavailableBudget {budget.name}, because the budget now rejects every "
-        "disruption"
-    )
+    return f"{describe_opening(budget)} of PodUnavailableBudget {budget.name}{_REJECTS_ALL}"
+
+
+_REJECTS_ALL: Final = ", because the budget now rejects every disruption"
+_REMEDY: Final = re.compile(
+    rf"; (?P<remedy>(?:(?:raise maxUnavailable|lower minAvailable) of PodUnavailableBudget \S+{_REJECTS_ALL})"
+    r"|(?:wait until more pods of PodUnavailableBudget \S+ serve))$"
+)
+
+
+def wait_for_pods(name: str) -> str:
+    """Return the remedy for a budget that allows a disruption when more of its pods serve."""
+    return f"wait until more pods of PodUnavailableBudget {name} serve"
+
+
+def split_budget_remedy(message: str) -> tuple[str, str]:
+    """Split the message of a rejected write that ends with the remedy of a budget into the cause and the remedy; empty:
+    it ends with none.
+    """
+    match = _REMEDY.search(message)
+    return (message, "") if match is None else (message[: match.start()], match["remedy"])
 
 
 def describe_opening(budget: BudgetView) -> str:

@@ -16,6 +16,7 @@ from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.explaining import find_unobserved_changes, next_of, phase_of, verdict_of
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.harmless_remedies import put_causes_first
+from pykruise.cli.insight.refused_writes import make_refusal_wait
 from pykruise.cli.insight.sidecars.differences import list_forcing_fields, revision_of
 from pykruise.cli.insight.sidecars.look import SidecarSight
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
@@ -170,7 +171,7 @@ def _recent_failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
         if code == Code.WRITE_FAILED and not plan.stages:
             continue
         if code == Code.WRITE_FAILED and warning.code in NOT_WRITTEN - {Code.WRITE_FAILED}:
-            yield Wait(code=warning.code, words=warning.message)  # the message contains the remedy
+            yield make_refusal_wait(Code(warning.code), warning.message, namespace="")
         else:
             yield Wait(code=code, words=warning.message, remedy=remedy)
 

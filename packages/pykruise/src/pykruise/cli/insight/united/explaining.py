@@ -18,6 +18,8 @@ from pykruise.cli.insight.explaining import explain, next_of, phase_of, verdict_
 from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
 from pykruise.cli.insight.harmless_remedies import add_way_back
 from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term
+from pykruise.cli.insight.readiness_gates import see_gates
+from pykruise.cli.insight.refused_writes import make_refusal_wait
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.kinds import find_kind
 from pykruise.kinds.uniteddeployment.kind import KIND
@@ -40,7 +42,7 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import Phase
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.corrections import Correction
-from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, ONE_AT_A_TIME, REPEATED, Code
+from pykruise.pods.reasons import AT_REST, NOT_WRITTEN, ONE_AT_A_TIME, REPEATED, Code
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.kstatus import RECONCILING
 
@@ -191,11 +193,11 @@ def _failed_writes(document: Document) -> Iterator[Wait]:
             # OpenKruise's reason is Error for all failures; the condition Reconciling has the specific one.
             reasons = (condition.get("reason"), known.get(RECONCILING))
             code = next((Code(reason) for reason in reasons if reason in NOT_WRITTEN), Code.WRITE_FAILED)
-            yield Wait(
-                code=code,
-                words=str(condition.get("message") or ""),
+            yield make_refusal_wait(
+                code,
+                str(condition.get("message") or ""),
+                namespace=document["metadata"]["namespace"],
                 since=condition.get("lastTransitionTime") or "",
-                remedy=CODES[code].helps,
             )
 
 
@@ -215,6 +217,7 @@ async def _explain_workload(
         kind = find_kind(EXPLAINED[workload.template])
         try:
             inner = await look(client, kind, workload.key, now=now, settings=settings)
+            inner = await see_gates(client, inner, settings=settings)
         except NotFoundError:
             return Explanation(kind="", namespace="", name="", verdict="moving", headline="")
         explanation = explain(

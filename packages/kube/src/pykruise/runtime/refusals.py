@@ -1,0 +1,167 @@
+"""Why an API server rejects a write, and what a person must do.
+
+KubeError of a write ──▶ explain_error()   ──▶ code, remedy
+message of an event  ──▶ explain_refusal() ──▶ code, remedy
+message of a condition or an event, with its remedy ──▶ split_remedy() ──▶ the cause, the remedy
+
+Pure. API servers return status code 403 for many causes, which only the text of the message distinguishes.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pykruise.kube.errors import (
+    DISRUPTION_BUDGET,
+    ApiError,
+    ForbiddenError,
+    InternalError,
+    InvalidError,
+    KubeError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    TransportError,
+)
+from pykruise.runtime.reasons import NOTHING, WriteFault
+
+__all__ = ["SHORTER_NAME", "explain_error", "explain_refusal", "split_remedy"]
+
+SHORTER_NAME: Final = (
+    "names that are derived from the object's name are too long: create the object again with a shorter name"
+)
+_CORRECT: Final = "change the object's spec so that the policy allows the write, or change the policy"
+_FIT_LIMITS: Final = (
+    "request what the LimitRange allows, or change the LimitRange (kubectl edit limitrange{place})"
+)
+_UNREACHABLE: Final = (
+    "make the server of this webhook respond, or correct or delete the webhook configuration"
+)
+_ALLOW: Final = "change the object so that the write is allowed, or change what rejects the write"
+_CORRECT_SPEC: Final = "correct what the API server rejects in the object's spec"
+_RECOVERS: Final = "no action is needed if the API server and its webhooks recover"
+_CORRECT_WRITE: Final = "correct what the API server rejects"
+
+_FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
+    (
+        r"exceeded quota: (?P<name>[^\s,]+), requested",
+        WriteFault.QUOTA,
+        "raise the ResourceQuota (kubectl edit resourcequota{place} {name}), or free resources that it counts",
+    ),
+    ("exceeded quota", WriteFault.QUOTA, "raise the ResourceQuota, or free resources that it counts"),
+    (
+        r"failed quota: (?P<name>[^\s:]+)",
+        WriteFault.QUOTA,
+        "set in the pod template what the ResourceQuota requires (kubectl describe resourcequota{place} {name}), or add"
+        " a LimitRange with defaults",
+    ),
+    (
+        "enough allocatable resources",
+        WriteFault.WRITE_FAILED,
+        "lower the requests of the pod, or make room on the node",
+    ),
+    ("being terminated", WriteFault.WRITE_FAILED, "no action is needed: the namespace is being deleted"),
+    (
+        "webhook",
+        WriteFault.WEBHOOK,
+        "change the object so that the webhook allows the write, or have the webhook changed",
+    ),
+    ("AdmissionPolicy", WriteFault.POLICY, _CORRECT),
+    (" usage per ", WriteFault.POLICY, _FIT_LIMITS),
+    ("limit to request ratio", WriteFault.POLICY, _FIT_LIMITS),
+    (
+        r"no PriorityClass with name (?P<name>\S+) was found",
+        WriteFault.POLICY,
+        "create PriorityClass {name} (kubectl create priorityclass {name} --value=NUMBER), or correct priorityClassName"
+        " in the pod template",
+    ),
+    ("PriorityClass", WriteFault.POLICY, "correct priorityClassName or priority in the pod template"),
+    (
+        r'RuntimeClass "(?P<name>[^"]+)" not found',
+        WriteFault.POLICY,
+        "have an administrator of the nodes create RuntimeClass {name}, or correct runtimeClassName in the pod template"
+        " (kubectl get runtimeclasses)",
+    ),
+    ("RuntimeClass", WriteFault.POLICY, "correct overhead or runtimeClassName in the pod template"),
+    (
+        r"service account (?P<space>[^\s/]+)/(?P<name>[^\s:]+): .*not found",
+        WriteFault.POLICY,
+        "create ServiceAccount {name} (kubectl create serviceaccount -n {space} {name}), or correct"
+        " serviceAccountName in the pod template",
+    ),
+    ("service account", WriteFault.POLICY, "correct serviceAccountName in the pod template"),
+    (
+        "violates PodSecurity",
+        WriteFault.POLICY,
+        "correct the pod template, or have the level of the namespace lowered (kubectl label namespace {namespace}"
+        " --overwrite pod-security.kubernetes.io/enforce=LEVEL)",
+    ),
+    ("cannot ", WriteFault.FORBIDDEN, "grant the manager the missing permission (pykruise doctor names it)"),
+)
+"""Patterns of the messages of API servers' admission plugins and of RBAC, each with the code and the remedy, which
+contains the groups of the pattern and the namespace of the write.
+"""
+
+_OTHERS: Final = (
+    *(SHORTER_NAME, _CORRECT, _UNREACHABLE, _ALLOW, _CORRECT_SPEC, _RECOVERS, _CORRECT_WRITE, NOTHING),
+)
+
+
+def explain_refusal(message: str, *, namespace: str) -> tuple[WriteFault, str] | None:
+    """Return the code and the remedy of a response with status code 403, from its message; None if the message is
+    unknown. `namespace`: namespace of the rejected write; empty if it has none.
+    """
+    return next(_explain_each(message, namespace), None)
+
+
+def _explain_each(message: str, namespace: str) -> Iterator[tuple[WriteFault, str]]:
+    for pattern, fault, remedy in _FORBIDDING:
+        if match := re.search(pattern, message):
+            known = remedy if namespace else _NAMESPACED_COMMAND.sub("", remedy)
+            yield fault, known.format(place=f" -n {namespace}", namespace=namespace, **match.groupdict())
+
+
+_NAMESPACED_COMMAND: Final = re.compile(r" \([^()]*\{(place|namespace)\}[^()]*\)")
+"""A command that needs the namespace of the write."""
+
+
+def split_remedy(message: str, *, namespace: str) -> tuple[str, str]:
+    """Split a message as `Reason.full_message` joins it into the cause and the remedy; the remedy is empty when the
+    message has none, or when no action is needed. `namespace`: of the rejected write.
+    """
+    for remedy in (*(remedy for _, remedy in _explain_each(message, namespace)), *_OTHERS):
+        if message.endswith(f"; {remedy}"):
+            return message.removesuffix(f"; {remedy}"), "" if remedy == NOTHING else remedy
+    return message, ""
+
+
+def explain_error(error: KubeError, *, unknown: WriteFault, namespace: str) -> tuple[WriteFault, str]:
+    """Return the code and the action that a person must take. The write itself is retried automatically. `unknown`:
+    code of a response with status code 403 and another text. `namespace`: of the rejected write.
+    """
+    text = str(error)
+    for cause in error.causes if isinstance(error, ApiError) else ():
+        if cause.reason == DISRUPTION_BUDGET:
+            return WriteFault.DISRUPTION_REFUSED, cause.message
+    if isinstance(error, ForbiddenError):
+        known = explain_refusal(text, namespace=namespace)
+        if known is not None:
+            return known
+    code = WriteFault.WRITE_FAILED
+    if "webhook" in text:
+        code = WriteFault.WEBHOOK
+    elif "AdmissionPolicy" in text:
+        code = WriteFault.POLICY
+    elif isinstance(error, ForbiddenError):
+        code = unknown
+    match error:
+        case ForbiddenError() | InvalidError() if code == WriteFault.POLICY:
+            return code, _CORRECT
+        case ForbiddenError():
+            return code, _ALLOW
+        case InvalidError():
+            return code, _CORRECT_SPEC
+        case InternalError() | ServerUnavailableError() | ServerTimeoutError() if code == WriteFault.WEBHOOK:
+            return code, _UNREACHABLE
+        case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():
+            return code, _RECOVERS
+    return code, _CORRECT_WRITE

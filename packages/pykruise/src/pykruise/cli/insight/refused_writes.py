@@ -1,0 +1,29 @@
+"""The cause and the remedy of a rejected write, from the message of a condition or an event that contains both.
+
+message ──▶ make_refusal_wait() ──▶ Wait: its words name the cause, and its remedy the action of a person
+
+Pure.
+"""
+
+from pykruise.cli.insight.explanations import Wait
+from pykruise.pods.reasons import CODES, Code
+from pykruise.pods.workload.budgets import split_budget_remedy
+from pykruise.runtime.refusals import explain_refusal, split_remedy
+
+
+def make_refusal_wait(code: Code, message: str, *, namespace: str, since: str = "") -> Wait:
+    """Return the wait of a rejected write. `namespace`: of the write."""
+    words, remedy = split_remedy(message, namespace=namespace)
+    if words == message:
+        words, remedy = split_budget_remedy(message)
+    if words == message:
+        remedy = find_refusal_remedy(code, message, namespace=namespace)
+    return Wait(code=code, words=words, since=since, remedy=remedy)
+
+
+def find_refusal_remedy(code: Code, message: str, *, namespace: str) -> str:
+    """Return the remedy of a rejected write whose message has none: that of the message's cause, or the general one of
+    the code.
+    """
+    known = explain_refusal(message, namespace=namespace)
+    return known[1] if known is not None and known[0].value == code.value else CODES[code].helps
