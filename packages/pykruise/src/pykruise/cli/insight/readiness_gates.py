@@ -51,8 +51,8 @@ class _Setter(msgspec.Struct, frozen=True):
 async def see_gates(client: Client, sight: Sight, *, settings: ManagerSettings | None = None) -> Sight:
     """Return the sight with the problems of the closed readiness gates of its pods."""
     pods = [project_pod(encode(document)) for document in sight.pods.values()]
-    found = await find_gate_problems(client, pods, now=sight.snapshot.now, settings=settings)
-    return msgspec.structs.replace(sight, gate_problems=found)
+    problems = await find_gate_problems(client, pods, now=sight.snapshot.now, settings=settings)
+    return msgspec.structs.replace(sight, gate_problems=problems)
 
 
 async def find_gate_problems(
@@ -170,8 +170,8 @@ async def _split_by_gate(
         key = find_pod_key(name, namespace)
         document = None if key is None else await read_optional(client, PODS, key)
         pods = [] if document is None else [project_pod(encode(document))]
-        found = await find_gate_problems(client, pods, now=now, settings=settings)
-        groups.setdefault(next(iter(found.values()), None), []).append(name)
+        problems = await find_gate_problems(client, pods, now=now, settings=settings)
+        groups.setdefault(next(iter(problems.values()), None), []).append(name)
     return [
         msgspec.structs.replace(
             wait,
