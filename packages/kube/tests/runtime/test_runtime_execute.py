@@ -677,7 +677,9 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
 async def test_a_failure_has_a_remedy_for_the_user(store: Store, error: KubeError, remedy: str) -> None:
     store.faults = [(error, False)]
     failure = (
-        await executor(store).execute(plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),))))
+        await executor(store).execute(
+            plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("web-x7k2p"),)))
+        )
     ).failure
     assert failure is not None
     reason, namespace = failure.reason, failure.step.action.key.namespace
