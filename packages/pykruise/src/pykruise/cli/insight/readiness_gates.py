@@ -119,13 +119,13 @@ def _explain_gate(
     """
     closed = f"its readiness gate {gate} is not True"
     if not selecting:
-        names = " and ".join(dict.fromkeys(setter.name for setter in able))
-        if not names:
+        if not able:
             return GateProblem(
                 words=f"no {_name_kinds()} sets this condition, so another controller must set it"
             )
-        words = f"{closed}: {names} sets this condition, but does not select the pod"
-        return GateProblem(words=words, remedy=f"label the pods so that {names} selects them", is_whole=True)
+        name = able[0].name
+        words = f"{closed}: {name} sets this condition, but does not select the pod"
+        return GateProblem(words=words, remedy=f"label the pods so that {name} selects them", is_whole=True)
     known = [(setter, reason) for setter, reason in selecting if reason is not None]
     reported = [pair for pair in known if pair[1].code != Code.CONFLICT] or known
     if not reported:
