@@ -120,7 +120,7 @@ def test_a_negative_amount_is_refused_or_a_warning_names_its_effective_value(
         return
     assert amount.takes_negative or amount.least > 0
     assert any(
-        f"{amount.path[-1]}: {value} counts as {amount.least}" in warning for warning in answer.warnings
+        f"{amount.path[-1]}: {value} is treated as {amount.least}" in warning for warning in answer.warnings
     )
 
 

@@ -24,7 +24,7 @@ from pykruise.kube.errors import (
 )
 from pykruise.runtime.reasons import NOTHING, WriteFault
 
-__all__ = ["SHORTER_NAME", "explain_error", "explain_refusal", "split_remedy"]
+__all__ = ["SHORTER_NAME", "cut_remedy", "explain_error", "explain_refusal", "split_remedy"]
 
 SHORTER_NAME: Final = (
     "names that are derived from the object's name are too long: create the object again with a shorter name"
@@ -129,9 +129,15 @@ def split_remedy(message: str, *, namespace: str) -> tuple[str, str]:
     message has none, or when no action is needed. `namespace`: of the rejected write.
     """
     for remedy in (*(remedy for _, remedy in _explain_each(message, namespace)), *_OTHERS):
-        if message.endswith(f"; {remedy}"):
-            return message.removesuffix(f"; {remedy}"), "" if remedy == NOTHING else remedy
+        words = cut_remedy(message, remedy)
+        if words != message:
+            return words, "" if remedy == NOTHING else remedy
     return message, ""
+
+
+def cut_remedy(message: str, remedy: str) -> str:
+    """Return the message without this remedy at its end, as `Reason.full_message` joins both."""
+    return message.removesuffix(f"; {remedy}")
 
 
 def explain_error(error: KubeError, *, unknown: WriteFault, namespace: str) -> tuple[WriteFault, str]:

@@ -50,6 +50,7 @@ from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.kstatus import RECONCILING
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
+from pykruise.runtime.refusals import cut_remedy
 
 _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "FailedUpdatePod"})
 """Types of conditions by which kinds report a failed operation."""
@@ -324,7 +325,7 @@ def _waits_of_conditions(status: Mapping[str, Any], namespace: str) -> Iterator[
                 yield _failure_of(reason, message, since, namespace)
         elif condition.get("type") == _SELECTOR_OVERLAP and condition.get("status") == "True":
             remedy = CODES[Code.OTHER_OWNERS].helps
-            words = f"{_SELECTOR_OVERLAP}: {message.removesuffix(f'; {remedy}')}"
+            words = f"{_SELECTOR_OVERLAP}: {cut_remedy(message, remedy)}"
             yield Wait(code=Code.OTHER_OWNERS, words=words, since=since, remedy=remedy)
         elif reason == "ProgressDeadlineExceeded":
             words = f"no progress within progressDeadlineSeconds: {message}"

@@ -112,7 +112,7 @@ def find_gang(ws: StatefulSetWorkingSet, differences: Differences) -> StatefulSe
 
 def find_policy_problem(statefulset: WorkloadView, spec: StatefulSetSpec) -> str:
     """Return why the pods of a stored set cannot be a group; empty: they can, or the option is not set."""
-    if spec.is_parallel or GANG_MIN_COUNT.read(statefulset.annotations) is None:
+    if spec.is_parallel or GANG_MIN_COUNT.annotation not in statefulset.annotations:
         return ""
     return f"{_POLICY}: {_MUST_BE_PARALLEL}"
 
