@@ -327,7 +327,7 @@ async def test_doctor_finds_what_is_wrong_on_a_real_cluster_and_nothing_else(
         result = await doctor()
         faults = "\n".join(result["fault"])
         assert "rbac: kruise-manager has no permission to patch pods/resize" in faults
-        assert "namespace: kruise-system lacks the label control-plane=openkruise" in faults
+        assert "namespace: namespace kruise-system lacks the label control-plane=openkruise" in faults
         assert "lease: lease kruise-system/kruise-manager has no holder" in faults
         assert "admission: a CloneSet cannot be written" in faults
 
