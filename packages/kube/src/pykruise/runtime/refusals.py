@@ -1,4 +1,4 @@
-"""Why an API server rejects a write, and what a person must do.
+"""Causes of rejected writes, and the actions by which a person removes them.
 
 KubeError of a write ──▶ explain_error()   ──▶ code, remedy
 message of an event  ──▶ explain_refusal() ──▶ code, remedy

@@ -68,18 +68,14 @@ _decode = msgspec.json.Decoder(tuple[_Volume, ...] | None).decode
 
 def mounts_of(volumes: msgspec.Raw) -> tuple[str, ...]:
     """First few names in the order of the spec, without the ConfigMap that every pod has."""
-    return tuple(f"{kind} {name}" for kind, name in list_mounts(volumes))
-
-
-def list_mounts(volumes: bytes | msgspec.Raw) -> tuple[tuple[str, str], ...]:
-    """Return the kind and name of the objects that these volumes need, such as `("Secret", "tls")`."""
     if not bytes(volumes):
         return ()
     try:
         known = _decode(volumes) or ()
     except msgspec.ValidationError:
         return ()
-    return tuple(dict.fromkeys(need for volume in known for need in _find_needed(volume)))[:MOST_NAMED]
+    needed = dict.fromkeys(need for volume in known for need in _find_needed(volume))
+    return tuple(f"{kind} {name}" for kind, name in needed)[:MOST_NAMED]
 
 
 def _find_needed(volume: _Volume) -> Iterator[tuple[str, str]]:

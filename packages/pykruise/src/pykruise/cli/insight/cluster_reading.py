@@ -22,6 +22,7 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, NodeView, project_node
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import ClaimView
 from pykruise.runtime.listed_objects import Listed, Only, list_once
 from pykruise.runtime.plan import Plan
@@ -88,6 +89,12 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
             if listed is None
             else {doc["metadata"]["name"]: doc for doc in listed.list_owned_documents(self.uid)}
         )
+
+    @property
+    def pod_views(self) -> Sequence[PodView]:
+        """The same pods as `pods`, as plans read them."""
+        listed = self.listed.get(POD_VIEWS)
+        return () if listed is None else listed.list_owned(self.uid)
 
     @property
     def claims(self) -> Sequence[ClaimView]:

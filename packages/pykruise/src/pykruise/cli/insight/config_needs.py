@@ -5,7 +5,7 @@ a pod ──▶ list_environment_needs(), list_volume_needs(), list_pull_needs()
 Pure. Optional references are left out: the pod starts without the object.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONFIG_MAPS, SECRETS
 from pykruise.pods.corrections import create_pull_secret
+from pykruise.pods.template.config_content import list_environment_references, list_volume_references
 
 _ROOT_CA: Final = "kube-root-ca.crt"
 """ConfigMap that every namespace gets."""
@@ -27,8 +28,6 @@ class ConfigNeed(msgspec.Struct, frozen=True, kw_only=True):
     """Keys that variables of containers read."""
     files: tuple[str, ...] = ()
     """Keys that volumes contain."""
-    has_variables: bool = False
-    """Whether all keys become variables of a container."""
     is_mounted: bool = False
     """Whether a volume contains the object."""
     is_pull_secret: bool = False
@@ -69,7 +68,6 @@ def _merge(needs: Iterable[ConfigNeed]) -> Sequence[ConfigNeed]:
             before,
             literals=tuple(dict.fromkeys((*before.literals, *need.literals))),
             files=tuple(dict.fromkeys((*before.files, *need.files))),
-            has_variables=before.has_variables or need.has_variables,
             is_mounted=before.is_mounted or need.is_mounted,
         )
     return list(merged.values())
@@ -78,33 +76,18 @@ def _merge(needs: Iterable[ConfigNeed]) -> Sequence[ConfigNeed]:
 def _list_environment(spec: Mapping[str, Any]) -> Iterator[ConfigNeed]:
     lists = (spec.get(field) or () for field in ("initContainers", "containers", "ephemeralContainers"))
     for container in (container for listed in lists for container in listed):
-        for entry in container.get("env") or ():
-            source = entry.get("valueFrom") or {}
-            yield from _read_references(
-                source, "KeyRef", lambda reference: {"literals": (str(reference.get("key")),)}
-            )
-        for entry in container.get("envFrom") or ():
-            yield from _read_references(entry, "Ref", lambda _: {"has_variables": True})
-
-
-def _read_references(
-    source: Mapping[str, Any], suffix: str, fields_of: Callable[[Mapping[str, Any]], dict[str, Any]]
-) -> Iterator[ConfigNeed]:
-    for kind, field in ((SECRETS.kind, "secret"), (CONFIG_MAPS.kind, "configMap")):
-        reference = source.get(f"{field}{suffix}") or {}
-        if reference.get("name") and not reference.get("optional"):
-            yield ConfigNeed(kind=kind, name=reference["name"], **fields_of(reference))
+        for reference in list_environment_references(container):
+            if not reference.is_optional:
+                yield ConfigNeed(kind=reference.kind, name=reference.name, literals=reference.keys)
 
 
 def _list_volumes(spec: Mapping[str, Any]) -> Iterator[ConfigNeed]:
     for volume in spec.get("volumes") or ():
-        for source in (volume, *((volume.get("projected") or {}).get("sources") or ())):
-            for kind, field in ((SECRETS.kind, "secret"), (CONFIG_MAPS.kind, "configMap")):
-                mounted = source.get(field) or {}
-                name = mounted.get("secretName") or mounted.get("name")
-                if name and name != _ROOT_CA and not mounted.get("optional"):
-                    files = tuple(str(item.get("key")) for item in mounted.get("items") or ())
-                    yield ConfigNeed(kind=kind, name=name, files=files, is_mounted=True)
+        for reference in list_volume_references(volume):
+            if reference.name != _ROOT_CA and not reference.is_optional:
+                yield ConfigNeed(
+                    kind=reference.kind, name=reference.name, files=reference.keys, is_mounted=True
+                )
 
 
 def format_creations(needs: Iterable[ConfigNeed], namespace: str) -> str:

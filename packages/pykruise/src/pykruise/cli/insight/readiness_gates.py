@@ -50,8 +50,7 @@ class _Setter(msgspec.Struct, frozen=True):
 
 async def see_gates(client: Client, sight: Sight, *, settings: ManagerSettings | None = None) -> Sight:
     """Return the sight with the problems of the closed readiness gates of its pods."""
-    pods = [project_pod(encode(document)) for document in sight.pods.values()]
-    problems = await find_gate_problems(client, pods, now=sight.snapshot.now, settings=settings)
+    problems = await find_gate_problems(client, sight.pod_views, now=sight.snapshot.now, settings=settings)
     return msgspec.structs.replace(sight, gate_problems=problems)
 
 
@@ -162,16 +161,30 @@ async def add_gates(
     return msgspec.structs.replace(explanation, waits=tuple(waits))
 
 
+async def _read_pod(client: Client, name: str, namespace: str) -> PodView | None:
+    key = find_pod_key(name, namespace)
+    document = None if key is None else await read_optional(client, PODS, key)
+    return None if document is None else project_pod(encode(document))
+
+
 async def _split_by_gate(
     client: Client, wait: Wait, namespace: str, *, now: Instant, settings: ManagerSettings | None
 ) -> list[Wait]:
+    pods = {name: await _read_pod(client, name, namespace) for name in wait.pods}
+    known = [pod for pod in pods.values() if pod is not None]
+    problems = {
+        (place, name): problem
+        for place in dict.fromkeys(pod.namespace for pod in known)
+        for name, problem in (
+            await find_gate_problems(
+                client, [pod for pod in known if pod.namespace == place], now=now, settings=settings
+            )
+        ).items()
+    }
     groups: dict[GateProblem | None, list[str]] = {}
-    for name in wait.pods:
-        key = find_pod_key(name, namespace)
-        document = None if key is None else await read_optional(client, PODS, key)
-        pods = [] if document is None else [project_pod(encode(document))]
-        problems = await find_gate_problems(client, pods, now=now, settings=settings)
-        groups.setdefault(next(iter(problems.values()), None), []).append(name)
+    for name, pod in pods.items():
+        problem = None if pod is None else problems.get((pod.namespace, pod.name))
+        groups.setdefault(problem, []).append(name)
     return [
         msgspec.structs.replace(
             wait,

@@ -11,7 +11,7 @@ so the digest cannot be used to check a guessed content.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -50,6 +50,21 @@ class ConfigUse(msgspec.Struct, frozen=True, order=True):
     """Containers that read the object only when they start: env, envFrom, subPath, or an init container."""
 
 
+class ConfigReference(NamedTuple):
+    """A volume's or a variable's reference to a ConfigMap or Secret."""
+
+    kind: str
+    name: str
+    is_optional: bool
+    """Whether pods start without the object."""
+    keys: tuple[str, ...]
+    """Keys that the reference names."""
+
+
+_FIELDS: Final = ((SECRETS.kind, "secret"), (CONFIG_MAPS.kind, "configMap"))
+"""Kinds, each with the begin of the names of its fields."""
+
+
 def list_config_uses(template: Mapping[str, Any]) -> Sequence[ConfigUse]:
     """Return the ConfigMaps and Secrets that volumes and environments of the template name, sorted.
 
@@ -76,21 +91,22 @@ def _list_volume_uses(spec: Mapping[str, Any]) -> Iterator[ConfigUse]:
     readers = _find_volume_readers(spec)
     for volume in _read_objects(spec, "volumes"):
         mounted, at_start = readers.get(str(volume.get("name")), (False, frozenset()))
-        for kind, name, is_optional in _list_sources(volume):
-            yield ConfigUse(kind, name, is_optional, mounted, tuple(sorted(at_start)))
+        for reference in list_volume_references(volume):
+            yield ConfigUse(
+                reference.kind, reference.name, reference.is_optional, mounted, tuple(sorted(at_start))
+            )
 
 
-def _list_sources(volume: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
-    """Kind, name and `optional` of each object in a volume."""
+def list_volume_references(volume: Mapping[str, Any]) -> Iterator[ConfigReference]:
+    """Yield the objects in a volume, with the keys of its items."""
     projected = _read_object(volume, "projected")
     for source in (volume, *_read_objects(projected, "sources")):
-        secret, config = _read_object(source, "secret"), _read_object(source, "configMap")
-        name = secret.get("secretName") or secret.get("name")
-        if isinstance(name, str) and name:
-            yield SECRETS.kind, name, secret.get("optional") is True
-        name = config.get("name")
-        if isinstance(name, str) and name:
-            yield CONFIG_MAPS.kind, name, config.get("optional") is True
+        for kind, field in _FIELDS:
+            reference = _read_object(source, field)
+            name = reference.get("secretName") or reference.get("name")
+            keys = tuple(str(item.get("key")) for item in _read_objects(reference, "items"))
+            if isinstance(name, str) and name:
+                yield ConfigReference(kind, name, reference.get("optional") is True, keys)
 
 
 def _find_volume_readers(spec: Mapping[str, Any]) -> dict[str, tuple[bool, frozenset[str]]]:
@@ -111,16 +127,22 @@ def _find_volume_readers(spec: Mapping[str, Any]) -> dict[str, tuple[bool, froze
 def _list_environment_uses(spec: Mapping[str, Any]) -> Iterator[ConfigUse]:
     for container, _ in _list_containers(spec):
         at_start = (str(container.get("name")),)
-        references = [
-            *((_read_object(entry, "valueFrom"), "KeyRef") for entry in _read_objects(container, "env")),
-            *((entry, "Ref") for entry in _read_objects(container, "envFrom")),
-        ]
-        for source, suffix in references:
-            for kind, field in ((SECRETS.kind, "secret"), (CONFIG_MAPS.kind, "configMap")):
-                reference = _read_object(source, f"{field}{suffix}")
-                name = reference.get("name")
-                if isinstance(name, str) and name:
-                    yield ConfigUse(kind, name, reference.get("optional") is True, False, at_start)
+        for reference in list_environment_references(container):
+            yield ConfigUse(reference.kind, reference.name, reference.is_optional, False, at_start)
+
+
+def list_environment_references(container: Mapping[str, Any]) -> Iterator[ConfigReference]:
+    """Yield the objects that variables of a container read, with the key of the variable. `envFrom` has no key."""
+    references = [
+        *((_read_object(entry, "valueFrom"), "KeyRef") for entry in _read_objects(container, "env")),
+        *((entry, "Ref") for entry in _read_objects(container, "envFrom")),
+    ]
+    for source, suffix in references:
+        for kind, field in _FIELDS:
+            reference = _read_object(source, f"{field}{suffix}")
+            name, keys = reference.get("name"), (str(reference["key"]),) if "key" in reference else ()
+            if isinstance(name, str) and name:
+                yield ConfigReference(kind, name, reference.get("optional") is True, keys)
 
 
 def _list_containers(spec: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
