@@ -83,9 +83,10 @@ def list_problems(figures: Figures, *, pods: int, p99_s: float) -> list[str]:
     return problems
 
 
-def report(figures: Figures) -> Document:
-    """Return the figures as JSON values."""
+def report(figures: Figures, problems: Sequence[str]) -> Document:
+    """Return the figures and what is wrong as JSON values: programs that run this one do not show what it prints."""
     return {
+        "problems": list(problems),
         "pods": figures.pods,
         "notInPlace": figures.not_in_place,
         "notReady": figures.not_ready,
@@ -97,11 +98,10 @@ def report(figures: Figures) -> Document:
 
 
 def list_pods(selector: str) -> list[Document]:
-    """List the pods of all namespaces with these labels."""
+    """List the pods of all namespaces with these labels, without those that are being deleted."""
     command = ["kubectl", "get", "pods", "--all-namespaces", f"--selector={selector}", "--output=json"]
     listed: Document = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    pods: list[Document] = listed["items"]
-    return pods
+    return [pod for pod in listed["items"] if "deletionTimestamp" not in pod["metadata"]]
 
 
 def main() -> int:
@@ -114,12 +114,12 @@ def main() -> int:
     parser.add_argument("--report", type=Path, help="file for the figures, JSON")
     asked = parser.parse_args()
     figures = measure(list_pods(asked.selector), asked.since)
-    text = json.dumps(report(figures))
+    problems = list_problems(figures, pods=asked.pods, p99_s=asked.p99)
+    text = json.dumps(report(figures, problems))
     print(text)
     if asked.report:
         asked.report.parent.mkdir(parents=True, exist_ok=True)
         asked.report.write_text(text + "\n")
-    problems = list_problems(figures, pods=asked.pods, p99_s=asked.p99)
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0
