@@ -267,6 +267,7 @@ class Work:
         try:
             async with asyncio.timeout(PHASE_S):
                 while True:
+                    self._bench.check_worker()
                     document = decode(await self._bench.client.get(resource, namespace, name))
                     seen = document.get("status") or {}
                     is_current = not observed or (

@@ -190,10 +190,16 @@ class Bench:
         of_plane = {name: plane.read_cpu_seconds(name) for name in plane.components}
         return of_plane | {name: cpu_s(pid) for name, pid in own.items()}
 
+    def check_worker(self) -> None:
+        """Raise an error if the measured process has ended: its work would never be done."""
+        if is_ended(self._pid):
+            raise RuntimeError(f"the process of the {self._worker} has ended")
+
     async def settled(self, replicas: int) -> None:
         """Wait for that."""
         async with asyncio.timeout(PHASE_S):
             while True:
+                self.check_worker()
                 doc = decode(await self.client.get(self.kind, NAMESPACE, NAME))
                 status = doc.get("status") or {}
                 counts = {
@@ -352,6 +358,12 @@ def cpu_s(pid: int) -> float:
     """User and system time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def is_ended(pid: int) -> bool:
+    """Whether a child process has ended, also while nothing has read its exit code."""
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def rss_mb(pid: int) -> float:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,6 +32,9 @@ PYKRUISE = (sys.executable, "-m", "pykruise.cli")
 
 READY_S = 120.0
 """How long a command may take until it is ready."""
+
+LAST_LINES = 20
+"""Number of lines of a command that a failed test shows."""
 
 
 def pykruise(*arguments: str, timeout_s: float = 60.0) -> "subprocess.CompletedProcess[str]":
@@ -159,6 +162,13 @@ def running_up(folder: Path, *arguments: str) -> Iterator[Up]:
             process.communicate()
 
 
+def _describe_state(process: "subprocess.Popen[str]", arguments: Sequence[str], said: Sequence[str]) -> str:
+    """Whether a command still ran when a test failed, and what it said last."""
+    code = process.poll()
+    state = "still ran" if code is None else f"had ended with exit code {code}"
+    return f"pykruise {arguments[0]} {state}; its last lines were:\n{''.join(said[-LAST_LINES:])}"
+
+
 @contextmanager
 def running_real(plane: ControlPlane, *, nodes: int) -> Iterator[Kubectl]:
     """Nodes and the manager for a control plane that has the CRDs, each ended by SIGTERM.
@@ -204,7 +214,11 @@ def running(
         in_time = is_ready.wait(READY_S)
         assert in_time, f"pykruise {' '.join(arguments)} never said {says!r}: {''.join(said)}"
         assert process.poll() is None, f"pykruise {' '.join(arguments)} ended: {''.join(said)}"
-        yield process
+        try:
+            yield process
+        except Exception as error:
+            error.add_note(_describe_state(process, arguments, said))
+            raise
     finally:
         process.send_signal(signal.SIGTERM)
         try:

@@ -1,12 +1,16 @@
 """The comparison of two managers: medians, ratios of pairs, and what a page shows of them."""
 
+import os
+import signal
+import subprocess
+import sys
 from xml.etree import ElementTree
 
 import pytest
 
 from bench.beside import BEGIN, END, ManagerName, ManagerRun, compare_runs, page_with_tables, table_of
 from bench.chart import HALF, svg_of_comparison
-from bench.stage import Latency, RealPhase
+from bench.stage import Latency, RealPhase, is_ended
 
 
 def run(manager: ManagerName, *, pods_per_s: float, cpu_ms: float, rss_mb: float = 80.0) -> ManagerRun:
@@ -98,3 +102,14 @@ def test_the_fastest_and_the_costliest_bars_fill_their_charts() -> None:
     names = {"svg": "http://www.w3.org/2000/svg"}
     widths = [float(bar.attrib["width"]) for bar in ElementTree.fromstring(chart).findall("svg:rect", names)]
     assert widths == [HALF, HALF / 4, HALF / 3, HALF]
+
+
+def test_a_process_has_ended_also_before_its_exit_code_is_read() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert not is_ended(process.pid)
+        # when
+        process.send_signal(signal.SIGKILL)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        # then
+        assert is_ended(process.pid)
+    assert is_ended(process.pid)
