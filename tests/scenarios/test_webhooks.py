@@ -22,6 +22,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ReviewRule
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.limiter import Limiter
 from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.client.transport import Request
 from pykruise.kube.clock import read_system_clock
@@ -430,6 +431,34 @@ async def test_only_selected_pods_are_reviewed_and_none_is_missed(client: Client
             await until(lambda: means_no_labels(client))
 
 
+OWNER = {
+    "apiVersion": "apps.kruise.io/v1beta1",
+    "kind": "CloneSet",
+    "name": "x",
+    "uid": "u",
+    "controller": True,
+}
+
+
+async def test_pods_are_reviewed_while_their_creation_uses_all_requests_of_the_manager(
+    client: Client, tmp_path: Path
+) -> None:
+    # given a manager that may have one request in flight
+    narrow = client.replace_limiter(Limiter(start=1, minimum=1, maximum=1))
+    settings = webhook_settings(tmp_path, gates=GATES)
+    await install_namespace(client, settings)
+    await install_crds(client, settings)
+    await install_configurations(client, settings)
+    async with running_webhooks(narrow, settings):
+        await until(lambda: is_reviewed_and_converted(client))
+        # when it creates a pod: the review reads a ConfigMap
+        async with asyncio.timeout(8):
+            created = decode(await narrow.create(PODS, "default", pod("mine", ownerReferences=[OWNER])))
+        # then
+        assert created["metadata"]["name"] == "mine"
+        await client.delete(PODS, "default", "mine", grace_period_s=0)
+
+
 async def test_a_dead_manager_blocks_only_what_it_guards(client: Client, tmp_path: Path) -> None:
     """a sick manager cannot take the cluster down"""
     # given webhooks that were in place and are gone
@@ -445,23 +474,16 @@ async def test_a_dead_manager_blocks_only_what_it_guards(client: Client, tmp_pat
         kept = {"name": "kept", "labels": {LABEL: "Always"}}
         await client.create(SERVICES, "default", {"metadata": kept, **port})
 
-    owner = {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "CloneSet",
-        "name": "x",
-        "uid": "u",
-        "controller": True,
-    }
     # then
     await client.create(PODS, "default", pod("plain"))
-    await client.create(PODS, "kube-system", pod("system", ownerReferences=[owner]))
-    await client.create(PODS, NAMESPACE, pod("manager", ownerReferences=[owner]))
+    await client.create(PODS, "kube-system", pod("system", ownerReferences=[OWNER]))
+    await client.create(PODS, NAMESPACE, pod("manager", ownerReferences=[OWNER]))
     await client.create(CONFIG_MAPS, "default", {"metadata": {"name": "free"}})
     await client.delete(SERVICES, "default", "free")
     with pytest.raises(ApiError, match=r"failed calling webhook.*vservice\.kb\.io"):
         await client.delete(SERVICES, "default", "kept")
     with pytest.raises(ApiError, match=r"failed calling webhook.*mpod\.kb\.io"):
-        await client.create(PODS, "default", pod("mine", ownerReferences=[owner]))
+        await client.create(PODS, "default", pod("mine", ownerReferences=[OWNER]))
     with pytest.raises(ApiError, match=r"failed calling webhook.*mcloneset\.kb\.io"):
         await client.create(CLONE_SETS, "default", cloneset("x"))
     # and when it is back, all is as before

@@ -143,7 +143,7 @@ async def busy_cluster(
         clock=clock,
         rng=rng,
         storage=await storage_with_kinds(START),
-        reviewers=[*(_rules(lambda: cluster.client, clock, rng) if reviewed else ()), *further],
+        reviewers=[*(_rules(lambda: cluster.review_client, clock, rng) if reviewed else ()), *further],
         conversions=ConversionFunctions(list_conversions()),
     )
     for name in (NAMESPACE, SECRETS_NAMESPACE):

@@ -16,6 +16,7 @@ import pytest
 from aiohttp import web
 
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.limiter import MOST_REQUESTS, Limiter
 from pykruise.kube.client.transport import Request
 from pykruise.kube.config.connection import Connection, Credentials, StaticCredentials, make_bearer
 from pykruise.kube.errors import (
@@ -181,6 +182,37 @@ def streaming(
 
 
 # ── requests ─────────────────────────────────────────────────────────────────
+
+
+async def test_a_review_reads_while_every_write_of_the_client_waits_for_a_review(
+    server: Server, transport: HttpTransport
+) -> None:
+    # given a server that responds to writes only after a review has read something
+    reviewed = asyncio.Event()
+    all_slots_are_used = asyncio.Event()
+    in_flight = 0
+
+    async def handle(request: web.Request) -> web.Response:
+        nonlocal in_flight
+        if request.method == "POST":
+            in_flight += 1
+            if in_flight == MOST_REQUESTS:
+                all_slots_are_used.set()
+            await reviewed.wait()
+        return web.json_response({"metadata": {"name": "web-1"}})
+
+    server.handler = handle
+    client = Client(transport, limiter=Limiter(start=MOST_REQUESTS))
+    pod = {"metadata": {"name": "web-1"}}
+    # when more pods are created than the client has slots
+    async with asyncio.timeout(4), asyncio.TaskGroup() as writes:
+        for _ in range(MOST_REQUESTS + 4):
+            writes.create_task(client.create(PODS, "default", pod))
+        await all_slots_are_used.wait()
+        await client.separate_limit().get(PODS, "default", "web-1")
+        reviewed.set()
+    # then all were created
+    assert in_flight == MOST_REQUESTS + 4
 
 
 async def test_a_request_arrives_with_its_method_path_query_headers_and_body(

@@ -178,7 +178,7 @@ def _build_cluster(
 ) -> Cluster:
     """The cluster with a manager's admission reviews, not yet started."""
     admission = make_admission_settings(manager_settings.gates)
-    place = ReaderPlace(client=lambda: cluster.client, namespace=NAMESPACE, clock=clock, rng=rng)
+    place = ReaderPlace(client=lambda: cluster.review_client, namespace=NAMESPACE, clock=clock, rng=rng)
     readers = make_live_readers(list_participants(manager_settings.gates.__getitem__), place)
     context = ReviewContext(
         kind_settings=manager_settings.read_kind_settings,

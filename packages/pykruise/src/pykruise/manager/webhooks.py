@@ -118,6 +118,9 @@ class Webhooks:
         settings = settings or ManagerSettings()
         rng = rng or random.Random()
         webhook = settings.webhook
+        client = (
+            client.separate_limit()
+        )  # controllers' writes wait for the reviews, so reviews must not wait for them
         self._client, self._settings, self._clock, self._rng = client, settings, clock, rng
         self._timeout_s = webhook.initialize_timeout_s
         self._endpoint = endpoint_of(settings)

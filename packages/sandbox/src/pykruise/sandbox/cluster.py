@@ -210,6 +210,8 @@ class Cluster:
         self.server.count_quotas()
         self.transport = self.make_transport(ADMIN, managed_fields=True)
         self.client = self.make_client(ADMIN, user_agent="pykruise", managed_fields=True)
+        self.review_client = self.client.separate_limit()
+        """Client for reviews: writes of `client` stay in flight until the reviews have ended."""
 
         # Nothing can break the watches of the cluster's own components while this process runs.
         node_client, scheduler_client, manager_client = (

@@ -18,7 +18,7 @@ import msgspec
 import orjson
 
 from pykruise.kube.client.answers import check_object
-from pykruise.kube.client.limiter import Limiter
+from pykruise.kube.client.limiter import MOST_OF_REVIEWS, Limiter
 from pykruise.kube.client.retries import RetryPolicy, is_read_repeatable, is_write_repeatable
 from pykruise.kube.client.transport import Request, Transport
 from pykruise.kube.clock import Clock, read_system_clock
@@ -121,7 +121,8 @@ _decode_status = msgspec.json.Decoder(ErrorStatus).decode
 class Client:
     """Requests of one program to one API server. Safe to share between tasks.
 
-    `limiter=None` creates a limiter for this client; clients of the same server should share one. `priority=1` on any
+    `limiter=None` creates a limiter for this client. Clients of the same server should share one, except clients for
+    reviews (`separate_limit`). `priority=1` on any
     request puts it before waiting requests of priority 0.
 
     Every method raises `ApiError` types when the server rejects the request and `TransportError` types when no response
@@ -159,6 +160,15 @@ class Client:
     def replace_limiter(self, limiter: Limiter) -> "Client":
         """Return a client with the same transport, retries and names, but another limiter."""
         return self._copy_with(self.transport, limiter)
+
+    def separate_limit(self) -> "Client":
+        """Return a client with the same transport, whose requests never wait for a slot of this one.
+
+        Reviews need it. A write of this client stays in flight, and occupies its slot, until the webhooks have
+        responded. If a review then waits for a slot of the same limiter, both wait forever. An `HttpTransport` has by
+        default a connection for each slot of both clients.
+        """
+        return self.replace_limiter(Limiter(maximum=MOST_OF_REVIEWS))
 
     def _copy_with(self, transport: Transport, limiter: Limiter) -> "Client":
         return Client(

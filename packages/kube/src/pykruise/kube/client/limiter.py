@@ -36,9 +36,14 @@ from pykruise.kube.errors import (
     TooManyRequestsError,
 )
 
-__all__ = ["Limiter", "LimiterStats"]
+__all__ = ["MOST_OF_REVIEWS", "MOST_REQUESTS", "Limiter", "LimiterStats"]
 
 _LOG: Final = logging.getLogger(__name__)
+
+MOST_REQUESTS: Final = 32
+"""Requests in flight of one client; more would only queue at the API server (measured)."""
+MOST_OF_REVIEWS: Final = 16
+"""Further requests in flight, for reviews. `Client.separate_limit` explains why they are separate."""
 
 PATIENCE_S: Final = 3.0
 """Seconds that a request waits for the end of a hold."""
@@ -79,7 +84,7 @@ class Limiter:
         *,
         start: int = 16,
         minimum: int = 4,
-        maximum: int = 64,
+        maximum: int = MOST_REQUESTS,
         longest_hold_s: float = LONGEST_WAIT_S,
     ) -> None:
         if not 1 <= minimum <= start <= maximum:

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from urllib.parse import urlsplit
 
+from pykruise.kube.client.limiter import MOST_OF_REVIEWS, MOST_REQUESTS
 from pykruise.kube.client.transport import Request, Response
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.errors import AnswerTooLargeError, ConnectionLostError, RequestTimeoutError, parse_error
@@ -38,17 +39,17 @@ __all__ = ["HttpTransport"]
 class HttpTransport:
     """`Transport` over HTTP. Only one event loop may use it; `close()` it in the same loop.
 
-    `pool` limits the connections for requests (more than 32 only queue at the server, measured); streams are not
-    limited. `timeout_s` applies to a whole request without its own limit, and to opening a stream;
-    `connect_timeout_s` to TCP and TLS. `keepalive_s` stays below the 90 s after which an API server closes idle
-    connections.
+    `pool` limits the connections for requests: by default one for each request that the limiters of a client and of its
+    reviews allow. Streams are not limited. `timeout_s` applies to a whole request without its own limit, and to opening
+    a stream; `connect_timeout_s` to TCP and TLS. `keepalive_s` stays below the 90 s after which an API server closes
+    idle connections.
     """
 
     def __init__(
         self,
         connection: Connection,
         *,
-        pool: int = 32,
+        pool: int = MOST_REQUESTS + MOST_OF_REVIEWS,
         timeout_s: float = 30.0,
         connect_timeout_s: float = 10.0,
         keepalive_s: float = 60.0,

@@ -106,7 +106,7 @@ def make_cluster(given: Play, kind: Kind, record: PlayRecord, *, clock: Clock) -
             storage=_RecordedStorage(record),
             reviewers=()
             if given.is_admitted
-            else _build_reviewers(lambda: cluster.client, clock, given, kind, record),
+            else _build_reviewers(lambda: cluster.review_client, clock, given, kind, record),
         )
     )
 
