@@ -759,6 +759,25 @@ async def test_a_conflict_is_stale_and_its_object_is_read_for_the_next_plan(stor
     assert store.log == ["patch a", "read a"]
 
 
+async def test_after_a_conflict_the_stage_continues_and_later_stages_are_skipped(store: Store) -> None:
+    # given three pods to label, of which another client has changed the first
+    names = ("a", "b", "c")
+    store.objects = {Key("ns", name): pod(name) for name in names}
+    store.faults = [(ConflictError(ErrorStatus(code=409, message="modified")), False)]
+    label = [Chain(subject=name, steps=(labelling(name, uid="u-1"),)) for name in names]
+    plan = plan_of(
+        Stage(purpose=Purpose.SET_CONDITIONS, chains=tuple(label)),
+        Stage(purpose=Purpose.TIDY_UP, chains=(deletion("a"),)),
+    )
+    # when
+    outcome = await executor(store, max_in_flight=1).execute(plan)
+    # then
+    assert store.log == ["patch a", "read a", "patch b", "patch c"]
+    assert outcome.failure is not None
+    assert outcome.failure.is_stale
+    assert outcome.written == 2
+
+
 async def test_a_patch_that_meets_a_successor_of_the_same_name_is_stale(store: Store) -> None:
     # given what an API server says when metadata.uid of a patch is another one
     store.objects[Key("ns", "a")] = pod("a", uid="u-2")

@@ -5,7 +5,8 @@ Plan ──▶ Executor.execute() ──▶ kube.writer (request, response into 
 Stages run sequentially. The chains of a stage run concurrently, at most `max_in_flight` over all plans. A chain keeps
 its place until its last step, so that one pod is finished before the next one begins. The first failure ends the
 plan: running chains finish, no others start except in stages marked `regardless`, and the key is planned again from
-the new state.
+the new state. After a conflict the stage continues with its other chains, because they write to other objects: the
+limits of the plan count the object of the conflict as if it had been written.
 
 A write whose response was lost is repeated until the server's response shows whether it took effect, however the later
 tries fail (a server that restarts first refuses connections, and then knows no RBAC rules for a moment). Planning
@@ -77,6 +78,11 @@ class Failure(msgspec.Struct, frozen=True):
         """Whether the cluster had changed since the snapshot. Nothing is wrong then: plan again."""
         stale = ConflictError | NotFoundError | AlreadyExistsError
         return isinstance(self.error, stale) or _is_other_object(self.error)
+
+    @property
+    def is_conflict(self) -> bool:
+        """Whether only the written object has changed since the snapshot."""
+        return isinstance(self.error, ConflictError)
 
     @property
     def is_refused_resize(self) -> bool:
@@ -288,7 +294,7 @@ class Executor:
                 failure = Failure(stage.purpose, chain.subject, step, error)
                 if not stage.is_optional:
                     run.failures.append(failure)
-                    run.passed_over += stage.is_independent
+                    run.passed_over += stage.is_independent or failure.is_conflict
                     run.incomplete.add(stage.purpose)
                 else:
                     run.is_incomplete = True

@@ -117,7 +117,9 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """A failure becomes an event, and the plan continues; the stage is tried again later."""
     regardless: bool = False
     is_independent: bool = False
-    """Whether the other chains of the stage continue after a chain has failed. The next stages do not start."""
+    """Whether the other chains of the stage continue after a chain has failed. The next stages do not start. After a
+    conflict the other chains of every stage continue.
+    """
     only_after: tuple[str, ...] = ()
     """Purposes of earlier stages: this stage is left out when a write of one of them has failed."""
 
