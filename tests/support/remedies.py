@@ -1300,7 +1300,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),
     # nothing that is done
-    (r"first correct the cause above: another run would meet it too", ()),
+    (r"first correct the cause above: another run would have the same problem", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),
     (r"no action is needed: .*", ()),
     (r"wait.*", ()),

@@ -127,10 +127,12 @@ async def _add_details(
 async def _add_details_of_others(
     client: Client, explanation: Explanation, kind: Kind, now: Instant, settings: ManagerSettings | None
 ) -> Explanation:
-    """Return the explanation of an object that only observes pods, with details that an owner's waits contain."""
+    """Return the explanation of an object that only observes pods, with details about the pods. If an owner of pods is
+    explained, its waits already contain these details.
+    """
     explanation = await add_claims(client, explanation)
     if insight_of(kind).conditions is not None:
-        return explanation  # its own plan has the reasons
+        return explanation  # the plan of this object already has the reasons
     return await add_gates(client, explanation, now=now, settings=settings)
 
 

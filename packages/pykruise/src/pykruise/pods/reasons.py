@@ -294,10 +294,12 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NOT_READY: Meaning("the pod's containers run, but are not ready", "check its readiness probe"),
     Code.BROKEN_UPDATE: Meaning(
-        "an in-place update cannot continue without help", "correct the annotation, or delete the pod"
+        "the in-place update of a pod cannot continue until a person acts",
+        "correct the annotation, or delete the pod",
     ),
     Code.BROKEN_UPDATE_STATE: Meaning(
-        "in-place updates cannot continue automatically", "delete the pod, so that it is recreated"
+        "in-place updates of pods cannot continue until a person acts",
+        "delete the pod, so that it is recreated",
     ),
     Code.NOT_IN_PLACE: Meaning(
         "the changed fields cannot be updated in place, and recreation is not allowed",
@@ -383,7 +385,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "lower spec.updateStrategy.rollingUpdate.partition to continue",
     ),
     Code.PARTITIONED_SCALING: Meaning(
-        "the partition keeps nodes without a pod",
+        "because of the partition, some nodes get no pod",
         "lower spec.updateStrategy.rollingUpdate.partition",
     ),
     Code.NODE_SELECTOR: Meaning(
@@ -399,7 +401,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a pod's node is out of service, and the pod does not use up maxUnavailable",
         "bring the node back, or delete it",
     ),
-    Code.PLACEMENT: Meaning("the node is not eligible for a pod", "free the node, or delete the pod"),
+    Code.PLACEMENT: Meaning(
+        "an old pod is not updated, because its node must not get another pod",
+        "remove the taint or tolerate it, or delete the pod",
+    ),
     Code.NOT_PLACED: Meaning("the node should have no pod, and has no pod", moves_in_s=AS_ASKED),
     Code.POD_FAILED: Meaning("a pod failed and is replaced", "if that repeats, read its events and logs"),
     Code.POD_FINISHED: Meaning(
@@ -439,7 +444,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "updateStrategy.selector does not select the pod",
         "change spec.updateStrategy.selector, or the pod's labels",
     ),
-    Code.CANARY: Meaning("the pod has the sidecars of a canary set"),
+    Code.CANARY: Meaning("the pod has the sidecars of a canary SidecarSet"),
     Code.INJECTION_PAUSED: Meaning("new pods get no sidecars", "set spec.injectionStrategy.paused to false"),
     Code.NO_PODS: Meaning("no pod is selected", "correct the selector, or the labels of the pods"),
     Code.CLOSED: Meaning("a subset is skipped, because its pods found no node", "make room on its nodes"),
@@ -459,7 +464,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "wait until this run ends, or set concurrencyPolicy to Allow or Replace",
     ),
     Code.UNFIT_NODE: Meaning(
-        "a node is not eligible for a job's pods and gets none", "make the node fit, or change spec.template"
+        "a node is not eligible for a job's pods, so the job creates no pod for it",
+        "make the node fit, or change spec.template",
     ),
     Code.NEXT_TICK: Meaning("a schedule waits for its next time"),
     Code.IMAGE_PULLING: Meaning(
@@ -467,7 +473,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NO_NODE_IMAGE: Meaning(
         "a named node has no NodeImage",
-        "correct the name; a new node gets one when it has been ready for a while",
+        "correct the name; a new node gets a NodeImage when the node has been ready for half a minute",
     ),
     Code.PROBE_PORT: Meaning(
         "a probe names a port that its container does not have",

@@ -376,7 +376,7 @@ def _find_readiness_obstacle(
     if gate == keys.IN_PLACE_READY:
         return Reason(Code.UPDATING_IN_PLACE, "is being updated in place")
     if gate and pod.restart_policy != "Always":
-        return None  # the pod runs to its end without being ready
+        return None  # a pod of a job runs to its end even if it is never ready
     if gate:
         condition = pod.find_condition(gate)
         said = f" ({condition.message or condition.reason})" if condition else ""

@@ -165,7 +165,7 @@ _WARNINGS: Final = {
 
 
 def _recent_failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
-    """Yield failures that events report and that may continue."""
+    """Yield a wait for each failure that recent events report and that perhaps still exists."""
     for warning in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         code, remedy = _WARNINGS[warning.reason]
         if code == Code.WRITE_FAILED and not plan.stages:
@@ -211,8 +211,8 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
     elif pod.restarting:
         names = ", ".join(sorted(pod.restarting))
         words = (
-            f"variables of containers {names} read a changed annotation; the agent has not restarted these "
-            "containers yet"
+            f"variables of containers {names} read an annotation that was changed; the agent has not restarted "
+            "these containers yet"
         )
         yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
     else:
