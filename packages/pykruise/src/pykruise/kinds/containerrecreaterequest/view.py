@@ -109,7 +109,7 @@ def is_readable(snapshot: RecreationSnapshot) -> TypeGuard[ReadableContainerRecr
 
 class RequestTurn:
     """Remembers since when a request no longer waits for other requests. After another request is deleted, no object
-    shows when it ended. So the waiting request is annotated, and also other managers know its state.
+    shows when it ended. So the waiting request is annotated, and other managers know its state too.
     """
 
     at: Instant | None = None
