@@ -91,10 +91,12 @@ _JOB: Final = "A Job with a selector and without manualSelector is rejected with
 _EVENTS: Final = "Events of events.k8s.io contain empty fields, and errors about them name the group."
 _ENDPOINTS: Final = "The sandbox does not check the addresses of Endpoints."
 _CASCADE: Final = (
-    "The comparison numbers resourceVersions in their order, so a difference in an earlier step changes these numbers."
+    "The comparison numbers resourceVersions in their order, so a difference in an earlier step changes "
+    "these numbers."
 )
 _PLAIN: Final = (
-    "For a namespaced path to a cluster-scoped custom resource, the 404 contains a Status instead of plain text."
+    "For a namespaced path to a cluster-scoped custom resource, the 404 contains a Status instead of plain "
+    "text."
 )
 _SCHEMA: Final = (
     "When one field of a CRD's schema has several errors, the sandbox does not report all of them, or reports an "
