@@ -122,7 +122,7 @@ def _convert_object(each: Any, wanted: str, table: Conversions) -> Document:
     """Convert one object. If the object is a list, convert each item.
 
     The result always has metadata, because API servers require it. During a server-side apply, they send objects
-    without the fields that an applier no longer owns, possibly without all fields of the metadata.
+    without the fields that an applier no longer owns, possibly even without metadata.
     """
     if not isinstance(each, dict):
         raise ConversionError("the item is not an object")

@@ -92,8 +92,8 @@ async def run_up(options: UpOptions) -> None:
 
 
 def settings_of(feature_gates: str) -> ManagerSettings:
-    """Manager settings for a sandbox: the feature gates of all kinds are enabled unless `feature_gates` names them, and
-    new nodes can pull images immediately.
+    """Manager settings for a sandbox: the feature gates of all kinds are enabled, except gates that `feature_gates`
+    sets, and new nodes can pull images immediately.
     """
     asked = {part.partition("=")[0].strip() for part in feature_gates.split(",")}
     gates = dict.fromkeys(gate for kind in list_kinds() if kind.versions for gate in kind.gates)

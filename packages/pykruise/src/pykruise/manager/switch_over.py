@@ -299,7 +299,7 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
     if missing:
         fix = "pykruise crds | kubectl apply --server-side -f -"
         yield make_warning(
-            "crds", f"{', '.join(missing)}: not installed, so no controller runs for these CRDs", fix
+            "crds", f"{', '.join(missing)}: not installed, so no controller runs for these kinds", fix
         )
     for item in storage:
         kind = next(kind for kind in all_kinds() if kind.resource.kind == item.resource.kind)
@@ -314,7 +314,7 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
         elif item.stored not in item.served:
             yield make_fault(
                 "crds",
-                f"{item.name} stores {item.stored} and does not serve it",
+                f"{item.name} stores objects in {item.stored}, but does not serve this version",
                 "set served of that version in the CRD to true",
             )
 

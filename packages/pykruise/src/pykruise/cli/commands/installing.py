@@ -245,7 +245,8 @@ def argocd(namespace: str, name: str) -> None:
     "--runbooks",
     default="",
     metavar="URL",
-    help="URL of docs/monitoring.md for runbook_url of the alerts (default: the path of the page, in runbook).",
+    help="URL of docs/monitoring.md, for the annotation runbook_url of the alerts. By default, the alerts have the "
+    "annotation runbook with the path of the page.",
 )
 def prometheus(namespace: str, state: bool, runbooks: str) -> None:
     """Print a PodMonitor and a PrometheusRule."""

@@ -39,7 +39,7 @@ MOST: Final = 10
 """Maximum number of children that are examined."""
 
 MOST_NAMED: Final = 6
-"""Maximum number of pods or nodes that the words about a failed child name."""
+"""Maximum number of pods or nodes that are named in the words about a failed child."""
 
 _VERDICTS: Final = {Phase.FAILED: "failed", Phase.PAUSED: "paused"}
 

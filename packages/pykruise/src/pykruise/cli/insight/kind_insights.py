@@ -38,7 +38,9 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
     has_own_pods: bool = False
     """Whether the kind's objects, or the workloads that they create, own pods. False: the pods have other owners."""
     records_tries: bool = True
-    """Whether the events about a rejected write record each attempt; False: only the first one of several minutes."""
+    """Whether the events about a rejected write record each attempt. False: an event records only the first attempt in
+    several minutes.
+    """
 
 
 async def _explain_sidecars(

@@ -160,8 +160,8 @@ def find_ephemeral_blocker(pod: PodView, ephemeral: EphemeralView, image: str) -
         return Reason(
             Code.CONTAINER_FAILED,
             f"container {ephemeral.name} has failed: {ended}{why}",
-            f"{read_log(pod.namespace, pod.name, ephemeral.name)}; then create the job again, corrected: an ephemeral"
-            " container cannot be changed",
+            f"{read_log(pod.namespace, pod.name, ephemeral.name)}; then create the job again with a corrected "
+            "container: an ephemeral container cannot be changed",
             ephemeral.name,
         )
     if ephemeral.reason in IMAGE_FAILURES:

@@ -206,7 +206,9 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
         return
     busy = next((pairs for pairs in pod.pairs if not pairs.is_idle), None)
     if busy is not None:
-        words = f"hot upgrade: {busy.working} takes over, {busy.other} is not idle yet"
+        words = (
+            f"hot upgrade: container {busy.working} takes over, and container {busy.other} is not idle yet"
+        )
         yield Wait(code=Code.HOT_UPGRADE, words=words, pods=(pod.label,))
     elif pod.restarting:
         names = ", ".join(sorted(pod.restarting))
