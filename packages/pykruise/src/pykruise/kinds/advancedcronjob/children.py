@@ -213,7 +213,7 @@ def build_child_document(
     namespace: str,
     tick: Instant,
 ) -> Document:
-    """Return the object to create for the tick. Only labels and annotations of the template's metadata are copied."""
+    """Return the object to create for the tick. Of the template's metadata, only labels and annotations are copied."""
     given: Mapping[str, Any] = template.get("metadata") or {}
     metadata: Document = {
         "name": format_child_name(owner["name"], tick),

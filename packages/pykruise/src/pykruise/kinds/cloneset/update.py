@@ -242,8 +242,8 @@ def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
 
 
 def _is_kept_in_grace(ws: CloneSetWorkingSet, pod: PodView) -> bool:
-    """Whether the pod's grace period is over, but the resize after it is rejected. Call this only while the API server
-    rejects resizes.
+    """Whether the pod's grace period is over, and its next step is a resize. Call this only while the API server
+    rejects resizes: the pod then stays in its grace period.
     """
     if not pod.is_in_grace:
         return False

@@ -72,7 +72,7 @@ class _Made:
 
     def __init__(self) -> None:
         self._at: dict[str, Instant] = {}
-        """Name of each node → time, the latest last."""
+        """Name of each node → when its NodePodProbe was last missing, in ascending order of these times."""
 
     def is_again(self, name: str, now: Instant) -> bool:
         """Whether the NodePodProbe was also missing a short time ago. Remember that it is missing now."""
