@@ -17,7 +17,7 @@ from pykruise.pods.probes.views import MarkerView, split_name
 
 
 class ProbeConflict(msgspec.Struct, frozen=True):
-    """A condition type of one of the marker's probes. The pod's condition shows the result of another marker's probe."""
+    """Condition type of one of the marker's probes. The pod's condition shows the result of another marker's probe."""
 
     condition_type: str
     probe: str
