@@ -1087,7 +1087,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"correct the cause that the events of .* report .*", ()),
     (r"bring \S+ back, or delete the node: its pods are then replaced", ()),
-    (r"bring the nodes back, or delete them, or let the update leave them out: the annotation .*", ()),
+    (r"bring the nodes back, or delete them, or let the update ignore them \(annotation .*", ()),
     (r"create \w+ \S+", (create_the_target,)),
     (
         r"create \w+ \S+ again with another target, since spec.targetRef cannot be changed",

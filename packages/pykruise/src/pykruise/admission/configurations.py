@@ -250,7 +250,8 @@ _EXCLUDING: Final = ("DoesNotExist", "NotIn")
 
 
 def _with_exclusions(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the entry as installed. If other programs have only added exclusions to its namespace selector, keep them.
+    """Return the entry as installed. If other programs have only added exclusions to its namespace selector, keep
+    these exclusions.
 
     Hosted clusters exclude their own namespaces from all webhooks: AKS's admissions enforcer excludes the labels
     `control-plane` and `kubernetes.azure.com/managedby`. If a manager removed an exclusion, the enforcer would add it

@@ -346,7 +346,7 @@ async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding
                         make_warning(
                             "webhooks",
                             what,
-                            "check whether this webhook compares user names with OpenKruise's",
+                            "check whether this webhook expects the user name of OpenKruise's manager",
                         )
                     )
     return findings

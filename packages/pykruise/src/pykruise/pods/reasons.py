@@ -394,8 +394,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.LOST_NODES: Meaning(
         "nodes that are not ready use up maxUnavailable",
-        "bring the nodes back, or delete them, or let the update leave them out: the annotation "
-        "pykruise.io/ignore-unavailable-nodes",
+        "bring the nodes back, or delete them, or let the update ignore them (annotation "
+        "pykruise.io/ignore-unavailable-nodes)",
     ),
     Code.NODE_LEFT_OUT: Meaning(
         "a pod's node is out of service, and the pod does not use up maxUnavailable",
@@ -449,7 +449,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_PODS: Meaning("no pod is selected", "correct the selector, or the labels of the pods"),
     Code.CLOSED: Meaning("a subset is skipped, because its pods found no node", "make room on its nodes"),
     Code.CREATING: Meaning(
-        "pods are being created, or were admitted and are not in the cache yet", moves_in_s=_A_MOMENT_S
+        "pods are being created, or were admitted but are not in the manager's cache yet",
+        moves_in_s=_A_MOMENT_S,
     ),
     Code.LEAVING: Meaning("a pod is leaving a subset", moves_in_s=AS_ASKED),
     Code.PARALLELISM: Meaning(

@@ -165,7 +165,7 @@ async def _with_mount(
 
 
 class _Lacks(msgspec.Struct, frozen=True):
-    """Objects that a pod needs and that do not exist, and existing ones without some of the keys that it needs."""
+    """Objects that a pod needs and that do not exist, and existing objects that lack some of the keys."""
 
     missing: Sequence[ConfigNeed] = ()
     incomplete: Sequence[ConfigNeed] = ()

@@ -273,7 +273,7 @@ def _restarts_any(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
 
 
 def _resize_restarts(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
-    """Whether a container restarts for its resources alone, by its resize policies."""
+    """Whether the changes of resources restart a container, according to its resize policies."""
     live = {container.name: container for container in pod.containers}
     changes = ((live[name], change) for name, change in wanted.resources.items() if name != WHOLE_POD)
     return any(is_restarting(container, change) for container, change in changes)

@@ -478,7 +478,9 @@ _OF_UPDATES: Final = (
 
 
 def _is_consistent(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
-    """Whether the pod runs with its spec, by digest where images have one, otherwise by its last in-place update."""
+    """Whether the pod runs with its spec. Images with a digest are compared by the digest. If an image has no digest,
+    the last in-place update of the pod must be complete.
+    """
     digests = {container.name: parse_image_name(container.image).digest for container in pod.containers}
     ids = {status.name: status.image_id for status in pod.container_statuses}
     named: Sequence[tuple[str, str]] = [(name, digest) for name, digest in digests.items() if digest]
