@@ -316,7 +316,7 @@ _STATEFUL_SET: Final = _differences_of(
         "under OrderedReady pods of a faulty first revision are never replaced",
         "the same; with the annotation `pykruise.io/replace-never-ready-after-seconds` the newest revision replaces a "
         "pod that has never been ready",
-        "nobody has to delete such pods manually",
+        "no user has to delete such pods manually",
     ),
     (
         "pods on nodes that do not respond use up `maxUnavailable` and can stop a rollout",
