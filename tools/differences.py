@@ -34,12 +34,14 @@ _EVERYWHERE: Final = _differences_of(
     "all kinds",
     (
         "a rejection has the code 400, 422 or 500",
-        "422 with every field error and its whole path; a rejected eviction gets 429, other rejections 403",
+        "a rejection of invalid fields has the code 422, with every error and the whole path of its field; "
+        "a rejected eviction has 429, and most other rejections have 403",
         "clients can show the field, and drain tools try again",
     ),
     (
         "server-side apply treats the containers, volumes and other lists of a template as one value",
-        "it merges them by key, as in a Deployment; the API server rejects a template with the same name twice",
+        "it merges them by key, as in a Deployment; the API server rejects a template with two containers "
+        "or two volumes of the same name",
         "two users who apply parts of one template do not remove each other's containers",
     ),
     (
@@ -91,7 +93,8 @@ _EVERYWHERE: Final = _differences_of(
         "the manager reads the newest version of each kind; when the cluster stores another version, a "
         "webhook converts the objects",
         "the manager reads the version that the cluster stores, and converts the objects itself",
-        "it works with the CRDs of every release, and beside another manager that serves the conversion webhook",
+        "pykruise works with the CRDs of every release, and beside another manager that serves the "
+        "conversion webhook",
     ),
     (
         "a client that writes an object in one version removes the fields that this version lacks",
@@ -143,7 +146,7 @@ _CLONE_SET: Final = _differences_of(
     (
         "an available CloneSet that is older than `progressDeadlineSeconds` exceeds its deadline as soon as a "
         "rollout begins",
-        "a rollout has its whole deadline, and progress extends it",
+        "each rollout has the whole time of the deadline, and progress extends it",
         "the deadline applies to rollouts without progress",
     ),
     (
@@ -190,7 +193,7 @@ _CLONE_SET: Final = _differences_of(
     ),
     (
         "admission does not check `scaleStrategy.maxUnavailable`; an invalid value stops scaling up",
-        "rejected",
+        "an invalid value is rejected",
         "it could only fail later",
     ),
     (
@@ -227,8 +230,8 @@ _CLONE_SET: Final = _differences_of(
     ),
     (
         "a changed ConfigMap or Secret begins no rollout",
-        "the same; with the gate `RollOnConfig` and the annotation `pykruise.io/roll-on-config` it does, also for "
-        "StatefulSets and DaemonSets",
+        "the same; with the gate `RollOnConfig` and the annotation `pykruise.io/roll-on-config` the change "
+        "begins a rollout, also for StatefulSets and DaemonSets",
         "`partition` and `maxUnavailable` limit the effects of a wrong value",
     ),
     (
@@ -304,7 +307,7 @@ _STATEFUL_SET: Final = _differences_of(
     ),
     (
         "a template without containers is stored",
-        "rejected",
+        "it is rejected",
         "no pod could be created",
     ),
     (
@@ -473,7 +476,7 @@ _WORKLOAD_SPREAD: Final = _differences_of(
         "the field has the same meaning in admission and in the controller",
     ),
     (
-        "StatefulSets are not watched, and the white list is read once",
+        "StatefulSets are not watched, and the white list is read only when the manager starts",
         "both are watched",
         "no restart is needed",
     ),
@@ -494,8 +497,8 @@ _WORKLOAD_SPREAD: Final = _differences_of(
         "the numbers in the status are correct",
     ),
     (
-        "each admitted pod causes a write of the status",
-        "admissions are batched, and the status is written only when it differs",
+        "each pod that is admitted causes a write of the status",
+        "one write contains the admissions of many pods, and the status is written only when it differs",
         "hundreds of pods can be created at the same time",
     ),
     (
@@ -520,7 +523,7 @@ _WORKLOAD_SPREAD: Final = _differences_of(
     ),
     (
         "a patch that is a string or a number is accepted when the target does not exist",
-        "rejected, with `spec.subsets[i].patch`",
+        "it is rejected, with the field `spec.subsets[i].patch`",
         "no pod could be created",
     ),
     (
@@ -530,7 +533,7 @@ _WORKLOAD_SPREAD: Final = _differences_of(
     ),
     (
         "a second WorkloadSpread for the same workload is accepted",
-        "rejected",
+        "the second one is rejected",
         "two WorkloadSpreads would place the same pods",
     ),
 )
@@ -544,7 +547,7 @@ _RESOURCE_DISTRIBUTION: Final = _differences_of(
     ),
     (
         "after a failure in one namespace, all namespaces are tried again with backoff",
-        "only this namespace is tried again, after 1 s up to 5 minutes",
+        "only this namespace is tried again, first after 1 s, later after up to 5 minutes",
         "a quota of one namespace causes no work for others",
     ),
     (
@@ -559,7 +562,7 @@ _RESOURCE_DISTRIBUTION: Final = _differences_of(
     ),
     (
         "all Secrets and ConfigMaps are cached completely",
-        "only their metadata is cached, and digests of the contents of copies",
+        "only their metadata and hashes of the contents of copies are cached",
         "the manager does not hold other users' Secrets",
     ),
     (
@@ -795,7 +798,7 @@ _BROADCAST_JOB: Final = _differences_of(
     (
         "when the failure policy `Pause` pauses a job, the spec does not show it",
         "the controller sets `spec.paused`",
-        "a user sees it, and resumes the job there",
+        "users see in the spec that the job is paused, and resume it there",
     ),
     (
         "a pod that Kubernetes marks as failed because its node was deleted may fail the job",
@@ -931,8 +934,8 @@ _IMAGES: Final = (
             "users must not get more permissions through the manager (privilege escalation)",
         ),
         (
-            "in v1alpha1 admission adds a job's finalizer",
-            "its controller adds it, in both versions",
+            "in v1alpha1, admission adds the finalizer of a job",
+            "the controller adds it, in both versions",
             "both versions work in the same way",
         ),
         (
@@ -964,7 +967,7 @@ _IMAGES: Final = (
         (
             "the `sandboxConfig` of the last job replaces those of other jobs",
             "the `sandboxConfig` of all jobs are merged",
-            "values of other jobs stay",
+            "no job removes the values of other jobs",
         ),
     ),
     *_differences_of(
@@ -996,7 +999,7 @@ _IMAGES: Final = (
         ),
         (
             "entries of a running job are removed when their time to live ends",
-            "they stay",
+            "the entries stay until the job has ended",
             "no node pulls an image twice for one job",
         ),
         (
@@ -1022,19 +1025,19 @@ _EPHEMERAL_JOB: Final = _differences_of(
         "every job ends",
     ),
     (
-        "with more `replicas` than pods match, it never ends",
+        "a job with more `replicas` than matching pods never ends",
         "it ends when all matching pods have ended",
         "every job ends",
     ),
     (
         "containers that have not started do not count against `parallelism`; a job continues after its "
         "deadline",
-        "they count; after the deadline nothing more is injected",
+        "these containers count; after the deadline no more containers are injected",
         "both fields limit the job",
     ),
     (
         "every job has a finalizer, which protects nothing",
-        "it has none, and OpenKruise's finalizer is removed when the job is deleted",
+        "no job gets a finalizer, and OpenKruise's finalizer is removed when the job is deleted",
         "a deletion needs no manager",
     ),
     (
@@ -1052,8 +1055,8 @@ _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
         "sidecars are containers too",
     ),
     (
-        "a request that waits for another one never ends, even when its agent no longer runs",
-        "it ends a minute after the previous one has ended",
+        "when the agent no longer runs, a request that waits for another request never ends",
+        "it ends a minute after the previous request has ended",
         "nothing waits forever",
     ),
     (
@@ -1063,7 +1066,7 @@ _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
     ),
     (
         "`minStartedSeconds` and `ttlSecondsAfterFinished` below 0 are accepted in v1alpha1",
-        "rejected in both versions",
+        "they are rejected in both versions",
         "they have no meaning",
     ),
 )
@@ -1078,7 +1081,7 @@ _AGENT: Final = _differences_of(
     (
         "when a container has two probes, their results are mixed up",
         "each probe has its own result",
-        "they check different things",
+        "the two probes check different things",
     ),
     (
         "a changed `periodSeconds` has an effect when the probe is created again; gRPC probes fail",
@@ -1087,12 +1090,12 @@ _AGENT: Final = _differences_of(
     ),
     (
         "preStop hooks over HTTP fail, because the pod's IP is unknown",
-        "the IP comes from the runtime",
+        "the agent gets the IP from the container runtime",
         "hooks run as in the kubelet",
     ),
     (
         "a ContainerRecreateRequest shows no message while its containers wait",
-        "each container's state has a message",
+        "the state of each container in its status has a message",
         "users see why the request waits",
     ),
     (
@@ -1108,7 +1111,7 @@ _AGENT: Final = _differences_of(
     (
         "an unknown feature gate ends the agent",
         "the agent ignores gates of the manager",
-        "other programs have gates too",
+        "the agent gets the same list of gates as the manager",
     ),
     (
         "its role may write pods and NodeImages",
