@@ -51,7 +51,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     kubernetes: str = NEWEST_MINOR
     """Minor version of Kubernetes."""
     nodes: int | None = None
-    """Number of nodes; None for 3 nodes, or for the nodes of the data directory or the dump."""
+    """Number of nodes. None: the nodes of the data directory or of the dump, or 3 nodes if there are none."""
     port: int = 0
     kubeconfig: Path | None = None
     data_dir: Path | None = None

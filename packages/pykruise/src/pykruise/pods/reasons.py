@@ -192,8 +192,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
     Code.CONFLICT: Meaning(
-        "two SidecarSets inject the same item into the same pods, or two PodProbeMarkers set one condition of a pod",
-        "rename the item in one of the SidecarSets, or set another podConditionType in one of the PodProbeMarkers",
+        "two SidecarSets inject containers, volumes or annotations with the same name into one pod, or two "
+        "PodProbeMarkers set the same condition of a pod",
+        "change the name in one of the SidecarSets, or set another podConditionType in one of the PodProbeMarkers",
     ),
     Code.NAME_TAKEN: Meaning(
         "another object already has the name; it was not created for this object, and stays unchanged",
@@ -317,7 +318,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a pod ended soon after it replaced another pod; it is replaced after a delay",
         "find out why the pod ends on its node",
     ),
-    Code.NOT_INJECTED: Meaning("the pod has no sidecars of this set", f"recreate the pods {ONE_AT_A_TIME}"),
+    Code.NOT_INJECTED: Meaning(
+        "the pod has no sidecars of this SidecarSet", f"recreate the pods {ONE_AT_A_TIME}"
+    ),
     Code.HOT_UPGRADE: Meaning("the pod is in a hot upgrade", moves_in_s=_A_NODE_S),
     Code.NO_SUBSET: Meaning("the pod belongs to no subset", moves_in_s=_A_MOMENT_S),
     Code.GRACE_PERIOD: Meaning(
@@ -335,7 +338,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.DELETING: Meaning("pods must be deleted", moves_in_s=_A_MOMENT_S),
     Code.UPDATING: Meaning("pods have an older template and are being updated", moves_in_s=_A_MOMENT_S),
     Code.UPDATE_HELD: Meaning(
-        "pods have an older template, and the update of all of them is held back", moves_in_s=AS_ASKED
+        "pods have an older template, and none of them can be updated now", moves_in_s=AS_ASKED
     ),
     Code.CLAIM: Meaning(
         "a PVC must be deleted before its pod is created", "if that lasts, find out what blocks the deletion"
