@@ -117,7 +117,7 @@ async def _add_details(
     now: Instant,
     settings: ManagerSettings | None,
 ) -> Explanation:
-    """Return the explanation with details about its pods that only other objects contain."""
+    """Return the explanation with details about the pods. Only objects other than the pods contain these details."""
     if kind.name not in ATTACHED and not _has_own_pods(kind):
         explanation = await _add_details_of_others(client, explanation, kind, now, settings)
     explanation = await add_mounts(client, await add_bindings(client, explanation), correction, now=now)
@@ -258,7 +258,7 @@ def _add_refusal(explanation: Explanation, latest: RefusedWrite) -> Explanation:
 
 
 _LATE_S: Final = 30.0
-"""Seconds after the estimated next attempt until which an event of a failed write is still current."""
+"""Until this number of seconds after the estimated next attempt, an event of a failed write counts as current."""
 
 REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
 

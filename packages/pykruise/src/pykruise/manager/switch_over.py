@@ -87,12 +87,14 @@ class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def writes(self) -> Sequence[PlannedWrite]:
-        """Writes that change more than statuses, events and own annotations, of all kinds."""
+        """Writes of all kinds that change more than statuses, events and annotations of this manager."""
         return [write for kind in self.kinds for write in kind.writes]
 
     @property
     def is_safe(self) -> bool:
-        """Whether only statuses, events and own annotations would be written, and nothing prevents the switch."""
+        """Whether only statuses, events and annotations of this manager would be written, and nothing prevents the
+        switch.
+        """
         has_fault = any(finding.level is FindingLevel.FAULT for finding in self.findings)
         return not self.writes and not has_fault and not any(kind.problems for kind in self.kinds)
 

@@ -80,7 +80,7 @@ class JudgingStep(Protocol):
 
 
 def is_dry(request: AdmissionRequest) -> bool:
-    """Whether the request is a dry run, as its field, its options, or the options of its eviction say."""
+    """Whether the request is a dry run according to its own field, its options, or the options of an eviction."""
     body: Mapping[str, Any] = request.object or {}
     eviction = body.get("deleteOptions") if request.subresource == "eviction" else None
     return (

@@ -32,7 +32,7 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
 MOST: Final = 10
-"""Maximum number of waits of which a pod is examined."""
+"""Maximum number of waits for which a pod is examined."""
 
 
 class _Setter(msgspec.Struct, frozen=True):

@@ -386,8 +386,8 @@ def wait_for_pods(name: str) -> str:
 
 
 def split_budget_remedy(message: str) -> tuple[str, str]:
-    """Split the message of a rejected write that ends with the remedy of a budget into the cause and the remedy; empty:
-    it ends with none.
+    """Split the message of a rejected write into the cause and the remedy of a budget. The remedy is empty if the
+    message does not end with such a remedy.
     """
     match = _REMEDY.search(message)
     return (message, "") if match is None else (message[: match.start()], match["remedy"])

@@ -223,7 +223,7 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
 
 
 def _remedy_of(cause: WaitCause, sight: SidecarSight) -> str:
-    """Return the remedy; for a sidecar with the command that restores the SidecarSet's last good revision."""
+    """Return the remedy. For a sidecar, it contains the command that restores the SidecarSet's last good revision."""
     contents = sight.view.contents
     if contents is None or cause.container not in list_sidecar_names(contents.containers):
         return cause.remedy
