@@ -74,7 +74,7 @@ ALLOWED = AdmissionAnswer()
 
 
 def is_reviewed_write(request: AdmissionRequest) -> bool:
-    """Whether the request creates or updates the object itself, except an update that completes a deletion."""
+    """Whether the request creates or updates an object (not a subresource), and does not just complete a deletion."""
     is_write = request.operation in ("CREATE", "UPDATE") and not request.subresource
     return is_write and not is_on_its_way_out(request)
 
@@ -193,7 +193,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
         return (self.path, *self.aliases)
 
     def wants(self, resource: Resource, subresource: str, operation: str) -> bool:
-        """Whether the webhook reviews these writes; an empty subresource is the object itself."""
+        """Whether the webhook reviews these writes; an empty `subresource` means the object itself."""
         return any(rule.matches(resource, subresource, operation) for rule in self.rules)
 
     def selects(self, request: AdmissionRequest, namespace_labels: Mapping[str, str] | None = None) -> bool:
@@ -201,7 +201,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
 
         `namespace_labels` are the labels of the request's namespace; None: only its name is known. Kubernetes' rule:
         a Namespace is selected by its own labels, other cluster-scoped objects always match, and an object selector
-        may match the new or the old object.
+        must match the new or the old object.
         """
         return self._selects_namespace(request, namespace_labels) and self._selects_object(request)
 

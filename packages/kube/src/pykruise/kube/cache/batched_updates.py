@@ -77,7 +77,7 @@ class ContendedError(UnsettledError):
 
 
 class UpdateRequest(msgspec.Struct, kw_only=True):
-    """A requested decision. Each kind has a subclass, which adds the subject of the decision and the answer."""
+    """A requested decision. Each kind of decision has a subclass, which adds its subject and the answer."""
 
     attempts: int = 0
     """Number of writes that included this request."""

@@ -42,7 +42,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     writes: int = 3
     """Repetitions of a write that was certainly not processed."""
     base_s: float = 0.2
-    """The first wait is up to this long; each further one up to twice the previous one (full jitter)."""
+    """Maximum of the first wait. The maximum doubles with each further wait; the wait is random (full jitter)."""
     cap_s: float = 10.0
     total_s: float = 60.0
     """A repetition may start up to this number of seconds after the first attempt."""

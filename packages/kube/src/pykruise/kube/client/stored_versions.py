@@ -434,8 +434,9 @@ def _patched_references(operation: Document) -> Any:
 def _requests_of(difference: Document, plain: str, target: _Target) -> list[tuple[str, Document]]:
     """Return the patches that write a difference, each with its path.
 
-    Parts of a newer status are annotations in the older version. A status write stores no annotations, so they are
-    written first. Other annotations that a conversion keeps are left out, since the next status contains them again.
+    Parts of a newer status are annotations in the older version. A status write stores no annotations, so these
+    annotations are written first. Annotations with kept fields (`KEPT_PREFIX`) are left out, since the next status
+    contains these fields again.
     """
     if not target.subresource:
         return [(plain, difference)] if difference else []

@@ -42,7 +42,7 @@ class OidcTokens:
         self._refresh_token = str(settings.get("refresh-token") or "")
 
     def read_current(self) -> tuple[str, Instant]:
-        """Return the id token and its expiry; a new token if it expires soon. Blocks. Raises ConfigurationError."""
+        """Return the id token and its expiry. Renews a token that expires soon. Blocks. Raises ConfigurationError."""
         ends = self._end_of(self._id_token) if self._id_token else 0.0
         if ends - self._clock() < _EARLY_S:
             self._renew()
