@@ -159,7 +159,7 @@ class HttpFront:
         return self._user_of_token(token.strip()) if scheme.lower() == "bearer" else None
 
     def _user_of_protocols(self, headers: dict[str, str]) -> User | None:
-        """The user of the token among a WebSocket's subprotocols; None if there is none. The token is removed."""
+        """The user of the token among a WebSocket's subprotocols; None without a valid token. Removes the token."""
         try:
             token, others = split_token(headers)
         except TokenProtocolError:

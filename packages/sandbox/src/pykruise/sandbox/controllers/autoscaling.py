@@ -77,7 +77,7 @@ def read_current_metrics(spec: Mapping[str, Any], *, metric: str) -> list[Docume
 
 
 def _target_of(spec: Mapping[str, Any]) -> float | None:
-    """Target of the first metric; 80 percent of the CPU when there is no metric."""
+    """Target of the first metric; without metrics, 80 percent of the requested CPU."""
     for metric in spec.get("metrics") or ():
         for source in metric.values():
             result = source.get("target") if isinstance(source, Mapping) else None
@@ -195,8 +195,8 @@ AUTOSCALER_VIEWS: Final = make_document_views(AUTOSCALERS)
 
 
 def _changed(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
-    """Keys for a changed autoscaler. A change of only the status enqueues nothing, because the average must first
-    include the new pods.
+    """Enqueue a changed autoscaler. A change of only the status enqueues nothing: before the next decision, the average
+    must include the new pods.
     """
     old, new = change.old, change.new
     if old is None or new is None or (old.spec, old.annotations) != (new.spec, new.annotations):

@@ -222,12 +222,12 @@ def find_latest_due(cron: DocumentView, schedule: Schedule, *, now: Instant) -> 
 
 
 def format_job_name(cron: DocumentView, due: Instant) -> str:
-    """Name of the Job for a time. It contains the minute, so that no Job is created twice."""
+    """Name of the Job for a scheduled time. It contains this time in minutes, so that no Job is created twice."""
     return f"{cron.name}-{int(due // 60)}"
 
 
 def build_job(cron: DocumentView, due: Instant) -> Document:
-    """Build the Job for a time."""
+    """Build the Job for a scheduled time."""
     template: Document = cron.spec.get("jobTemplate") or {}
     metadata: Document = template.get("metadata") or {}
     zone = cron.spec.get("timeZone")
@@ -258,7 +258,7 @@ def _create_job(cron: DocumentView, due: Instant) -> Step:
 
 def _delete_job(job: DocumentView) -> Step:
     done = make_normal_note("SuccessfulDelete", f"Deleted job {job.name}")
-    because = "it is beyond the history limit, or replaced"
+    because = "more Jobs have ended than the history limit allows, or a new Job replaces it"
     return delete_object(JOBS, job, because=because, propagation="Background", done=done)
 
 

@@ -2,8 +2,8 @@
 
 pod with `ephemeral` volumes ──▶ plan_claims() ──▶ POST persistentvolumeclaims/<pod>-<volume>, owned by the pod
 
-The claim is bound like other claims, and the garbage collector deletes it after the pod. If another owner has a claim
-of that name, the claim is not changed, the pod waits, and an event reports this. Same rule as Kubernetes' ephemeral
+The claim is bound like other claims, and the garbage collector deletes it after the pod. If a claim of that name has
+another owner, the claim is not changed, the pod waits, and an event reports this. Same rule as Kubernetes' ephemeral
 volume controller.
 """
 

@@ -44,7 +44,9 @@ class JobTally(msgspec.Struct, frozen=True, kw_only=True):
     active: tuple[SandboxPodView, ...]
     terminating: int
     succeeded: int
-    """Number of pods that have been counted, plus the pods that will be counted."""
+    """Number of pods that have succeeded, also of those that are not counted yet. For an indexed job, the number of
+    completed indexes.
+    """
     failed: int
     completed: frozenset[int]
     """Indexes of an indexed job that have succeeded."""
@@ -55,7 +57,7 @@ class JobTally(msgspec.Struct, frozen=True, kw_only=True):
     doomed: Verdict | None
     """Reason and message if the failure policy makes the job fail."""
     failed_indexes: frozenset[int] = frozenset()
-    """Indexes that are not retried; empty without a limit per index."""
+    """Indexes that are not retried any more; empty without `backoffLimitPerIndex`."""
     held: Mapping[int, SandboxPodView] = {}
     """The failed pods that are recorded only after their replacement exists, by index."""
 
@@ -251,7 +253,7 @@ def _backoff_left(pods: Sequence[SandboxPodView], now: Instant) -> float:
 
 
 def _index_backoff_left(failed: SandboxPodView | None, now: Instant) -> float:
-    """Seconds until the last failed pod of an index is replaced. This pod has the number of the index's failures."""
+    """Seconds until the last failed pod of an index is replaced. Its annotation has the number of earlier failures."""
     return _wait_after(find_last_end(failed), sum(failed.index_failures) + 1) - now if failed else 0.0
 
 

@@ -200,7 +200,7 @@ def _available_replicas(document: DocumentView) -> int:
 
 
 def _clean_up_history(deployment: DocumentView, sets: Sets) -> DeploymentStep:
-    """Delete replica sets beyond the history limit, after the rollout is complete."""
+    """After the rollout is complete, delete the replica sets beyond the history limit."""
     limit = deployment.spec.get("revisionHistoryLimit")
     if limit is None or not is_complete(deployment, deployment.status):
         return DeploymentStep()
@@ -272,7 +272,7 @@ def _scale_proportionally(deployment: DocumentView, active: Sequence[DocumentVie
 
 
 def _needs_write(deployment: DocumentView, document: DocumentView, sizes: dict[str, int]) -> bool:
-    """Whether the set's size changes, or its annotation does not have the wanted size of the deployment."""
+    """Whether the replica set's size changes, or the size in its annotation is not the deployment's."""
     return sizes[document.uid] != replicas_of(document) or document.annotations.get(DESIRED) != str(
         replicas_of(deployment)
     )

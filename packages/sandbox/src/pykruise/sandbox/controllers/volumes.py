@@ -289,7 +289,7 @@ def _expand(snapshot: ClaimSnapshot, volume: DocumentView) -> Plan:
     wanted = get_path(claim.spec, "resources", "requests", "storage", default="0")
     may_grow = storage_class is not None and storage_class.doc.get("allowVolumeExpansion") is True
     is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER
-    because = "the claim requests more"
+    because = "the claim requests more storage than the volume has"
     capacity = volume.spec.get("capacity")
     steps: list[Step | None] = []
     if may_grow and is_ours and parse_quantity(wanted) > size_of(volume):

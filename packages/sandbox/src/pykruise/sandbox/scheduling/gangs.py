@@ -21,4 +21,4 @@ def read_min_count(group: DocumentView | None) -> float:
 
 def format_gang_message(least: float, fitting: int, message: str) -> str:
     """Return the reason why no pod of the gang gets a node."""
-    return f"{message} {fitting} of at least {least:.0f} pods of the pod group fit."
+    return f"{message} {fitting} pods of the pod group fit, but at least {least:.0f} must fit."
