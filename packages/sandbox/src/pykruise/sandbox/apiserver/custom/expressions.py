@@ -115,7 +115,7 @@ def make_optional(value: Any = None, *, is_there: bool = True) -> Any:
 
 @cache
 def _load_library() -> Any:
-    """Import the library with the first expression, because its import takes longer than the API server's."""
+    """Import the library when the first expression is compiled: its import takes longer than that of the API server."""
     import cel
 
     return cel
