@@ -40,7 +40,7 @@ def _build_node(member: bool, children: FieldSet) -> FieldSet:
 
 
 def unite_sets(entry: FieldSet, other: FieldSet) -> FieldSet:
-    """Fields in either set."""
+    """Fields in at least one of the two sets."""
     if entry is EMPTY or entry is other:
         return other
     if other is EMPTY:

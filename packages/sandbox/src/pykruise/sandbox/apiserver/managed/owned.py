@@ -2,7 +2,7 @@
 
     two documents ──▶ find_differences()      ──▶ the members in which they differ
     two documents ──▶ set_between() ──▶ the places that the second one sets
-    a stored object ──▶ Owned.spell_out() ──▶ its creator's set, as JSON
+    a stored object ──▶ OwnedFields.spell_out() ──▶ its creator's set, as JSON
 
 Pure, except for the cache of OwnedFields. Objects of a kind are similar, and a set does not depend on the values of
 leaves, so objects with an equal outline share one computed set.

@@ -1,6 +1,6 @@
-"""Namespaces with ResourceQuotas and LimitRanges. A write in a namespace without them reads only a dict.
+"""ResourceQuotas and LimitRanges by namespace: a write in a namespace without them only needs a lookup in a dict.
 
-commits of both kinds ──▶ Limits ──▶ limits.py, quota_books.py
+commits of both kinds ──▶ NamespaceLimits ──▶ limits.py, quota_books.py
 """
 
 from typing import Final

@@ -1,6 +1,7 @@
 """Parsing of ValidatingAdmissionPolicies and their bindings.
 
-stored policies ──▶ parse_policy() ──▶ Policy      stored bindings ──▶ parse_binding() ──▶ PolicyBinding
+stored policies ──▶ parse_policy()  ──▶ AdmissionPolicy
+stored bindings ──▶ parse_binding() ──▶ PolicyBinding
 
 Pure. Policies were checked when they were written (builtin/admission_policies.py), so their expressions compile. A
 policy that was not written here, but comes from a copy of a cluster, may be broken, and then rejects the writes that
@@ -73,7 +74,7 @@ class AdmissionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     validations: tuple[Validation, ...]
     annotations: tuple[Expression, ...]
     """Values of audit annotations. There is no audit log, but an annotation that cannot be evaluated denies the
-    write.
+    write (unless failurePolicy is Ignore).
     """
     param_kind: tuple[str, str] | None
     """apiVersion and kind; None if the policy has no parameters."""
