@@ -94,7 +94,7 @@ def fit_status(status: dict[str, Any]) -> dict[str, Any]:
 
 
 def _told_sizes(name: str, value: Any, depth: int) -> Iterator[int]:
-    """Yield the bytes of each message below the status itself."""
+    """Yield the size in bytes of each message in an entry of the status; messages of the status itself do not count."""
     match value:
         case str():
             if depth and name.lower().endswith(_TOLD):

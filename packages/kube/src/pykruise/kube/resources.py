@@ -124,7 +124,7 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 def collection_of(path: str) -> str:
-    """Return the URL path of the collection for the path of an object or subresource; other paths stay."""
+    """Return the URL path of the collection for the path of an object or subresource; any other path unchanged."""
     parts = path.split("/")
     begin = 3 if parts[1:2] == ["api"] else 4 if parts[1:2] == ["apis"] else len(parts)
     is_namespaced = parts[begin : begin + 1] == ["namespaces"] and len(parts) > begin + 2

@@ -74,7 +74,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     waiting: Reason | None = None
     """Reason for which the object waits; while there is one, the finalizer is not removed."""
     requeue_after_s: float | None = None
-    """Seconds until the next plan although nothing changed; None: never."""
+    """Seconds until the next plan, even if nothing changes before; None: only a change starts one."""
 
 
 class DesiredReason(StrEnum):

@@ -3,7 +3,7 @@
 argv ──▶ Settings ──▶ serve(): HttpTransport ──▶ Operator (and its LeaderElector)
                                └──▶ servers: /metrics, /healthz and /readyz, webhooks
 
-The first SIGTERM or SIGINT lets writes in progress finish, releases the Lease and ends the servers last.
+At the first SIGTERM or SIGINT the program finishes writes in progress, releases the Lease, and stops its servers last.
 """
 
 import asyncio

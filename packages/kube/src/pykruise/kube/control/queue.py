@@ -236,7 +236,7 @@ class WorkQueue(Generic[K]):
             self._wake_getter()
 
     def read_stats(self) -> QueueStats:
-        """Return the current state. Call it where the event loop runs."""
+        """Return the current state. Call it in the event loop's thread."""
         since = self._waiting_since[self._waiting[0]] if self._waiting else None
         return QueueStats(
             depth=len(self._waiting),

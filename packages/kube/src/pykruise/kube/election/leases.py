@@ -17,7 +17,7 @@ A leader that releases the Lease leaves a note on it: the highest version that i
 reads the versions from `inherited` (kube/election/takeover.py). A leader can also name its successor on the Lease;
 the Lease is then never free.
 
-A candidate also knows until when the current holder may act (`other_term`), because members may act under the holder
+A candidate also knows until when the current holder may act (`other_term`), because members act while it leads
 (membership.py). If a watch shows the renewals to the candidate (`see`), it takes the Lease as soon as the Lease
 expires.
 
@@ -94,7 +94,7 @@ class LeaseTerm:
         return self._now() < self._until
 
     def write_time_s(self) -> float:
-        """Return the seconds that a write which begins now may take: until another program could lead."""
+        """Return the seconds that a write which begins now may take: it must end before another program can lead."""
         return self._taken_at - self._now()
 
     def extend(self, *, until: float, taken_at: float) -> None:
@@ -286,7 +286,7 @@ class LeaderElector:
         try:
             async with asyncio.timeout(self._renew_s / 2):
                 lease = decode(await self._client.get(LEASES, self._namespace, self._name))
-        except (KubeError, TimeoutError) as error:  # then the Lease expires
+        except (KubeError, TimeoutError) as error:  # nobody passes the Lease on: it expires
             _log.warning(
                 "lease %s/%s cannot be read: %s", self._namespace, self._name, str(error) or "no response"
             )

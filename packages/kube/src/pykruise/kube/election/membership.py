@@ -174,8 +174,8 @@ class Membership:
     """Takes part in sharing. `client` should not share a limiter with busy clients. Times are in seconds, as in
     LeaderElector.
 
-    `members`: number of members that hold slots at the same time, the earliest first; all other members wait. `keying`:
-    see key_slots.py; members with a different keying do not share with each other.
+    `members`: maximum number of members that hold slots at the same time: those that joined first. All others wait.
+    `keying`: see key_slots.py; only members with the same keying share slots.
     """
 
     def __init__(

@@ -222,8 +222,8 @@ class ServerConnection(asyncio.Protocol):
         if self.task is not None:
             self.task.cancel()
         self._rest, self._at = b"", 0
-        # These refer back to the connection: the memory of TLS and the body would stay until the next garbage
-        # collection.
+        # These attributes refer back to the connection: the memory of TLS and the body would stay until the next
+        # garbage collection.
         self._parser = self._transport = self._drained = self._upgraded = None
         self._turns.clear()
 
@@ -719,7 +719,10 @@ class ServerConnection(asyncio.Protocol):
                 await self._drained
         except TimeoutError:
             _LOG.info(
-                "%s %s was dropped: its client did not read for %g s", request.method, request.path, limit_s
+                "the response to %s %s is cut off: the client read nothing for %g s",
+                request.method,
+                request.path,
+                limit_s,
             )
             raise _UnreadError from None
         finally:

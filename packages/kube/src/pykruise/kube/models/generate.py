@@ -328,7 +328,7 @@ def _singular(name: str) -> str:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """Return the name, with a number behind it if it is taken already."""
+    """Return the name, with a number at its end if the name is taken already."""
     result, number = name, 2
     while result in taken:
         result, number = f"{name}{'' if name.endswith('_') else '_'}{number}", number + 1

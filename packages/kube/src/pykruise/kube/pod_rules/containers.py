@@ -276,7 +276,7 @@ def collect_claim_names(spec: Doc) -> frozenset[str]:
 
 
 def check_claims(resources: Doc, path: str, names: Set[str]) -> Causes:
-    """Yield an error for each device claim that refers to none of these claims of the pod."""
+    """Yield an error for each device claim that has no name, or whose name is not one of the pod's claims `names`."""
     for index, claim in enumerate(resources.get("claims") or ()):
         if not claim.get("name"):
             yield make_required_error(f"{path}.claims[{index}].name")

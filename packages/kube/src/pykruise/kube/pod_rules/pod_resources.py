@@ -20,7 +20,7 @@ __all__ = ["POD_RESOURCES", "check_pod_resources", "fill_pod_resources", "sum_co
 
 Doc = Mapping[str, Any]
 POD_RESOURCES: Final = ("cpu", "memory")
-"""Resources that a pod can request as a whole and that can change while it runs; huge pages are a third kind."""
+"""Resources that a pod can request as a whole and that can change while it runs. Huge pages can only be requested."""
 
 
 def check_pod_resources(spec: Doc, path: str) -> Causes:

@@ -26,7 +26,7 @@ class ServedFields(msgspec.Struct, frozen=True):
     minor: str = NEWEST_MINOR
     """The server's minor, or the nearest known one."""
     further: frozenset[tuple[str, str]] = frozenset()
-    """Definition and name of each further field that it knows."""
+    """Definition and name of each further field that the server knows."""
 
     def list_unknown_fields(self, document: Mapping[str, Any], definition: str) -> list[str]:
         """Return the paths of the fields of a document that the server drops. Raises DecodeError."""

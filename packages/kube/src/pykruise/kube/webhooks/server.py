@@ -80,7 +80,7 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     answer_s: float = 10.0
     """Maximum time until the client has received the response."""
     request_s: float = 10.0
-    """Maximum time for the TLS handshake of a new connection, and then for the header of its first request."""
+    """Maximum time for the TLS handshake of a new connection, and then for the head of its first request."""
     timeout_s: float = 10.0
     """Time for a review whose request has no timeout."""
     longest_timeout_s: float = 30.0
@@ -209,7 +209,9 @@ class WebhookServer:
     # ── calls by HttpServer ──────────────────────────────────────────────────────
 
     def admit(self, request: WireRequest) -> Response | None:
-        """Return the response that rejects a request for an unknown path or without room; None: it is admitted."""
+        """Return the response that rejects a request for an unknown path, or one for which there is no room; None: the
+        request is admitted.
+        """
         if request.path == _HEALTH:
             # A health request waits for nothing, so it needs no place among the reviews and no body.
             request.is_counted, request.most_body = False, 0
