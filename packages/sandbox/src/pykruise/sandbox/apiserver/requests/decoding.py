@@ -88,7 +88,7 @@ def check_type(entry: CatalogEntry, doc: Document, *, body: bytes) -> None:
     if not isinstance(kind or "", str) or not isinstance(version or "", str):
         raise make_bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get "
-            "version/kind; json parse error: json: cannot unmarshal: apiVersion and kind are strings"
+            "version/kind; json parse error: json: cannot unmarshal: apiVersion and kind must be strings"
         )
     if entry.is_custom and not kind:
         text = body[:1024].decode("utf-8", "replace")

@@ -49,7 +49,7 @@ def build_status_document(status: ErrorStatus, *, continue_token: str = "") -> d
 
 
 def status_of(doc: Mapping[str, Any]) -> ErrorStatus:
-    """Read a Status from elsewhere, as far as it is valid."""
+    """Read the Status in a webhook's response. Members that are not valid are left out."""
     result = {member: doc.get(member) for member in ("status", "message", "reason")}
     code = doc.get("code")
     try:
@@ -204,8 +204,8 @@ def make_expired(message: str) -> Refusal:
 
 
 def continue_token_expired(token: str = "") -> Refusal:
-    """410: a continue token has expired. `token` continues inconsistently at the newest state; if it is empty, the
-    client cannot continue.
+    """410: a continue token has expired. With `token`, the client can continue the list at the newest state, but the
+    list is then inconsistent. If `token` is empty, the client cannot continue.
     """
     message = (
         "The provided continue parameter is too old to display a consistent list result. "

@@ -1,6 +1,6 @@
 """Operations on an object besides reading and writing it: binding a pod, evicting it, finalizing a namespace.
 
-server.py ──▶ bind(), evict(), finalize() ──▶ ordinary writes and deletions ──▶ Answer
+server.py ──▶ bind(), evict(), finalize() ──▶ ordinary writes and deletions ──▶ CallAnswer
           ──▶ connect() ──▶ rejected: there are no processes
 """
 

@@ -40,7 +40,7 @@ class LineStream(Protocol):
 
 
 class Publication:
-    """One change for the watchers, with its lines that have been encoded."""
+    """One change for the watchers, with the lines of it that have already been encoded."""
 
     __slots__ = ("change", "lines")
 

@@ -1,7 +1,7 @@
 """POST, PUT and PATCH of objects.
 
 Call ──▶ decode ──▶ (mutating admission) ──▶ the kind's rules, metadata, validation ──▶ (validating admission)
-     ──▶ Core.put() ──▶ Answer
+     ──▶ Core.put() ──▶ CallAnswer
 
 An update reads, changes and writes the object without an await in between. If the update has to wait for admission, it
 reads the object again afterwards. If the object has changed meanwhile, the update starts again.
@@ -158,7 +158,7 @@ def _set_namespace(call: Call, meta: dict[str, Any]) -> None:
 
 
 def _generate_free_name(core: Core, call: Call, meta: dict[str, Any]) -> None:
-    """Generate a name that is not in use. If eight names are in use, the last one is kept, and the creation fails."""
+    """Generate a name that is not in use. If eight generated names are in use, the creation fails."""
     for _ in range(_NAME_ATTEMPTS):
         meta["name"] = metadata.generate_name(meta["generateName"], core.rng)
         if core.get(call.entry, call.namespace, meta["name"]) is None:

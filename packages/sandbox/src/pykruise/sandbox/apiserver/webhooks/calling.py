@@ -1,6 +1,6 @@
 """Interface between the API server and the network: one POST to a webhook.
 
-clientConfig ──▶ target_of() ──▶ Target ──▶ Caller.call() ──▶ status and body, or CallFailedError
+clientConfig ──▶ target_of() ──▶ CallTarget ──▶ Caller.call() ──▶ status and body, or CallFailedError
 
 The core of the API server has no sockets; `sandbox/webhook_caller.py` has them. Without a caller, a webhook fails like
 an unreachable webhook.

@@ -1,6 +1,6 @@
-"""The form in which webhooks and policies see a write: in the version that their rules name, with the `request`.
+"""The form in which webhooks and policies see a write: objects in the version that their rules name, and a `request`.
 
-a write under review + rules ──▶ Seeing.seen() ──▶ SeenByAdmission ──▶ document(), convert_shown()
+a write under review + rules ──▶ Seeing.find_seen() ──▶ SeenByAdmission ──▶ to_document(), convert_shown()
 
 Reads the catalog and the namespaces; changes nothing. Same rule as apiserver's matchPolicy and AdmissionRequest.
 """
