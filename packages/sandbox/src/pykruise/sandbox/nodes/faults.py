@@ -36,8 +36,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The rule affects this number of starts of a container, beginning with the first; None means all starts."""
 
     image_pull_error: bool = False
-    """The image cannot be pulled: ErrImagePull, then ImagePullBackOff. A rule that matches only by image and
-    node also affects pulls of ImagePullJobs; `first_runs` then counts attempts.
+    """The image cannot be pulled: ErrImagePull, then ImagePullBackOff. A rule that has no matchers but `image`
+    and `node` also affects pulls of ImagePullJobs; `first_runs` then counts attempts.
     """
     pull_s: float | None = None
     """Seconds that a node needs to pull an image that it does not have."""

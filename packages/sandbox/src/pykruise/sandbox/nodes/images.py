@@ -94,8 +94,8 @@ _REMEMBERED = 1024
 
 @lru_cache(maxsize=1024)
 def expand_name(image: str) -> str:
-    """Return the full name: `nginx` → `docker.io/library/nginx:latest`. If the image has
-    a digest, the tag is removed.
+    """Return the full name: `nginx` → `docker.io/library/nginx:latest`. If the image has a digest,
+    the tag is removed.
 
     Text that is not an image reference is returned unchanged.
     """

@@ -220,7 +220,7 @@ class Kubelets:
     # ── changes of the nodes ─────────────────────────────────────────────────
 
     def add_node(self, spec: NodeSpec) -> None:
-        """Add a node; running kubelets register it immediately. A node with this name gets the new spec."""
+        """Add a node; running kubelets register it immediately. An existing node of this name gets the new spec."""
         self._nodes[spec.name] = NodeRecord(spec)
         self._nodes[spec.name].is_stopped = spec.name in self._requested_stops
         self._node_queue.add(spec.name)
@@ -365,8 +365,8 @@ class Kubelets:
         return self._seconds_until(look_at)
 
     async def _find_start_problems(self, pod: SandboxPodView, state: SimulatedPodState) -> dict[str, str]:
-        """The reasons why containers cannot be created, by container: missing objects, and users that
-        `runAsNonRoot` forbids. Same rule as the kubelet's environment, volumes and security context.
+        """The reasons why containers cannot be created, by container: missing objects, and users that `runAsNonRoot`
+        forbids. Same rule as the kubelet's environment, volumes and security context.
         """
         awaited = list_awaited_references(state, pod)
         objects: dict[tuple[str, str], Document | None] = {}
