@@ -206,7 +206,7 @@ class Executor:
     ) -> None:
         self.status_per_s = status_per_s
         self.span = span
-        """Trace spans of turns and writes."""
+        """Trace spans of reconciles and writes."""
         self._writer = writer
         self._rng = rng
         self._max_in_flight = max_in_flight
@@ -310,7 +310,8 @@ class Executor:
         """Write until the result is known: it took effect, or the error states that it did not. Returns the object's
         name.
 
-        `priority=1` precedes first writes in the client's queue, since it completes work that has begun.
+        The client sends writes with `priority=1` before waiting writes with priority 0, since they complete work that
+        has begun.
         """
         if not isinstance(action, Create):
             return await self._write_surely(action, priority)
@@ -436,7 +437,7 @@ def _may_be_own_write(error: ApiError, *kinds: type[ApiError], uncertain: bool) 
 
 
 def _is_other_object(error: KubeError) -> bool:
-    """Whether a patch met another object of the same name. API servers respond to it with 422, not with 409."""
+    """Whether a patch met another object of the same name. API servers reject such a patch with 422, not with 409."""
     return isinstance(error, InvalidError) and any(cause.field == "metadata.uid" for cause in error.causes)
 
 
@@ -491,7 +492,7 @@ def _with_name(note: Note, name: str) -> Note:
 def merge_notes(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
     """Merge the notes of one plan into one note for each reason and type, with a count and a list of the subjects.
 
-    One event then replaces thirty, and the API server stores one object.
+    So the API server stores, for example, one event instead of thirty.
     """
     first: dict[_Group, Note] = {}
     subjects: dict[_Group, list[str]] = {}

@@ -150,7 +150,7 @@ class _Past(msgspec.Struct):
     """Whether its status could not be written. The retry has a backoff like other failures."""
     logged: str = ""
     logged_at: float = 0.0
-    """Code of the failed write that the log mentioned last, and the time."""
+    """Code of the failed write that the log mentioned last, and the time of this log line."""
     worded_at: float = -WORDS_S
     """Time of the latest report of a failure that differed only in messages."""
     refused: Reason | None = None
@@ -472,7 +472,8 @@ class Reconciler:
             return _Report(due_in_s=patience_s)
         pace = self._busy_pace if is_busy else self._pace
         wait_s = pace.wait_s(owner.key, now=now)
-        # A client that changed the spec waits for the first status of the generation, and for the one at its end.
+        # A client that changed the spec waits for the first status of the new generation, and for the status when
+        # nothing is left to do.
         is_awaited = past.milestone > past.reported
         if wait_s > 0 and not (at_once or is_awaited or past.is_status_refused):
             return _Report(due_in_s=wait_s)

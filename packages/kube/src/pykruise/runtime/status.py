@@ -144,7 +144,7 @@ class StatusPace:
         self._buckets: dict[Hashable, _Bucket] = {}
 
     def wait_s(self, key: Hashable, *, now: float) -> float:
-        """Return the seconds until the next write of `key` is due; 0 consumes one write."""
+        """Return the seconds until the next write of `key` is due; 0: it is due, and is counted as written."""
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = _Bucket(float(self._burst), now)
