@@ -139,7 +139,7 @@ class FurtherKinds:
                 self._drop(target)
             if resource is None:
                 _log.warning(
-                    "the API server does not serve the kind %s, which the list %s names",
+                    "the API server does not serve the kind %s, which the list in key %s of the ConfigMap names",
                     target.kind,
                     self._reads.key,
                 )

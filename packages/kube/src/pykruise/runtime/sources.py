@@ -86,7 +86,7 @@ class Sources:
             return known
         resource = views.resource
         if not views.is_apart and resource in self._by_resource:
-            raise ValueError(f"{resource} is already decoded into another view")
+            raise ValueError(f"{resource} already has a cache with other views")
         cache = self._caches[views] = Cache(
             self._client,
             resource,

@@ -5,8 +5,8 @@ Client ──Request in the hub version──▶ StoredVersionTransport ──in
                     discovery ──▶ StoredVersions: which version of each kind is stored
 
 An API server calls a conversion webhook whenever a client reads a version other than the stored one. While two managers
-run side by side, either of them may respond, so a manager that reads the stored version depends on no webhook. In a
-cluster that serves only the older version, no other version can be read.
+run side by side, this webhook may belong to the other one. A manager that reads the stored version does not depend on
+it. In a cluster that serves only the older version, no other version can be read.
 
 The transport converts (kube/schemas/conversion.py):
 

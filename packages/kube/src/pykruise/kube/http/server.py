@@ -6,7 +6,7 @@
 
 A general HTTP server takes several times as much CPU time (measured: docs/lab/performance.md).
 
-Owns: the listening socket, the connections and their tasks.
+HttpServer owns the listening socket, the connections and their tasks.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 _FLUSH_S: Final = 0.01
 _BACKLOG: Final = 4096
-"""Length of the accept queue. Beyond it the kernel drops new connections, and a client tries again only after a
+"""Length of the accept queue. When it is full, the kernel drops new connections, and a client tries again only after a
 second.
 """
 _ACCEPTS: Final = 128

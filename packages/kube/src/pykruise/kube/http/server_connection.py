@@ -16,10 +16,15 @@ addresses take turns. The task answers one request in a step.
 
 Every limit has a defined outcome. The App builds every error response (`REFUSAL_CODES`):
 
-    not HTTP 400 · head too large 431 · body too large 413 · not arrived in time, or too slow 408
-    another value of Expect 417 · another coding than chunked, CONNECT 501 · another version than 1.0 and 1.1 505
-    too many requests to answer, or too many bytes of bodies in memory 429
-    a response that is not read, a connection that is not used, or an idle one beyond the limit: closed
+    400     the data is not HTTP
+    408     a request is not complete in time, or arrives too slowly
+    413     a body is too large
+    417     the header Expect is not 100-continue
+    429     too many requests are being answered, or too many bytes of bodies are in memory
+    431     a head is too large
+    501     the transfer coding is not chunked, or the method is CONNECT
+    505     the version is not HTTP/1.0 or HTTP/1.1
+    closed  a connection whose client does not read, an unused one, and an idle one beyond the limit of connections
 
 A request is counted when its body has arrived. So a client that sends incomplete requests blocks no other client. Its
 bodies use memory, but each address has only its share of that memory, and the oldest incomplete body is rejected first.

@@ -435,7 +435,9 @@ def _check_action(kind: str, action: Doc, path: str) -> Causes:
 
 
 def check_http_head(action: Doc, path: str) -> Causes:
-    """Reject parts of a request that would end its line. API servers accept them; kubelets reject or encode them."""
+    """Reject parts of an HTTP request that would end a line of its head. API servers accept such parts; kubelets reject
+    or encode them.
+    """
     if (host := str(action.get("host") or "")) and (flaw := flaw_of_host(host)):
         yield make_invalid_error(f"{path}.host", host, flaw)
     if flaw := flaw_of_value(str(action.get("path") or "")):
@@ -453,7 +455,7 @@ TOO_LOW_ID: Final = f"must be between 0 and {_MAX_INT32}, inclusive"
 
 
 def check_ids(context: Doc, path: str) -> Causes:
-    """Yield the errors of runAsUser and runAsGroup."""
+    """Yield the errors of fsGroup, runAsUser and runAsGroup."""
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
         value = context.get(field)
         if value is not None and not 0 <= value <= _MAX_INT32:

@@ -1,7 +1,7 @@
 """Times of a cron schedule, as Kubernetes' CronJobs read it.
 
 text, zone ──▶ parse_schedule() ──▶ Schedule.next(after) ──▶ the next instant, or None when there is none
-                                ──▶ find_ticks()      ──▶ the latest instant of a span, and their number
+                                ──▶ find_ticks()      ──▶ the latest instant in a span, and the number of instants
 
 Pure. Schedules have five fields (minute, hour, day of the month, month, day of the week) with `*`, `?`, names,
 ranges, steps and lists, or are one of the words `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`,

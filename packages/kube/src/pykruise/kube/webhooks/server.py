@@ -4,10 +4,13 @@ API server ──TLS──▶ HttpServer ──▶ WebhookServer: path? size? ro
 
 Every limit has a defined outcome:
 
-    unknown path 404 · not POST 405 · body too large 413 · body too slow 408
-    a review without a client certificate, if a client CA is configured: 401
-    too many concurrent requests, or too many bytes of their bodies in memory: 429 with Retry-After
-    a connection that sends no request in time, or an idle one beyond the limit: closed
+    401     a client CA is configured, and the client of a review has no certificate
+    404     the path is unknown
+    405     the method is not POST
+    408     a body arrives too slowly
+    413     a body is too large
+    429     too many concurrent requests, or too many bytes of their bodies in memory; with Retry-After
+    closed  a connection that sends no request in time, and an idle one beyond the limit of connections
 
 kube/http/server.py implements HTTP itself: a general server needed half of a review's CPU time. After 429, an API
 server tries again within its timeout, perhaps at another replica. `is_overloaded` makes the replica unready, so that
