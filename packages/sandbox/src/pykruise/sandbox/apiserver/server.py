@@ -181,7 +181,7 @@ class ApiServer:
         """Store objects as another server stored them: uids, times and status are kept.
 
         There are no defaults, no validation and no admission. Use it for copies of a cluster, before the components
-        run. Raises KeyError for a resource that is not served.
+        of the cluster run. Raises KeyError for a resource that is not served.
         """
         entry = self._core.catalog.find_entry(resource.group, resource.version, resource.plural)
         if entry is None:

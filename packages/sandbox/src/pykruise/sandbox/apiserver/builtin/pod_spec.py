@@ -25,7 +25,7 @@ def containers_of(spec: Mapping[str, Any], *lists: str) -> Iterator[Document]:
 
 
 def fill_pod(pod: Document, release: Release) -> None:
-    """Fill the defaults of a pod in this release."""
+    """Fill the defaults that a pod has in this release."""
     spec = pod.setdefault("spec", {})
     for container in containers_of(spec):
         _requests_from_limits(container)

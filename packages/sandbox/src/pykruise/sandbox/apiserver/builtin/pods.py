@@ -173,7 +173,7 @@ _LONGEST_REMEMBERED: Final = 16 * 1024
 
 @lru_cache(maxsize=1_024)
 def _is_valid(spec: bytes, name: str, release: Release) -> bool:
-    """Whether a spec is valid. `name` matters for the claims of the pod's ephemeral volumes."""
+    """Whether a spec is valid. `name`: the pod's name, which is part of the claim names of its ephemeral volumes."""
     return next(_check_spec(decode(spec), name, release), None) is None
 
 

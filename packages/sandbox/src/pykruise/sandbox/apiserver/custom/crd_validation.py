@@ -1,6 +1,7 @@
 """Validation of a CustomResourceDefinition: its names, versions, schemas and conversion.
 
-a CRD, the CRD before the update ──▶ find_crd_errors() ──▶ causes
+a CRD                            ──▶ find_crd_errors()       ──▶ causes
+a CRD, the CRD before the update ──▶ find_immutable_errors() ──▶ causes
 
 Pure. Same rules as Kubernetes' validation of CustomResourceDefinitions.
 """

@@ -281,7 +281,7 @@ def _keep_member(new: Document, old: Document, member: str) -> None:
 
 
 class CrdStrategy:
-    """The rules of CustomResourceDefinition. `settle` decides its names and conditions after it is stored."""
+    """The rules of CRDs. After a CRD is stored, `settle` sets its accepted names and its conditions."""
 
     def __init__(self) -> None:
         self._decoder = find_decoder(_CRD)

@@ -136,7 +136,7 @@ def _build_context(variables: Mapping[str, Any]) -> Any:
 
 
 _BOUND: Final = re.compile(r"\.(?:all|exists|exists_one|filter|map)\(\s*([A-Za-z_]\w*)\s*,")
-"""Names that comprehensions in the expression declare."""
+"""Matches the names that comprehensions in an expression declare."""
 
 
 def _describe_undeclared(text: str, name: str) -> str:

@@ -81,7 +81,7 @@ def intersect_sets(entry: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def drop_places(fields: FieldSet, dropped: FieldSet) -> FieldSet:
-    """The set without these places and everything below them."""
+    """The set without these places and without the places below them."""
     if fields is EMPTY or dropped is EMPTY:
         return fields
     if has_place(dropped):

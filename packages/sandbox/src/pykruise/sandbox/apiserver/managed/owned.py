@@ -67,7 +67,9 @@ def _owners_metadata(metadata: Any) -> Any:
 
 
 def find_differences(old: Document, new: Document, ignored: FieldSet) -> tuple[Document, Document]:
-    """Return the differing members of both documents, among the members that managers own and an endpoint writes."""
+    """Return the members in which the documents differ: those of the old and those of the new document. Members that no
+    manager owns or that the endpoint does not write are left out.
+    """
     left: Document = {}
     right: Document = {}
     for member in (*new, *(member for member in old if member not in new)):

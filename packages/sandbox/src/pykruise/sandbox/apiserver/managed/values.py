@@ -333,7 +333,7 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
 
 
 def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
-    """Return the value without the places of the set and everything below them."""
+    """Return the value without the places of the set and without everything below these places."""
     if fields is EMPTY or shape.atomic or not value:
         return value
     if isinstance(value, dict) and shape.kind in ("object", "free"):

@@ -27,7 +27,7 @@ class NamespaceLimits:
                 )
 
     def handle_change(self, change: StorageChange) -> None:
-        """Update the stored quotas and limit ranges after one of them was written."""
+        """Update the dicts after a quota or a limit range was written or deleted."""
         stored = change.new or change.old
         assert stored is not None
         kept = self._documents_of(change.shelf)

@@ -1,4 +1,4 @@
-"""Reviewers of a write before it is stored, in their order.
+"""The reviewers that a write passes before it is stored.
 
 writes.py, deletion.py ──▶ Admission.mutate() ──▶ defaults and validation ──▶ Admission.validate() ──▶ storage
 

@@ -149,7 +149,7 @@ def _parse_policy(doc: Mapping[str, Any], spec: Mapping[str, Any]) -> AdmissionP
 
 
 def names_of(spec: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of the variables that a policy's match conditions may use, and that all its other expressions may use."""
+    """Return two sets of variables: those for the match conditions of a policy, and those for its other expressions."""
     params = {"params"} if spec.get("paramKind") else set()
     own = {"variables"} if spec.get("variables") else set()
     return frozenset(CONDITION_VARIABLES | params), frozenset(POLICY_VARIABLES | params | own)
@@ -160,7 +160,7 @@ _USED: Final = re.compile(r"(?<![\w.])variables\s*\.\s*([A-Za-z_]\w*)")
 
 
 def list_used_variables(text: str) -> tuple[str, ...]:
-    """Names that an expression reads from `variables`, in their order."""
+    """Names that an expression reads from `variables`, in the order of their first use."""
     return tuple(dict.fromkeys(_USED.findall(_TEXT.sub("''", text))))
 
 

@@ -141,8 +141,8 @@ def _check_type(scale: Document) -> None:
 
 
 def _check_scale(call: Call, scale: Document, doc: Document) -> None:
-    """Check that the Scale has the name, the namespace, the uid and the resourceVersion of the object (if it has them
-    at all), and a valid number of replicas.
+    """Check that name, namespace, uid and resourceVersion are those of the object, if the Scale sets them, and that the
+    number of replicas is valid.
     """
     meta = scale.get("metadata")
     spec = scale.get("spec")

@@ -106,7 +106,7 @@ MODIFIED_MEANWHILE = (
 
 
 def make_bad_request(message: str) -> Refusal:
-    """400."""
+    """400: the request is invalid."""
     return _refusal(400, "BadRequest", message)
 
 
@@ -175,7 +175,7 @@ def make_not_acceptable(offered: Sequence[str]) -> Refusal:
 
 
 def make_unsupported_media_type(accepted: Sequence[str]) -> Refusal:
-    """415."""
+    """415: the media type of the body is not supported."""
     listed = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
     return _refusal(415, "UnsupportedMediaType", message)
@@ -231,7 +231,7 @@ def make_too_large_resource_version(asked: int, current: int) -> Refusal:
 
 
 def make_too_many_requests(message: str, *, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> Refusal:
-    """429."""
+    """429: the client must try again later."""
     details = StatusDetails(retry_after_seconds=retry_after_s, causes=tuple(causes))
     return _refusal(429, "TooManyRequests", message, details)
 

@@ -22,7 +22,7 @@ BOOKMARK_EVERY_S: Final = 60.0
 _TIMER_SLACK_S: Final = 0.001  # a timer may fire early, within the clock's resolution
 
 Encoder = Callable[[str, Stored, int], bytes | Awaitable[bytes]]
-"""Encodes the line of an event: its type, the object, and the revision to show on it."""
+"""Encodes the line of an event: its type, the object, and the revision to show in it."""
 
 
 class LineStream(Protocol):

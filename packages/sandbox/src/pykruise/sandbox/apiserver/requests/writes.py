@@ -249,8 +249,8 @@ async def patch(core: Core, call: Call) -> CallAnswer:
     def patched(doc: Document, stored: Stored) -> Document:
         if touches_managed:
             doc = core.ownership.add_managed_fields(call.entry, doc, stored.managed, stored=stored)
-        # Members that the patch does not touch are valid since they were stored, so they are neither copied nor
-        # decoded again.
+        # Members that the patch does not touch have been valid since they were stored, so they are neither copied
+        # nor decoded again.
         if touches_managed and _clears_managed(patched_doc := wanted.apply(deep_copy(doc))):
             patched_doc["metadata"]["managedFields"] = [{}]
             return decoding.decode_patch(call, patched_doc, {})
