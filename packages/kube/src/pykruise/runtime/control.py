@@ -105,8 +105,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     is_current: Callable[[Any, Any], bool] = _own_generation
     """Whether the current object (second) is still the one that was planned (first)."""
     standing: Callable[[Document, Reason | None], Standing] | None = None
-    """Computes the Standing (kstatus.py) for Ready, Reconciling and Stalled from the status to be written and the
-    plan's wait. None: the kind has no such conditions.
+    """Computes the Standing (kstatus.py) for Ready, Reconciling and Stalled from the status to be written and
+    the reason for which the object waits. None: the kind has no such conditions.
     """
     has_waits_beside_status: bool = False
     """Whether plans skip pods or nodes for reasons that the Standing does not contain. Metrics count these reasons

@@ -172,7 +172,9 @@ class _Run:
         """Purposes of stages in which a write has failed."""
         self.is_incomplete = False
         self.passed_over = 0
-        """Number of failures that do not stop the present stage: those of earlier stages, or its own."""
+        """Number of failures that do not stop the present stage. For a stage marked `regardless`, those of earlier
+        stages; for an independent stage, also its own.
+        """
 
     @property
     def goes_on(self) -> bool:

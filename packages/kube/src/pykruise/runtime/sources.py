@@ -44,9 +44,10 @@ T = TypeVar("T", bound=Projected)
 class Sources:
     """All caches of one manager. `run()` maintains the caches that kinds have requested with `find_cache()`.
 
-    `namespace`: only objects of this one, and all cluster-scoped objects; empty: of all. `pace`: how bursts of pod
-    events are delivered; None: all events immediately. `shared`: views that always have a cache. `borrowed`: caches
-    that another part of the program maintains; they can be read and observe this program's writes.
+    `namespace`: only objects of this namespace, and all cluster-scoped objects; empty: objects of all namespaces.
+    `pace`: how bursts of pod events are delivered; None: all events immediately. `shared`: views that always have a
+    cache. `borrowed`: caches that another part of the program maintains; they can be read, and they observe this
+    program's writes.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ Each kind has a class (`Certificate`). The name of each further class is the pat
 `CertificateSpecIssuerRef`. So a new field renames no class. Objects with equal schemas share one class; the other names
 are aliases of it. The class of the items of a list `ports` ends in `Port`.
 
-Pure. The rules of the schema that a type cannot express (patterns, CEL) are checked by the API server alone.
+Pure. Only the API server checks the rules of the schema that a type cannot express (patterns, CEL).
 """
 
 import keyword

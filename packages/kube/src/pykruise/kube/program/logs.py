@@ -1,4 +1,4 @@
-"""Format of log lines: text for people, JSON for machines, without secrets in either.
+"""Format of log lines: text for people, or JSON for machines. Both contain no secrets.
 
 logging.getLogger(...).info("…", extra={"fields": {"object": "default/web"}}) ──▶ formatter ──▶ standard error
 

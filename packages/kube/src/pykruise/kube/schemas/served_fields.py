@@ -1,5 +1,5 @@
-"""Fields that the API server of a cluster knows: those of its minor, and for a newer one those of its OpenAPI
-document.
+"""Fields that the API server of a cluster knows: those of its minor and, if the minor is newer than all known ones,
+those of its OpenAPI document.
 
     minor, OpenAPI v3 of the core group ──▶ list_further_fields() ──▶ ServedFields.list_unknown_fields(document)
 
