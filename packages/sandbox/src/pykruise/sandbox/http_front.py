@@ -188,7 +188,7 @@ class HttpFront:
         return _WatchSocket(opened, self._watches, handshake.headers)
 
     async def _open_lines(self, request: WireRequest, user: User) -> LineStream | Response:
-        """Open the watch, or the log, that a request follows."""
+        """Open the watch, or the followed log, that a request asks for."""
         return await self._server.stream(
             request.path, query=request.query, headers=request.headers, user=user
         )

@@ -45,8 +45,8 @@ EVERY_S: Final = 15.0
 
 
 def compute_wanted_replicas(spec: Mapping[str, Any], *, current: int, metric: str) -> int:
-    """Return the number of pods that the autoscaler wants when there are `current` pods. Without a valid metric, it is
-    `current`, but at least minReplicas and at most maxReplicas.
+    """Return the number of pods that the autoscaler wants when there are `current` pods. Without a valid metric, the
+    result is `current`, but at least minReplicas and at most maxReplicas.
     """
     target, value = _target_of(spec), _parse_number(metric)
     wanted = current
@@ -171,7 +171,7 @@ def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
     steps = (
         _scale_step(scaled, wanted, metric),
         write_status(
-            AUTOSCALERS, autoscaler, status, because="it reports the metric and the wanted replicas"
+            AUTOSCALERS, autoscaler, status, because="the status must show the metric and the wanted replicas"
         ),
     )
     return Plan(stages=run_in_order("scale", steps), requeue_after_s=EVERY_S)

@@ -50,7 +50,7 @@ class CronJobDue(msgspec.Struct, frozen=True, kw_only=True):
     """Due times of the schedule."""
 
     at: Instant | None = None
-    """The latest due time without a recorded Job."""
+    """The latest due time that the status does not record yet."""
     missed: int = 0
     """Approximate number of missed times, including `at`."""
     next_s: float | None = None
@@ -67,7 +67,7 @@ class CronJobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that the CronJob owns."""
     due: CronJobDue
     namesake: DocumentView | None
-    """The Job, of any owner, that has the name of the due Job."""
+    """The existing Job with the name of the due Job; it may have another owner."""
     now: Instant
 
 
@@ -151,7 +151,7 @@ def _problem_notes(due: CronJobDue) -> Iterator[Note]:
 
 
 def _note_ends(status: Document, jobs: Sequence[DocumentView]) -> Iterator[Note]:
-    """Remove Jobs that ended or disappeared from the list of active Jobs, and record the last successful time."""
+    """From the list of active Jobs, remove those that have ended or are deleted. Record the last successful time."""
     active = {item.get("uid"): item for item in status.get("active") or ()}
     known = {job.uid: job for job in jobs}
     for uid, value in list(active.items()):

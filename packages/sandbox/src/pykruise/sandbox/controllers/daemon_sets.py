@@ -3,8 +3,8 @@
 DaemonSet + nodes + its pods ──▶ read_snapshot() ──▶ decide_next_step() ──▶ pods to create and to delete, status
 
 Node affinity selects the pod's node, and the scheduler binds the pod, as in Kubernetes. Updates are OnDelete, or
-rolling within maxUnavailable. With maxSurge, a second pod is created on the node, which replaces the old one when it is
-available.
+rolling within maxUnavailable. With maxSurge, a second pod is created on the node; when it is available, the old pod is
+deleted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -187,8 +187,8 @@ def _next_surge_step(
     update: str,
     now: Instant,
 ) -> DaemonSetControllerStep:
-    """Create second pods within the surge limit. If the old pod on a node is unavailable, the new pod on
-    this node is created regardless of the limit.
+    """Create second pods within the surge limit. If the old pod on a node is unavailable, the new pod on this
+    node is created regardless of the limit.
     """
     desired = sum(is_running_on(owner, node, staying=False) for node in nodes)
     room = _surge_limit(owner, of=desired)
@@ -209,7 +209,7 @@ def _next_surge_step(
         if not old:
             continue
         if new:
-            room -= 1  # the new pod is not available yet: otherwise the old one would be gone
+            room -= 1  # the new pod is not available yet: otherwise the old pod would be deleted
         elif is_running_on(owner, node, staying=False):
             (candidates if serves else create).append(node.name)
         else:
@@ -227,7 +227,7 @@ def _select_outdated(
     update: str,
     now: Instant,
 ) -> tuple[SandboxPodView, ...]:
-    """Select the old pods to replace now: the unavailable ones, and as many others as the budget allows."""
+    """Select the old pods to replace now: the unavailable ones, and as many others as maxUnavailable allows."""
     strategy = owner.spec.get("updateStrategy") or {}
     wanted = [node for node in nodes if is_running_on(owner, node, staying=False)]
     rolling: Any = get_path(strategy, "rollingUpdate", "maxUnavailable", default=1)

@@ -202,7 +202,7 @@ class DeploymentSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     owned: Sequence[DocumentView]
     """The replica sets that the Deployment owns."""
     sets: Sets
-    """The owned replica sets, grouped by revision."""
+    """The owned replica sets: the new one and the old ones."""
     orphans: Sequence[DocumentView]
     """Replica sets in the Deployment's namespace that have no owner."""
     busy: frozenset[str]

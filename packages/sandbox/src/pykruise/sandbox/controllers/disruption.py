@@ -3,8 +3,8 @@
 PodDisruptionBudget + the pods it selects + the sizes of their owners ──▶ compute_budget_status() ──▶ its status
 
 The API server enforces the status when it handles evictions. Same rules as Kubernetes' disruption controller. The
-size of an owner is its `spec.replicas` (for a ReplicaSet of a Deployment, the Deployment's `spec.replicas`). For other
-kinds, it is the size in the scale subresource.
+size of a StatefulSet, a ReplicaSet or a Deployment is its `spec.replicas`; a ReplicaSet of a Deployment has the size of
+the Deployment. The size of an owner of another kind is read from its scale subresource.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

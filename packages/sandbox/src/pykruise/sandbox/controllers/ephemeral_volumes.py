@@ -85,7 +85,7 @@ def _create_claim(pod: SandboxPodView, name: str, volume: Document) -> Step:
         PERSISTENT_VOLUME_CLAIMS,
         pod.namespace,
         _build_claim(pod, name, volume),
-        because="the pod has an ephemeral volume",
+        because="the pod's ephemeral volume needs it",
         failed=make_warning_note("FailedBinding", f"ephemeral volume {volume['name']}: create PVC {name}"),
     )
 

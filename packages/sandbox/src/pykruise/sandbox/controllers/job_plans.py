@@ -44,7 +44,7 @@ class JobTally(msgspec.Struct, frozen=True, kw_only=True):
     active: tuple[SandboxPodView, ...]
     terminating: int
     succeeded: int
-    """Number of pods that have succeeded, also of those that are not counted yet. For an indexed job, the number of
+    """Number of pods that have succeeded, including those that are not counted yet. For an indexed job, the number of
     completed indexes.
     """
     failed: int
@@ -240,7 +240,7 @@ def _find_success(job: DocumentView, seen: JobTally) -> Verdict | None:
 def _wanted_active(job: DocumentView, seen: JobTally) -> int:
     parallelism = job.count("spec", "parallelism", default=1)
     if job.spec.get("completions") is None:
-        # A work queue: after the first success no new pods are started, and the running ones finish.
+        # A work queue: after the first success no new pods are created, and the running pods finish.
         return len(seen.active) if seen.succeeded else parallelism
     return max(0, min(parallelism, _completions_of(job) - seen.succeeded))
 
@@ -275,7 +275,7 @@ def build_job_status(
     if step.failing is None and step.succeeding is None:
         unnoted |= {pod.uid for pod in seen.held.values()}
     if step.succeeding is not None:
-        # Pods that are still running after a success have not failed.
+        # After the job has succeeded, pods that are still running do not count as failed.
         unnoted |= {pod.uid for pod in seen.fresh if not pod.is_over}
     won = [*(noted.get("succeeded") or ()), *(pod.uid for pod in seen.fresh if has_succeeded(pod))]
     lost = [
@@ -283,7 +283,7 @@ def build_job_status(
         *(pod.uid for pod in seen.fresh if not has_succeeded(pod) and pod.uid not in unnoted),
     ]
     if step.failing is not None:
-        # When the job has failed, every pod that is deleted before its end has failed, too.
+        # After the job has failed, pods that are deleted while they run count as failed, too.
         lost += [pod.uid for pod in pods if _is_cut_short(pod) and pod.uid not in lost]
     uncounted = {name: uids for name, uids in (("succeeded", won), ("failed", lost)) if uids}
     ready = sum(

@@ -4,8 +4,8 @@ a failed pod ──▶ judge() ──▶ Judgement (whether it counts, whether i
 a job + pods ──▶ list_failed_indexes(), find_held_back(), describe_met_policy()
 
 Pure. Same rules as Kubernetes' `podFailurePolicy`, `backoffLimitPerIndex` and `successPolicy`. An annotation
-of a pod has the number of earlier failures of its index. It is computed from the last failed pod of the index, which
-keeps its finalizer until the new pod exists.
+of a pod has the number of earlier failures of its index. The number is computed from the last failed pod of the index;
+this pod keeps its finalizer until the new pod exists.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -44,7 +44,7 @@ from pykruise.sandbox.controllers.steps import (
 from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 
 BURST: Final = 500
-"""Largest number of pods that one plan creates or deletes."""
+"""Maximum number of pods that one plan creates or deletes."""
 
 
 def select_victims(
@@ -53,8 +53,8 @@ def select_victims(
     """Select the `count` pods to delete first. `related`: pods of all replica sets of the same owner.
 
     Same rule as `ActivePodsWithRanks`: first pods that are unassigned, pending, not ready, of low deletion cost, on
-    nodes with many related pods, ready for a short time, often restarted, new. Durations of the same
-    power of ten count as equal.
+    nodes with many related pods, ready for a short time, often restarted, new. Durations of the same power of
+    ten count as equal.
     """
     crowd = Counter(pod.node_name for pod in related if pod.is_active)
 
@@ -196,7 +196,7 @@ def compute_status_after(snapshot: ReplicaSetSnapshot, plan: Plan, failure: Fail
 
 
 def _failure_of(owner: DocumentView) -> tuple[str, str] | None:
-    """The failure that the status shows for creating or deleting pods. It stays until no pod is missing or surplus."""
+    """The failed creation or deletion that the status shows. It stays there until no pod is missing or surplus."""
     for condition in owner.status.get("conditions") or ():
         if condition.get("type") == "ReplicaFailure":
             return condition.get("reason", ""), condition.get("message", "")

@@ -54,7 +54,7 @@ class RevisionChosen(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     stages: tuple[Stage, ...] = ()
-    """Stages that must be written before a pod can have the revision."""
+    """Stages to execute before a pod can have the revision."""
     is_taken: bool = False
     """Whether another object has the name, so that the revision cannot be stored."""
 

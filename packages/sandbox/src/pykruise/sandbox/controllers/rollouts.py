@@ -169,7 +169,7 @@ def _size_new_set(deployment: DocumentView, sets: Sets) -> int:
 
 
 def _scale_down_old(deployment: DocumentView, sets: Sets) -> tuple[tuple[DocumentView, int], ...]:
-    """Reduce old replica sets: first by their unhealthy pods, then by as many pods as availability allows."""
+    """Make old replica sets smaller: first by their unhealthy pods, then by as many pods as maxUnavailable allows."""
     assert sets.new is not None
     sizes = {item.uid: replicas_of(item) for item in sets.old}
     if not any(sizes.values()):
@@ -220,7 +220,7 @@ def _clean_up_history(deployment: DocumentView, sets: Sets) -> DeploymentStep:
 
 
 def _is_scaled(deployment: DocumentView, sets: Sets) -> bool:
-    """Whether the deployment was resized after its replica sets were last sized."""
+    """Whether `spec.replicas` has changed since the sizes of the replica sets were last set."""
     wanted = str(replicas_of(deployment))
     return any(
         document.annotations.get(DESIRED, wanted) != wanted

@@ -76,7 +76,7 @@ class Kubelets:
     `existing`: existing Node objects, as listed; the kubelets use them without another request.
     `pods`: a cache of all pods that another component runs; without it, the kubelets run a cache of their own.
     `recorder`: records failed pulls and crashes, and starts of containers if the settings enable it. `agents`: agents
-    on the nodes besides the kubelets. They work from `run()` until `stop()`.
+    on the nodes besides the kubelets. The kubelets work from `run()` until `stop()`.
     """
 
     def __init__(

@@ -79,12 +79,10 @@ def choose(
     volumes: Callable[[SandboxNodeView], Sequence[str]] | None = None,
     nominated: str = "",
 ) -> ChosenNode | NoPlace:
-    """Choose the node for a pod: among the nodes that pass the filters, the most preferred nodes, and among
-    these the emptiest node.
+    """Choose the node for a pod: among the nodes that pass the filters, the node with the lowest `Rank`.
 
-    Pods of one owner are spread evenly over nodes, then over zones; `rng` decides between equal nodes. `volumes`:
-    returns the reasons why the pod's volumes cannot be used on a node. `nominated`: the node on which pods were evicted
-    for this pod; it is chosen if it passes the filters.
+    `rng` decides between nodes of equal rank. `volumes`: returns the reasons why the pod's volumes cannot be used on a
+    node. `nominated`: the node on which pods were evicted for this pod; it is chosen if it passes the filters.
     """
     candidates = ledger.list_candidates()
     if not candidates:

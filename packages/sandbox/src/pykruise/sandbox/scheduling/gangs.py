@@ -12,7 +12,7 @@ from pykruise.runtime.objects import DocumentView
 
 
 def read_min_count(group: DocumentView | None) -> float:
-    """Return the number of a PodGroup's pods that must have a node; 0: no gang; infinite: the group does not exist."""
+    """Return how many of a PodGroup's pods must have a node; 0: no gang; infinite: the group does not exist."""
     if group is None:
         return math.inf
     least: int = get_path(group.doc, "spec", "schedulingPolicy", "gang", "minCount", default=0)

@@ -86,7 +86,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, kw_only=True):
     """Pods whose binding the watch has not reported yet."""
     bound: int
     failed: int
-    """Attempts without a node for the pod."""
+    """Attempts that found no node."""
 
 
 class Scheduler:
@@ -242,7 +242,7 @@ class Scheduler:
             self._nominated.pop(key, None)
 
     def _on_claim(self, change: Change[DocumentView]) -> None:
-        """Enqueue pods that use the claim and wait."""
+        """Enqueue the waiting pods that use the claim."""
         name, namespace = change.key.name, change.key.namespace
         for key in (*self._waiting, *self._binding):
             pod = self.pods.get(key) if key.namespace == namespace else None

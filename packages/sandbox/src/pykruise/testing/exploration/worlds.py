@@ -194,7 +194,7 @@ def check_all(world: SmallWorld, *, most_states: int = 20_000, processes: int = 
         raise AssertionError(f"{result}\n{result.failure}")
     if not result.is_complete:
         raise AssertionError(
-            f"{result}: some cases were not tried; give fewer actions or faults, or allow more states"
+            f"{result}: some cases were not tried; give fewer actions or faults, or a higher most_states"
         )
     return result
 

@@ -145,7 +145,7 @@ class Wire:
         self._under_way: set[asyncio.Task[Any]] = set()
         self.dead = False
         self.held: dict[str, int] = {}
-        """The version of an event that is held back so that a later event is delivered before it, by path."""
+        """By path, the version of an event that is held back so that a later event is delivered before it."""
         self.writes = 0
 
     async def request(self, request: Request, /) -> Response:
@@ -252,7 +252,7 @@ class Wire:
                 await asyncio.sleep(self._rng.uniform(0, self._latency_s))
             fault = self._network_faults.take(STREAM_FAULTS, path, "STREAM")
             if held is not None:
-                # Every API server sends all events up to a bookmark's version before it.
+                # Every API server sends all events up to a bookmark's version before the bookmark.
                 first, last = (held, line) if line.startswith(BOOKMARK) else (line, held)
                 yield first
                 self.held.pop(path, None)
