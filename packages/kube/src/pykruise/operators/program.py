@@ -219,7 +219,7 @@ async def _reload_certificates(server: WebhookServer, folder: Path) -> None:
         try:
             server.load_certificate(folder / "tls.crt", folder / "tls.key")
             before = now
-        except (OSError, ValueError) as error:  # it may be half written
+        except (OSError, ValueError) as error:  # the files may be half written
             _log.error("the certificate of the webhooks cannot be loaded: %s", error)
 
 

@@ -49,7 +49,7 @@ class Mirror(Protocol[T_co]):
 
 
 class Mirrors:
-    """Lookups in a cluster, only of views that the kind declares in its reads. Raises KeyError for others."""
+    """Lookups in a cluster, only of views that the kind declares in its reads. Raises KeyError for other views."""
 
     def __init__(
         self,

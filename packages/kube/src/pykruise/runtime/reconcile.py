@@ -259,7 +259,7 @@ class Reconciler:
         past = self._past_of(owner)
         if not plan.stages:
             past.refused = None
-        # The rejected write will be tried again, but it may fail again, so its reason stays until then.
+        # The rejected write will be tried again, and may fail again: its reason stays until a plan has no failed write.
         waiting = past.refused or plan.waiting
         self._note_causes(owner, plan, waiting)
         if self._children is not None and self._rollouts is not None:
@@ -320,9 +320,7 @@ class Reconciler:
         again_s = OPTIONAL_AGAIN_S if outcome.is_incomplete else None
         requeue_after_s = plan.requeue_after_s
         if requeue_after_s == 0.0 and report.due_in_s and not outcome.written:
-            requeue_after_s = (
-                None  # planning again now would give the same plan: wait until its status is due
-            )
+            requeue_after_s = None  # a new plan would be the same now: plan again when the status is due
         return _earlier_of(_earlier_of(requeue_after_s, report.due_in_s), again_s)
 
     def _tell(self, owner: ReconciledOwner, note: Note, count: int) -> None:

@@ -36,14 +36,14 @@ __all__ = [
 ]
 
 BURST = 4
-"""Number of writes that an object may make without a wait."""
+"""Number of status writes of an object that need no wait."""
 
 PER_SECOND = 4.0
-"""Writes per second of an object that has no other writes, and that keeps changing."""
+"""Status writes per second of an object that keeps changing and has no other writes."""
 
 PER_SECOND_BUSY = 1.5
-"""Writes per second of an object while its pods are written: less than a tenth of the writes that the slowest API
-servers accept (20 per second).
+"""Status writes per second of an object while its pods are written: less than a tenth of the writes that the slowest
+API servers accept (20 per second).
 """
 
 A_MOMENT_S = 0.05

@@ -51,7 +51,7 @@ GATHER_S: Final = 0.03
 """Seconds that a batch waits for more requests during a burst."""
 
 BURST_S: Final = 0.1
-"""A batch that follows the previous write within this time is part of a burst."""
+"""A batch is part of a burst if it begins at most this number of seconds after the previous write."""
 
 CONTENDED_S: Final = 1.0
 """Seconds after a conflict during which another replica is assumed to write the same object. Decisions are then based

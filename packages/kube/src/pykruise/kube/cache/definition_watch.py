@@ -29,7 +29,7 @@ server needs some hundred milliseconds to apply a new definition.
 
 
 def definitions_of(client: Client, *, clock: Clock, rng: random.Random) -> Cache[MetadataView]:
-    """Return a cache of all CRDs that keeps only their name, uid and versions. The caller must run it."""
+    """Return a cache of all CRDs that keeps only their metadata (MetadataView). The caller must run it."""
     return Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_metadata, clock=clock, rng=rng)
 
 

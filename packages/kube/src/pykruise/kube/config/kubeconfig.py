@@ -462,9 +462,7 @@ class _Kubeconfig:
 
 
 class _CertificateReader:
-    """Builds a new TLS context only when its parts have changed, because open connections are used with their context
-    only.
-    """
+    """Builds a new TLS context only when its parts have changed: open connections cannot be used with a new context."""
 
     def __init__(self, parts: Callable[[], TlsParts], make: Callable[[TlsParts], ssl.SSLContext]) -> None:
         self._parts = parts

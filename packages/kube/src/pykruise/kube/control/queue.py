@@ -142,7 +142,7 @@ class WorkQueue(Generic[K]):
             self._enqueue(key, force=force, now=_now())
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Enqueue `key` after `seconds`, or earlier if it is already delayed to an earlier time."""
+        """Enqueue `key` after `seconds`, or at an earlier time to which the key is already delayed."""
         if seconds <= 0:
             self.add(key)
         elif not self._is_closed and key not in self._waiting_since:

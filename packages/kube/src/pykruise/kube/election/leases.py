@@ -207,9 +207,9 @@ class LeaderElector:
         """The highest version of each resource that previous leaders wrote. None: unknown."""
 
         self._lease: Document | None = None  # as last seen
-        self._seen_at = 0.0  # when this state was first seen
+        self._seen_at = 0.0  # when the Lease was first seen in this state
         self._version = 0  # resourceVersion as last seen
-        self._looked_at = float("-inf")  # when the latest read of it began
+        self._looked_at = float("-inf")  # when the latest read of the Lease began
         self._renewed_at = float("-inf")
         self._leading = asyncio.Event()
         self._releasing = asyncio.Event()

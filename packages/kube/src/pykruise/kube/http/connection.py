@@ -355,7 +355,7 @@ def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], 
             try:
                 transport.abort()
             except AttributeError:
-                if sock is not None:  # otherwise it was already closed twice, and ends automatically
+                if sock is not None:  # without a socket, nothing is left to close
                     with suppress(OSError):
                         sock.shutdown(socket.SHUT_RDWR)
 

@@ -57,7 +57,7 @@ _PLAIN: Final = "/%?&=;:@!$'()*+,~[]"
 
 
 class HttpHeadError(ValueError):
-    """A part of a head contains a character that would end it."""
+    """A part of a head contains a character that would end this part."""
 
 
 def flaw_of_target(text: str) -> str:

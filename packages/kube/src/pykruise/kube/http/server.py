@@ -186,7 +186,9 @@ async def _open_listeners(host: str, port: int) -> list[socket.socket]:
     try:
         for sock in sockets:
             sock.setblocking(False)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)  # its connections inherit it
+            sock.setsockopt(
+                socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE
+            )  # accepted connections inherit this size
             sock.listen(_BACKLOG)
     except OSError:
         for sock in sockets:

@@ -206,14 +206,14 @@ class ServerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if self._server.is_stopping or self._is_deaf:  # its handshake was in progress until now
+        if self._server.is_stopping or self._is_deaf:  # the handshake has ended only now
             self._is_deaf = True
             self._transport.abort()
             return
         self._is_verified = bool(transport.get_extra_info("peercert"))
         if (
             limit := getattr(transport, "set_read_buffer_limits", None)
-        ) is not None:  # only TLS transports have it
+        ) is not None:  # only TLS transports have this method
             limit(high=RECEIVE)
         self._parser = httptools.HttpRequestParser(self)
         self._since = self._loop.time()
@@ -306,7 +306,7 @@ class ServerConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(memoryview(data)[begin:end])
         except httptools.HttpParserUpgrade:
-            self._is_deaf = True  # the request was answered as if it had not requested another protocol
+            self._is_deaf = True  # the App answers as if the request did not ask for another protocol
         except httptools.HttpParserError:
             self._refuse(400)
         if not self._is_begun:
@@ -314,7 +314,7 @@ class ServerConnection(asyncio.Protocol):
         if self._request is None and self._arrived > self._limits.head:
             self._refuse(431)
         elif self._request is not None and self._arrived > 2 * self._request.most_body + self._limits.head:
-            self._refuse(413)  # tiny chunks, or their extensions
+            self._refuse(413)  # the chunks are tiny, or have long extensions
 
     def _end_of_piece(self, data: bytes) -> int:
         """Return the end of the next piece: the end of a body with a known length, else a place where a message may

@@ -44,7 +44,7 @@ def return_memory() -> None:
 
 
 async def run_beside_servers(work: Coroutine[None, None, None], servers: Sequence[PlainServer]) -> None:
-    """Run the program's work, and until it ends also the servers that report its state."""
+    """Run the program's work and, until the work ends, the servers that report the program's state."""
     try:
         async with asyncio.TaskGroup() as tasks:
             for server in servers:

@@ -130,7 +130,7 @@ def convert(doc: Mapping[str, Any], to: str, conversions: Conversions) -> Docume
 def _convert_keeping(doc: Mapping[str, Any], *, there: Rule, back: Rule, to: str, of: Conversion) -> Document:
     source: Document = deep_copy(dict(doc))
     here = of.hub if to == of.spoke else of.spoke
-    annotate(source, KEPT_PREFIX + here, None)  # fields that it kept are in their places already
+    annotate(source, KEPT_PREFIX + here, None)  # in this version its fields are in their places
     kept = _parse_kept(_read_annotation(source, KEPT_PREFIX + to))
     annotate(source, KEPT_PREFIX + to, None)
     across = there(deep_copy(source))

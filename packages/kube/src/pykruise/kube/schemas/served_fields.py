@@ -70,6 +70,6 @@ def _place_of(path: str, definition: str, minor: str) -> tuple[str, str]:
     *above, last = path.split(".")
     for step in above:
         field = (fields_of(definition, minor) or {}).get(step.partition("[")[0])
-        if field is not None:  # otherwise it is the key of a map
+        if field is not None:  # otherwise the step is the key of a map
             definition = field.kind.lstrip("[]{}*")
     return definition, last

@@ -328,7 +328,7 @@ class ClientAuthority:
         try:
             return self._file_stamp() != self._read
         except OSError:
-            return False  # it is being replaced
+            return False  # another program is replacing the file
 
     def load_into(self, context: ssl.SSLContext) -> None:
         """Trust these CAs. Raises OSError or ValueError."""
