@@ -286,7 +286,7 @@ class LeaderElector:
         try:
             async with asyncio.timeout(self._renew_s / 2):
                 lease = decode(await self._client.get(LEASES, self._namespace, self._name))
-        except (KubeError, TimeoutError) as error:  # nobody passes the Lease on: it expires
+        except (KubeError, TimeoutError) as error:  # the Lease is not passed on: it expires
             _log.warning(
                 "lease %s/%s cannot be read: %s", self._namespace, self._name, str(error) or "no response"
             )

@@ -22,7 +22,7 @@ class Ranges(msgspec.Struct, frozen=True):
     lasts: tuple[int, ...] = ()
     """Last number of each range; no range touches the next one."""
     totals: tuple[int, ...] = ()
-    """For each range: the count of the numbers in it and in all ranges before it."""
+    """Cumulative counts: by range, the count of the numbers in it and in all ranges before it."""
 
     @property
     def pairs(self) -> Iterable[tuple[int, int]]:
