@@ -66,7 +66,7 @@ _GROUP_AT: Final = 2
 _PATCH_ERROR: Final = {400: "BadRequest", 422: "Invalid"}
 
 _DECODED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
-"""Parts of an object whose merge patches can be sent unchanged."""
+"""Only a merge patch of these fields can be sent unchanged."""
 
 
 def compute_storage_version_hash(group: str, version: str, kind: str) -> str:

@@ -36,9 +36,9 @@ class WireRequest:
 
     Names of headers are lower case. A repeated header has its first value, or all values joined as lines if it may
     repeat.
-    `noted` is for the App, which may use it when the body has arrived; `most_body` is the maximum number of bytes of
-    the body. `peer` is the client's address; `is_verified`: the client has a certificate of a trusted CA. `is_counted`:
-    the request needs one of the places for requests, unless App.admit decides otherwise.
+    `noted`: a value that App.admit may store for App.answer. `most_body`: the maximum number of bytes of the body.
+    `peer`: the client's address. `is_verified`: the client has a certificate of a trusted CA. `is_counted`: the request
+    needs one of the places for requests, unless App.admit decides otherwise.
     """
 
     __slots__ = (
