@@ -4,14 +4,14 @@ Plan ──▶ Executor.execute() ──▶ kube.writer (request, response into 
 
 Stages run sequentially. The chains of a stage run concurrently, at most `max_in_flight` over all plans. A chain keeps
 its place until its last step, so that one pod is finished before the next one begins. The first failure ends the
-plan: running chains finish, no others start except in stages marked `regardless`, and the key is planned again from
+plan: running chains finish, other chains start only in stages marked `regardless`, and the key is planned again from
 the new state.
 
-A write whose response was lost is repeated until the server's response shows whether it took effect, however the later
-tries fail (a server that restarts first refuses connections, and then knows no RBAC rules for a moment). Planning
-without that knowledge could create one pod too many after a POST, or take one pod too many out of service after a
-DELETE. Repeating is safe: the plan chooses the names and deletions carry the uid, so the second try finds the result of
-the first try.
+A write whose response was lost is repeated until the server's response shows whether the write took effect. Later tries
+may fail in other ways: a server that restarts first refuses connections, and then knows no RBAC rules for a moment.
+Planning without that knowledge could create one pod too many after a POST, or take one pod too many out of service
+after a DELETE. Repeating is safe: the plan chooses the names and deletions carry the uid, so the second try finds the
+result of the first try.
 """
 
 import asyncio

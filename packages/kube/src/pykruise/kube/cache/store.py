@@ -32,9 +32,9 @@ response or the object was known at a version that the list covers. Recently DEL
 ring), so a response that arrives after its event leaves no tombstone. The rare tombstones that nothing can confirm (an
 object that was never in view) are removed with the first bookmark after five minutes.
 
-**Lists** (the first one, or after 410) have a version L and replace everything that is not newer: objects with a
-version above L stay, absent objects at or below L are deleted (deletions during a gap of the watch are reported as
-changes too).
+**Lists** (the first one, or after 410) have a version L and replace everything that is not newer. Objects with a
+version above L stay. Objects at or below L that are not in the list are deleted; so deletions during a gap of the watch
+are reported as changes too.
 
 **Events** older than or equal to the stored object of that key are ignored. DELETED removes an object only if the uid
 is the same. An unexplained event below W (servers never send one) means that the order was broken: list again.

@@ -6,8 +6,8 @@ WorkQueue.get() ──▶ reconcile(key) ──▶ seconds ──▶ add_after  
 `run()` owns its workers. `stop()` lets reconciles in flight finish, so that no plan remains partly executed. A
 reconcile that is cancelled nevertheless puts its key back into the queue, so the next `run()` begins with it.
 
-The cost of a reconcile, from which the queue computes how long the key rests, is the CPU time of its own steps
-(planning), not the time it waited for responses: waiting for its own writes does not slow a rollout down.
+From the cost of a reconcile, the queue computes how long the key rests. The cost is the CPU time of the reconcile's own
+steps (planning), not the time for which it waited for responses: waiting for writes does not slow a rollout down.
 """
 
 import asyncio

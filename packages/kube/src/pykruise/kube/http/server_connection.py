@@ -8,9 +8,9 @@
 Each connection has one task, which answers its requests sequentially. The task ends with the connection: otherwise a
 watch whose client has disconnected would stay until the next event.
 
-One step of the loop does a limited amount of work for one connection, whatever the content of a packet: parsing stops
-after the first whole message and after 4 KiB of heads and chunks (the rest of a body with a known length is read in one
-step, which copies and parses nothing). The remaining bytes wait. Only one request that a client sends in advance is
+One step of the loop does a limited amount of work for one connection, whatever the content of a packet. Parsing stops
+after the first whole message and after 4 KiB of heads and chunks; the remaining bytes wait. The rest of a body with a
+known length is read in one step, which copies and parses nothing. Only one request that a client sends in advance is
 parsed. Connections with more bytes wait in `Turns`, which lets two of them continue in one iteration of the loop;
 addresses take turns. The task answers one request in a step.
 
