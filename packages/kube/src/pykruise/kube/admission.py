@@ -74,7 +74,7 @@ ALLOWED = AdmissionAnswer()
 
 
 def is_reviewed_write(request: AdmissionRequest) -> bool:
-    """Whether the request creates or updates an object (not a subresource), and does not just complete a deletion."""
+    """Whether the request creates or updates an object (not a subresource), and `is_on_its_way_out` is false."""
     is_write = request.operation in ("CREATE", "UPDATE") and not request.subresource
     return is_write and not is_on_its_way_out(request)
 
@@ -181,8 +181,8 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     """None, or NoneOnDryRun if a review changes anything besides the reviewed object."""
     conditions: tuple[MatchCondition, ...] = ()
     narrowed: Callable[[Interests], tuple[MatchCondition, ...]] | None = None
-    """Return further conditions, computed from the objects that are stored now. The caller must keep them up to date
-    (admission/match_conditions.py).
+    """Return further conditions, computed from the objects that are stored now. The caller must keep the conditions
+    up to date (admission/match_conditions.py).
     """
     needs: tuple[str, str] | None = None
     """Group and kind of a custom resource. A cluster that does not serve the kind gets no entry for this webhook."""

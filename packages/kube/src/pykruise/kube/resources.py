@@ -1,7 +1,7 @@
 """Resources of the API server: group, version, plural and kind, and the URL paths.
 
 A `Resource` is a value that every layer passes to the client; the constants below are the built-in resources that this
-project uses. Kinds of `apps.kruise.io` are defined with their kind.
+project uses. The resources of `apps.kruise.io` are defined with their kinds.
 """
 
 import re

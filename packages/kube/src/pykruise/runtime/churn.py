@@ -45,7 +45,7 @@ LONGEST_S: Final = 300.0
 TELL_AGAIN_S: Final = 600.0
 
 CHURN_ENTRIES: Final = register_limit("recent writes, and their owners", entries=8_192, bytes_each=1_536)
-"""Number of writes that are remembered over all objects. Beyond it, the oldest are forgotten."""
+"""Number of writes that are remembered over all objects. When there are more, the oldest are forgotten."""
 
 
 class ChurnHold(msgspec.Struct, frozen=True, kw_only=True):

@@ -118,8 +118,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """
     own_conditions: frozenset[str] = frozenset()
     """Types of conditions that the kind's other clients do not know. A status that differs only in them is written a
-    minute later, or together with the next other change. Otherwise they would cause conflicts for a client that reads
-    the object and then updates it.
+    minute later, or together with the next other change. Otherwise its writes would cause conflicts for a client that
+    reads the object and then updates it.
     """
     urgent_conditions: frozenset[str] = frozenset()
     """Types of conditions that are written immediately when their reason changes, since people act on them. A change

@@ -54,14 +54,16 @@ from pykruise.runtime.tracing import NO_SPANS, Span
 __all__ = ["Executor", "Failure", "Outcome", "merge_notes"]
 
 MAX_IN_FLIGHT = 32
-"""Maximum of concurrent chains. More would only queue at the API server and keep each pod out of service longer."""
+"""Maximum number of concurrent chains. More chains would only queue at the API server, and keep each pod out of service
+longer.
+"""
 
 FIRST_REPEAT_S = 0.1
 LAST_REPEAT_S = 5.0
 
 LONGEST_LABEL = 63
 LONGEST_NAME = 253
-"""Maximum characters of a label's value, and of an object's name."""
+"""Maximum number of characters of a label's value, and of an object's name."""
 
 
 class Failure(msgspec.Struct, frozen=True):

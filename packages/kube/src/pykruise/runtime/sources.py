@@ -65,7 +65,7 @@ class Sources:
         self._namespace = namespace
         self._clock = clock
         self._rng = rng
-        # For pods only: the event of a new claim must arrive while its creation is in progress
+        # Only pods have a pace: the event of a new claim must arrive while its creation is in progress
         # (`Executor.is_making`).
         self._paces = {PODS: pace}
         self._borrowed = dict(borrowed or {})

@@ -65,7 +65,7 @@ MOST: Final = 1000
 """Number of objects that are remembered. When there are more, idle objects are forgotten."""
 
 FORGET_S: Final = 600.0
-"""Seconds from the latest request for an object until it is forgotten; the caches have its last write by then."""
+"""Seconds from the latest request for an object until it is forgotten; its last write is in the caches by then."""
 
 
 class UnsettledError(Exception):

@@ -133,7 +133,7 @@ class Ingest(Generic[T]):
     ) -> None:
         self.events = 0
         self.foreign = 0
-        """Number of responses to writes whose objects do not belong to this cache."""
+        """Number of responses to writes of objects that do not belong to this cache."""
         self.unreadable = 0
         self.last_event_at: Instant | None = None
         self.synced = asyncio.Event()

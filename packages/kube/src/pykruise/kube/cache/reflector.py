@@ -130,7 +130,7 @@ class Reflector:
             self._end_watch()
 
     async def list_anew(self) -> None:
-        """Return when a list that was requested after this call has been applied, however often it fails before."""
+        """Return when a list that was requested after this call has been applied. Failed lists are repeated."""
         wanted = asyncio.get_running_loop().create_future()
         self._wanted_lists.append(wanted)
         self.watch_anew()

@@ -41,11 +41,11 @@ __all__ = ["Limiter", "LimiterStats"]
 _LOG: Final = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 3.0
-"""Seconds that a request waits for the end of a hold."""
+"""Longest time in seconds that a request waits while its scope is held (Retry-After)."""
 
 _LANE_0_SHARE = 8
 _SLOW_FACTOR = 3.0  # a response this many times slower than usual does not raise the limit
-_SLOW_FLOOR_S = 0.02  # ... unless it is faster than this: below it, only jitter of the machine is measured
+_SLOW_FLOOR_S = 0.02  # ... unless it takes less time than this, which would measure only jitter
 
 
 class LimiterStats(msgspec.Struct, frozen=True, kw_only=True):

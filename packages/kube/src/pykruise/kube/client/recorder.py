@@ -255,8 +255,8 @@ class EventRecorder:
     # ── writing ──────────────────────────────────────────────────────────────
 
     async def _write_next(self) -> int:
-        """Write the oldest pending event. Returns how often its writes have failed so far; 0: none failed, or none
-        waits.
+        """Write the oldest pending event. Returns how often its writes have failed so far; 0: no write failed, or no
+        event is pending.
         """
         async with self._writing:
             if not self._pending:

@@ -56,7 +56,7 @@ STORED_VERSION: Final = "pykruise.io/stored-version"
 """Annotation, in memory only: the version in which the object was read, when that is not the hub version."""
 
 MOST_TRIES: Final = 4
-"""Attempts at one patch that is computed here, when other clients write the object at the same time."""
+"""Maximum number of attempts at a patch that is computed here, if other clients write the object at the same time."""
 
 _OK: Final = range(200, 300)
 _CONFLICT: Final = 409
@@ -76,8 +76,8 @@ def compute_storage_version_hash(group: str, version: str, kind: str) -> str:
 
 
 def stored_version_of(annotations: Mapping[str, str], *, hub: str) -> str:
-    """Return the version in which an object is stored, according to its annotations as a client of this program sees
-    them.
+    """Return the version in which an object is stored, according to the annotations that clients of this program
+    see.
     """
     return annotations.get(STORED_VERSION, hub)
 

@@ -86,7 +86,7 @@ class WorkQueue(Generic[K]):
     shortened by up to a fifth, so that keys which failed together are not all retried together. After the cause of the
     failures has ended, a key is retried within about the time for which the cause lasted. `retries_per_s` limits the
     retries of all keys together, after an initial burst of `retry_burst` (0: no limit). With `cost_factor` 1 a key is
-    worked on for at most half of the time; 0 turns resting off.
+    worked on for at most half of the time; with 0, keys never rest.
     """
 
     def __init__(

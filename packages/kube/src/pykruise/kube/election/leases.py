@@ -98,7 +98,7 @@ class LeaseTerm:
         return self._taken_at - self._now()
 
     def extend(self, *, until: float, taken_at: float) -> None:
-        """Extend the term after a renewal to `until`; no other program can lead before `taken_at`."""
+        """Extend the term to `until` after a renewal; no other program can lead before `taken_at`."""
         self._until, self._taken_at = until, taken_at
 
     def end(self) -> None:

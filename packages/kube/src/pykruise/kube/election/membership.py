@@ -490,7 +490,7 @@ class Membership:
             await self.leader.release(successor=holder)
         else:
             await self.leader.release()
-            holder = self.identity  # another leaving member may have named this one meanwhile
+            holder = self.identity  # another leaving member may have named this member
         for _ in range(SLOTS):
             successor = await self._choose_successor(instead_of=holder)
             if successor == holder:

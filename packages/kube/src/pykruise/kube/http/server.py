@@ -140,7 +140,7 @@ class HttpServer:
 
     async def stop(self, *, grace_s: float | None = None) -> None:
         """Accept no more connections, let requests in flight finish (`grace_s`, or `HttpLimits.stop_s`), and close
-        all.
+        all connections.
         """
         listeners, self._listeners = self._listeners, []
         if not listeners:
@@ -164,7 +164,7 @@ class HttpServer:
         cut = cut_of(connection.transport for connection in connections)
         for connection in connections:
             connection.close()
-        await asyncio.sleep(_FLUSH_S)  # for data that has been written
+        await asyncio.sleep(_FLUSH_S)  # time to send the data that has been written
         tasks = [connection.task for connection in connections if connection.task is not None]
         cut()
         for task in tasks:

@@ -41,7 +41,7 @@ _FACTS: Final[Mapping[str, str]] = {
     "pattern": "Pattern",
     "format": "Format",
 }
-"""Keywords of a schema whose values are written into docstrings, and their names there."""
+"""Keywords of a schema whose values are written into docstrings, each with its name in the docstring."""
 
 
 class GenerationError(ValueError):

@@ -84,8 +84,8 @@ def check_container(
 
 
 def check_whitespace(spec: Doc, path: str) -> Causes:
-    """Yield an error for each image with surrounding whitespace. check_pod_spec accepts it, as Kubernetes does in
-    templates.
+    """Yield an error for each image with surrounding whitespace. check_pod_spec accepts such images, as Kubernetes does
+    in templates.
     """
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):

@@ -33,7 +33,9 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 MOST_LINE: Final = 8 * 1024
 _MOST_LINES: Final = 200
 _MOST_MASKED: Final = 256 * 1024
-"""Number of characters that are searched for secrets; further characters are never shown, and the search takes time."""
+"""Maximum number of characters that are searched for secrets, because the search takes time. Further characters are
+never shown.
+"""
 _SHORT: Final = (int, float, bool, type(None))
 """Types that are written to JSON unchanged."""
 

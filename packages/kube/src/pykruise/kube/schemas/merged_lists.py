@@ -144,7 +144,7 @@ def _properties(definition: str, rules: Mapping[str, FieldRule]) -> Iterator[tup
 
 @cache
 def _leads_to_merged(kind: str) -> bool:
-    """Whether an object of this kind, not a list or map of them, has merged lists below it."""
+    """Whether the kind is an object (not a list or a map of objects) that has merged lists below it."""
     if kind.removeprefix("*") != definition_of(kind):
         return False
     return any(field in MERGED.get(owner, ()) for owner, field in map_lists(definition_of(kind)))

@@ -214,7 +214,7 @@ def _find_zone(name: str) -> tzinfo:
 
 
 def _parse_seconds(text: str) -> int:
-    """Parse whole seconds, at least one. Same rule as Go's durations, `1h30m` or `1.5h`."""
+    """Parse a duration such as `1h30m` or `1.5h` into whole seconds, at least one. Same rule as Go's durations."""
     if _DURATION.fullmatch(text.strip()) is None:
         raise ScheduleError(f"failed to parse duration @every {text}")
     total = sum((Fraction(number) * _UNITS[unit] for number, unit in _split_duration(text)), Fraction(0))

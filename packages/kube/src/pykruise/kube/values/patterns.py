@@ -45,7 +45,7 @@ class Pattern(Protocol):
 
 @remember(entries=_MOST_KEPT, longest=1_024)
 def compile_pattern(text: str) -> Pattern:
-    """Compile a pattern. Raises PatternError, also for one that takes more than 4 MiB compiled."""
+    """Compile a pattern. Raises PatternError, also for a pattern that takes more than 4 MiB when it is compiled."""
     import re2
 
     options = re2.Options()

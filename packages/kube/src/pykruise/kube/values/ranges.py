@@ -44,7 +44,7 @@ class Ranges(msgspec.Struct, frozen=True):
         yield start, None
 
     def count_below(self, number: int) -> int:
-        """Return the count of numbers smaller than `number`."""
+        """Return the count of the set's numbers that are smaller than `number`."""
         place = bisect_right(self.firsts, number - 1) - 1
         if place < 0:
             return 0

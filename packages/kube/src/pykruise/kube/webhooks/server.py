@@ -162,7 +162,7 @@ class WebhookServer:
 
     @property
     def shed(self) -> int:
-        """Number of requests that were rejected since the start because there were too many."""
+        """Number of requests that were rejected since the start because there were too many requests."""
         return self._shed
 
     @property
@@ -206,7 +206,7 @@ class WebhookServer:
         self._http.retire()
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
-        """Accept no new connections, complete requests in progress for at most `grace_s`, and close."""
+        """Accept no new connections, complete requests in progress for at most `grace_s`, and close all connections."""
         await self._http.stop(grace_s=grace_s)
 
     # ── calls by HttpServer ──────────────────────────────────────────────────────
@@ -272,7 +272,7 @@ class WebhookServer:
 
     def _turned_away(self) -> Response:
         self._shed += 1
-        # Only a lack of room makes this replica unready: a client that exceeds its share, or sends slowly, must not.
+        # Only a lack of room makes this replica unready, and not a client that exceeds its share or sends slowly.
         if self._http.room.has_no_place_for_requests:
             self._shed_at = asyncio.get_running_loop().time()
         return _plain_response(429, "too many concurrent reviews; retry in a second", **{"retry-after": "1"})
