@@ -34,24 +34,26 @@ _EVERYWHERE: Final = _differences_of(
     "all kinds",
     (
         "a rejection has the code 400, 422 or 500",
-        "422 with every field error and its whole path; a rejected eviction gets 429, other rejections 403",
+        "a rejection of invalid fields has the code 422, with every error and the whole path of its field; "
+        "a rejected eviction has 429, and most other rejections have 403",
         "clients can show the field, and drain tools try again",
     ),
     (
         "server-side apply treats the containers, volumes and other lists of a template as one value",
-        "it merges them by key, as in a Deployment; the API server rejects a template with the same name twice",
+        "it merges them by key, as in a Deployment; the API server rejects a template with two containers "
+        "or two volumes of the same name",
         "two users who apply parts of one template do not remove each other's containers",
     ),
     (
-        "a spec that cannot be read counts as 0 or as its default",
+        "a value of a stored spec that cannot be parsed counts as 0 or as its default",
         "a condition or event names the field, and no pod is changed",
         "a partition that became 0 would update all pods",
     ),
     (
         "the controller uses a changed `spec.selector` of a stored object",
-        "while the selector differs from the one that the controller used before, it changes nothing: "
-        "`SelectorMismatch`",
-        "with the changed selector, it would orphan all pods and create the same number again",
+        "while the selector differs from the one that the controller used before, the controller changes "
+        "nothing, and reports `SelectorMismatch`",
+        "with the changed selector, the controller would orphan all pods and create the same number again",
     ),
     (
         "a template, or a patch of pods, may have labels and annotations that belong to a single pod "
@@ -62,9 +64,9 @@ _EVERYWHERE: Final = _differences_of(
     ),
     (
         "a workload that marks its new pods for deletion creates and deletes them without end",
-        "after its writes have undone each other three times, an object waits 1 s, 2 s, 4 s, … up to five "
-        "minutes: `Churning`",
-        "one object must not use up the API server",
+        "when three reconciles of an object have undone their own writes, each later one waits: 1 s, 2 s, 4 "
+        "s, … up to five minutes (`Churning`)",
+        "one object must not overload the API server",
     ),
     (
         "tools that use kstatus (Flux, Helm 4) see every object as ready immediately",
@@ -77,21 +79,22 @@ _EVERYWHERE: Final = _differences_of(
         "alerts on conditions are reliable",
     ),
     (
-        "one event for each pod",
-        "one event with a count and a list for all events of one kind in a plan",
-        "in large rollouts client-go's limits would drop events",
+        "a reconcile sends one event for each pod",
+        "equal events of one reconcile are one event, with the number and a list of the pods",
+        "in large rollouts, the event limits of client-go would drop events",
     ),
     (
         "revisions are compared byte by byte",
-        "they are compared by meaning: writing a default value of a CRD or a webhook explicitly (also in a pod "
-        "template, such as `imagePullPolicy: Always`) does not create a new revision",
+        "they are compared by meaning: writing a default value of a CRD or a webhook explicitly does not "
+        "create a new revision (also in a pod template, such as `imagePullPolicy: Always`)",
         "switching the manager does not update any pod",
     ),
     (
-        "the manager reads the newest version of each kind; when the cluster stores another version, a webhook "
-        "converts",
-        "it reads the version that the cluster stores and converts it",
-        "it works with the CRDs of every release, and beside another manager that serves the conversion webhook",
+        "the manager reads the newest version of each kind; when the cluster stores another version, a "
+        "webhook converts the objects",
+        "the manager reads the version that the cluster stores, and converts the objects itself",
+        "pykruise works with the CRDs of every release, and beside another manager that serves the "
+        "conversion webhook",
     ),
     (
         "a client that writes an object in one version removes the fields that this version lacks",
@@ -120,9 +123,9 @@ _EVERYWHERE: Final = _differences_of(
         "clients read what they wrote",
     ),
     (
-        "no webhook checks some fields for negative or malformed values (a BroadcastJob's `parallelism`, "
-        "`activeDeadlineSeconds` and `restartLimit`, a StatefulSet's `revisionHistoryLimit`, an EphemeralJob's "
-        "`replicas`)",
+        "the webhooks do not check some fields for negative or malformed values (a BroadcastJob's "
+        "`parallelism`, `activeDeadlineSeconds` and `restartLimit`, a StatefulSet's `revisionHistoryLimit`, "
+        "an EphemeralJob's `replicas`)",
         "such values are rejected, with their field",
         "they could only fail later",
     ),
@@ -143,11 +146,12 @@ _CLONE_SET: Final = _differences_of(
     (
         "an available CloneSet that is older than `progressDeadlineSeconds` exceeds its deadline as soon as a "
         "rollout begins",
-        "a rollout has its whole deadline, and progress extends it",
+        "each rollout has the whole time of the deadline, and progress extends it",
         "the deadline applies to rollouts without progress",
     ),
     (
-        "`ProgressDeadlineExceeded` stays until the CloneSet is available, paused or at its partition",
+        "`ProgressDeadlineExceeded` stays until the CloneSet is available, is paused or has reached its "
+        "partition",
         "the condition also ends when the template changes",
         "the new rollout has not exceeded its deadline",
     ),
@@ -160,14 +164,14 @@ _CLONE_SET: Final = _differences_of(
     (
         "cpu and memory of containers change in place with the gate `InPlaceWorkloadVerticalScaling`; "
         "pod-level resources never change in place",
-        "containers are resized in place without a gate on Kubernetes 1.35 and later, and pod-level resources "
-        "on 1.36 and later; `=false` disables both",
-        "the API server supports it, and nothing restarts",
+        "no gate is needed: containers are resized in place on Kubernetes 1.35 and later, and pod-level "
+        "resources on 1.36 and later; `InPlaceWorkloadVerticalScaling=false` disables both",
+        "the API server supports these resizes, and nothing restarts",
     ),
     (
-        "a resize that does not fit on the node waits forever",
+        "a pod whose resize does not fit on its node waits forever",
         "under InPlaceIfPossible the pod is recreated after `--inplace-resize-timeout`",
-        "the policy allows it",
+        "the policy allows recreation",
     ),
     (
         "a pod leaves service before its resize, and again after each rejection of the API server",
@@ -182,33 +186,34 @@ _CLONE_SET: Final = _differences_of(
         "v1alpha1 accepts them, and both have a meaning",
     ),
     (
-        "`12.5%` is accepted and counts as 0, `5` counts as 5%",
-        "admission and controller read values in the same way; a number as a string is rejected",
+        "the value `12.5%` is accepted and counts as 0, and the string `5` counts as 5%",
+        "admission and controller read values in the same way: `12.5%` is 12.5%, and a number as a string "
+        "is rejected",
         "rollouts are not blocked",
     ),
     (
-        "`scaleStrategy.maxUnavailable` is not checked; an invalid value stops scaling up",
-        "rejected",
+        "admission does not check `scaleStrategy.maxUnavailable`; an invalid value stops scaling up",
+        "an invalid value is rejected",
         "it could only fail later",
     ),
     (
-        "under OnDelete the default of 20% is rounded down",
+        "under OnDelete the default `maxUnavailable` of 20% is rounded down",
         "it is rounded up",
         "even in a small CloneSet a ready pod can be replaced",
     ),
     (
         "while missing pods use up `maxUnavailable`, no pod is updated; an unavailable pod can block the "
         "creation of pods",
-        "one unavailable pod is updated at a time",
+        "unavailable pods are still updated, one at a time",
         "a corrected template reaches pods that only an update can repair",
     ),
     (
         "the deletion of pods waits while other pods are created",
         "it continues",
-        "the two do not depend on each other",
+        "deletion and creation do not depend on each other",
     ),
     (
-        "scatter order and the final counts of a surge depend on timing",
+        "the order of a `scatterStrategy`, and the numbers of pods at the end of a surge, depend on timing",
         "the same situation gives the same plan",
         "plans can be explained and tested",
     ),
@@ -225,8 +230,8 @@ _CLONE_SET: Final = _differences_of(
     ),
     (
         "a changed ConfigMap or Secret begins no rollout",
-        "the same; with the gate `RollOnConfig` and the annotation `pykruise.io/roll-on-config` it does, also for "
-        "StatefulSets and DaemonSets",
+        "the same; with the gate `RollOnConfig` and the annotation `pykruise.io/roll-on-config` the change "
+        "begins a rollout, also for StatefulSets and DaemonSets",
         "`partition` and `maxUnavailable` limit the effects of a wrong value",
     ),
     (
@@ -239,7 +244,7 @@ _CLONE_SET: Final = _differences_of(
         "the scheduler places a new pod without regard to the pod that it replaces",
         "the same; with the annotation `pykruise.io/successor-placement` the pod prefers or requires the node or zone "
         "of the replaced pod",
-        "images, caches and local data are there",
+        "images, caches and local data are already there",
     ),
     (
         "pods that are updated in place on nodes that do not respond use up `maxUnavailable` and can stop a rollout",
@@ -251,7 +256,7 @@ _CLONE_SET: Final = _differences_of(
         "each pod is scheduled alone",
         "the same; with the gate `PodGroups` and the annotation `pykruise.io/gang-min-count` the pods are a PodGroup "
         "of Kubernetes' scheduler, and are updated together, also those of StatefulSets; BroadcastJobs start together",
-        "a part of the pods would only occupy its nodes",
+        "pods that start without the others would only occupy their nodes",
     ),
 )
 
@@ -259,12 +264,13 @@ _STATEFUL_SET: Final = _differences_of(
     "StatefulSet",
     (
         "a failed pod can block the StatefulSet when `scaleStrategy.maxUnavailable` is 1",
-        "it is created again; a pod uses at most one of `maxUnavailable`",
+        "the pod is created again; each pod counts at most once against `scaleStrategy.maxUnavailable`",
         "the StatefulSet recovers automatically",
     ),
     (
-        "under OrderedReady a hook can block all other pods forever",
-        "a hook blocks no other pod forever, and a pod can return from `PreparingDelete`",
+        "under OrderedReady a pod can stay blocked even after its hook is removed, and then blocks all "
+        "others",
+        "the rollout continues when the hook is removed, and a pod can return from `PreparingDelete`",
         "the user does not have to do anything",
     ),
     (
@@ -280,7 +286,7 @@ _STATEFUL_SET: Final = _differences_of(
     (
         "a pod with the label `specified-delete` waits under OnDelete and while updates are paused",
         "the pod is deleted",
-        "the user has named the pod",
+        "the user has chosen the pod",
     ),
     (
         "orphans are adopted at the next change of the StatefulSet",
@@ -294,25 +300,26 @@ _STATEFUL_SET: Final = _differences_of(
         "the partition decides the revision of each ordinal",
     ),
     (
-        "the status is computed before the writes are done",
-        "it is computed from the pods of one snapshot",
-        "wrong numbers are corrected soon",
+        "some changed numbers in the status, such as `updatedReadyReplicas`, are written only when another "
+        "number also changes",
+        "the status is written when any of its fields changes",
+        "no number in the status stays old",
     ),
     (
         "a template without containers is stored",
-        "rejected",
+        "it is rejected",
         "no pod could be created",
     ),
     (
-        "a deletion with orphan propagation deletes the pods' revision",
-        "the revision stays with the pods, as for a CloneSet",
+        "`kubectl delete --cascade=orphan` keeps the pods, but their ControllerRevision is deleted",
+        "the ControllerRevision stays too, as for a CloneSet",
         "a StatefulSet that adopts the pods knows their revision",
     ),
     (
-        "under OrderedReady a faulty first revision is never replaced",
+        "under OrderedReady pods of a faulty first revision are never replaced",
         "the same; with the annotation `pykruise.io/replace-never-ready-after-seconds` the newest revision replaces a "
         "pod that has never been ready",
-        "no person, and no program beside the manager, has to delete such pods",
+        "no user has to delete such pods manually",
     ),
     (
         "pods on nodes that do not respond use up `maxUnavailable` and can stop a rollout",
@@ -330,8 +337,8 @@ _DAEMON_SET: Final = _differences_of(
         "the path names the field",
     ),
     (
-        "the deletion of a node has no effect until another event",
-        "its DaemonSets are reconciled",
+        "the deletion of a node has no effect until another event occurs",
+        "the DaemonSets that run or should run a pod there are reconciled immediately",
         "`desiredNumberScheduled` is correct immediately",
     ),
     (
@@ -382,11 +389,12 @@ _SIDECAR_SET: Final = _differences_of(
     (
         "`maxUnavailable` limits only the upgrades of ready pods; pods that are not ready are upgraded in "
         "addition to that limit",
-        "a pod that is not ready is upgraded immediately and counts against the limit",
+        "a pod that is not ready is upgraded immediately, even when the limit is used up; it counts against "
+        "the limit until it is ready",
         "a corrected image does not make one more pod unavailable",
     ),
     (
-        "with `NotUpdate`, the number of ready pods changes only when a pod is created",
+        "with `NotUpdate`, the number of ready pods in the status changes only when a pod is created",
         "the status follows changes of pods and namespaces immediately",
         "the number is never stale",
     ),
@@ -396,35 +404,40 @@ _SIDECAR_SET: Final = _differences_of(
         "there is no false conflict, and no conflict is missed",
     ),
     (
-        "a base cannot be updated while it has a canary",
-        "the base can be updated",
+        "a SidecarSet that is the base of a canary cannot be updated",
+        "it can be updated",
         "admission recognizes the canary by the name of its base",
     ),
     (
-        "a hot sidecar without an empty image is accepted, and so are `cpu*cpu` and `100MB`",
+        "a `HotUpgrade` container without `hotUpgradeEmptyImage` is accepted, and so are the resource "
+        "expressions `cpu*cpu` and `100MB`",
         "they are rejected; `cpu - 2` is accepted",
         "the rejected values could never be evaluated",
     ),
     (
-        "a pod's condition stays False when a rejected change is reverted, and keeps the names of deleted "
-        "SidecarSets",
-        "the condition becomes True, and the names are removed",
+        "the pod condition `SidecarSetUpgradable` stays False after a change that running pods cannot get "
+        "is reverted, and it keeps the names of deleted SidecarSets",
+        "the condition becomes True after the reversal, and the names are removed",
         "conditions describe the present state",
     ),
     (
-        "while the manager's cache is stale, a new pod can miss a SidecarSet that was created shortly before it",
-        "while its watch is broken, the manager reads from the API server for each pod",
+        "while the manager's cache is stale, a new pod can lack the sidecars of a SidecarSet that was "
+        "created shortly before",
+        "while the manager's watch of SidecarSets is broken, it reads them from the API server for each new "
+        "pod",
         "no pod lacks its sidecar after an outage",
     ),
     (
-        "`partition` keeps a number of pods, so the number of updated pods follows the workloads' sizes",
+        "`partition` is the number of pods that keep the old sidecars, so the number of updated pods "
+        "changes when workloads scale",
         "the same; with the annotation `pykruise.io/updated-pods` a fixed number of pods gets the newest sidecars",
         "a canary of sidecars stays small when workloads scale",
     ),
     (
         "a change of `patchPodMetadata` reaches running pods only with an upgrade of their images",
-        "the same; with the annotation `pykruise.io/roll-on-pod-metadata` running pods get it within the update "
-        "strategy, and containers whose variables read it restart in place",
+        "the same; with the annotation `pykruise.io/roll-on-pod-metadata` running pods get the change "
+        "within the limits of the update strategy, and containers restart in place if their environment "
+        "variables refer to a changed annotation",
         "settings in annotations change without new pods",
     ),
 )
@@ -442,14 +455,14 @@ _WORKLOAD_SPREAD: Final = _differences_of(
         "no subset gets more pods than its maximum",
     ),
     (
-        "patches for an Advanced StatefulSet are checked against the built-in StatefulSet of that name; "
+        "patches for an Advanced StatefulSet are checked against the built-in StatefulSet of the same name; "
         "reserved ordinals use slots",
         "patches are checked against the target, and only existing ordinals use slots",
         "both kinds of StatefulSet work in the same way",
     ),
     (
-        "for percentages, a v1beta1 CloneSet has 0 replicas",
-        "both versions have the same replicas",
+        "percentages of the replicas of a v1beta1 CloneSet are always 0",
+        "percentages are computed from the replicas in both versions",
         "the first pods get their subset",
     ),
     (
@@ -463,7 +476,7 @@ _WORKLOAD_SPREAD: Final = _differences_of(
         "the field has the same meaning in admission and in the controller",
     ),
     (
-        "StatefulSets are not watched, and the white list is read once",
+        "StatefulSets are not watched, and the white list is read only when the manager starts",
         "both are watched",
         "no restart is needed",
     ),
@@ -475,7 +488,7 @@ _WORKLOAD_SPREAD: Final = _differences_of(
     ),
     (
         "rescheduling waits until another event causes a reconcile",
-        "events of the pod cause the rescheduling",
+        "changes of the pod cause the rescheduling",
         "it happens at the configured time",
     ),
     (
@@ -484,8 +497,8 @@ _WORKLOAD_SPREAD: Final = _differences_of(
         "the numbers in the status are correct",
     ),
     (
-        "each admitted pod causes a write of the status",
-        "admissions are batched, and the status is written only when it differs",
+        "each pod that is admitted causes a write of the status",
+        "one write contains the admissions of many pods, and the status is written only when it differs",
         "hundreds of pods can be created at the same time",
     ),
     (
@@ -510,7 +523,7 @@ _WORKLOAD_SPREAD: Final = _differences_of(
     ),
     (
         "a patch that is a string or a number is accepted when the target does not exist",
-        "rejected, with `spec.subsets[i].patch`",
+        "it is rejected, with the field `spec.subsets[i].patch`",
         "no pod could be created",
     ),
     (
@@ -520,7 +533,7 @@ _WORKLOAD_SPREAD: Final = _differences_of(
     ),
     (
         "a second WorkloadSpread for the same workload is accepted",
-        "rejected",
+        "the second one is rejected",
         "two WorkloadSpreads would place the same pods",
     ),
 )
@@ -534,7 +547,7 @@ _RESOURCE_DISTRIBUTION: Final = _differences_of(
     ),
     (
         "after a failure in one namespace, all namespaces are tried again with backoff",
-        "only this namespace is tried again, after 1 s up to 5 minutes",
+        "only this namespace is tried again, first after 1 s, later after up to 5 minutes",
         "a quota of one namespace causes no work for others",
     ),
     (
@@ -549,7 +562,7 @@ _RESOURCE_DISTRIBUTION: Final = _differences_of(
     ),
     (
         "all Secrets and ConfigMaps are cached completely",
-        "only their metadata is cached, and digests of the contents of copies",
+        "only their metadata and hashes of the contents of copies are cached",
         "the manager does not hold other users' Secrets",
     ),
     (
@@ -560,16 +573,18 @@ _RESOURCE_DISTRIBUTION: Final = _differences_of(
     (
         "the reason of a condition is a fixed sentence",
         "it names the object or the namespace",
-        "users see which one failed",
+        "users see which object or namespace failed",
     ),
 )
 
 _PERSISTENT_POD_STATE: Final = _differences_of(
     "PersistentPodState",
     (
-        "annotations of a workload overwrite or delete a PersistentPodState of that name that a user created",
-        "they affect only objects that the workload owns; the user's retention policy stays, and an event "
-        "reports other objects",
+        "the annotations of a workload also overwrite or delete a PersistentPodState that a user created "
+        "with the workload's name",
+        "the annotations affect only a PersistentPodState that the workload owns, and keep a retention "
+        "policy that a user set there; an event reports a PersistentPodState with the workload's name and "
+        "another owner or none",
         "objects of users stay",
     ),
     (
@@ -578,13 +593,13 @@ _PERSISTENT_POD_STATE: Final = _differences_of(
         "with such values, pods could not be created",
     ),
     (
-        "pods get an empty preferred term",
+        "pods get an empty preferred scheduling term",
         "the empty term is left out",
         "an empty term matches no node",
     ),
     (
         "`ordinals.start` is ignored: the record of a recreated pod is dropped",
-        "ordinals are counted from there",
+        "ordinals are counted from `ordinals.start`",
         "the pod returns to its node",
     ),
     (
@@ -600,8 +615,8 @@ _PERSISTENT_POD_STATE: Final = _differences_of(
         "scheduled at all",
     ),
     (
-        "a malformed white list rejects all pods with a controller",
-        "it rejects only pods of kinds that need the list",
+        "while the white list is malformed, all pods with a controller are rejected",
+        "only pods of kinds that need the list are rejected",
         "a typing error has little effect",
     ),
 )
@@ -609,18 +624,20 @@ _PERSISTENT_POD_STATE: Final = _differences_of(
 _POD_PROBE_MARKER: Final = _differences_of(
     "PodProbeMarker",
     (
-        "removed probes of a marker, and pods that no longer match it, are probed forever",
-        "the probes are removed; a changed marker has an effect immediately",
-        "a removed probe changes no pod",
+        "probes that are removed from a marker run forever, and pods that no longer match the marker are "
+        "probed forever",
+        "these probes end; a changed marker has an effect immediately",
+        "a removed probe must not change a pod",
     ),
     (
         "the deletion of a marker `a` also removes the probes of a marker `xa`, but does not remove the probes on "
         "nodes that have no pods of `a` any more",
         "the deletion removes exactly the marker's own probes, on all nodes",
-        "a marker does not change another one",
+        "the deletion of one marker does not affect another",
     ),
     (
-        "the IP of a pod that has no IP yet when it matches is set only once",
+        "a NodePodProbe gets the IP of a pod only while its entry for the pod has none: a later change of "
+        "the IP is not copied",
         "the IP in the NodePodProbe follows the pod's IP",
         "probes reach this pod, and no other",
     ),
@@ -640,7 +657,7 @@ _POD_PROBE_MARKER: Final = _differences_of(
         "API servers drop labels and annotations from a status update",
     ),
     (
-        "if two markers have the same condition type, the second has no effect and nothing reports it",
+        "if two markers set the same condition type, the second has no effect and nothing reports it",
         "the event `PodConditionConflict` names the first marker",
         "users see the cause",
     ),
@@ -650,7 +667,8 @@ _POD_PROBE_MARKER: Final = _differences_of(
         "container probes have the same default; only the owner of a condition writes it",
     ),
     (
-        "on virtual nodes, labels and annotations of the other state stay",
+        "when the state of a probe changes on a virtual node, the labels and annotations of the previous "
+        "state stay",
         "they are removed, as on other nodes",
         "a pod does not have the labels of both states",
     ),
@@ -659,7 +677,7 @@ _POD_PROBE_MARKER: Final = _differences_of(
 _ADMISSION: Final = _differences_of(
     "admission",
     (
-        "a kind rejects every update while its gate is off",
+        "while the gate of a kind is off, every update of its objects is rejected",
         "labels and finalizers can be changed, and objects can be deleted",
         "objects can be cleaned up",
     ),
@@ -714,12 +732,12 @@ _MANAGER: Final = _differences_of(
         "after a restart, all caches would be empty",
     ),
     (
-        "after a CRD is installed later, the manager must be restarted",
-        "its controller starts automatically",
+        "when a CRD is installed after the manager has started, the manager must be restarted",
+        "the controller of the kind starts automatically",
         "you can install in any order",
     ),
     (
-        "the Lease expires when a manager ends",
+        "when a manager ends, its Lease stays until it expires",
         "the manager releases it",
         "the next manager works within two seconds",
     ),
@@ -728,23 +746,23 @@ _MANAGER: Final = _differences_of(
 _POD_UNAVAILABLE_BUDGET: Final = _differences_of(
     "PodUnavailableBudget",
     (
-        "a rejected eviction gets 403, and an eviction with a dry run only in its body spends budget",
-        "a rejected eviction gets 429, and a dry run spends nothing",
+        "a rejected eviction gets 403, and an eviction that is a dry run uses up budget",
+        "a rejected eviction gets 429, and a dry run uses up nothing",
         "`kubectl drain` tries again",
     ),
     (
-        "a record counts for every pod with its name",
-        "a record counts for one pod, by uid",
+        "a record in the status counts for every pod with the recorded name",
+        "a record counts only for the pod with the recorded uid",
         "the next pod of a StatefulSet has the same name",
     ),
     (
         "a resize is recorded in `disruptedPods`, among deletions",
         "it is recorded in `unavailablePods`",
-        "the pod of a resize stays",
+        "a resize does not delete the pod",
     ),
     (
-        "unknown replicas count as -1",
-        "they count as 0, with the Warning `UnknownReplicas`",
+        "an unknown number of replicas counts as -1",
+        "it counts as 0, with the Warning `UnknownReplicas`",
         "with -1, the budget allows one more unavailable pod than its spec",
     ),
     (
@@ -759,8 +777,8 @@ _POD_UNAVAILABLE_BUDGET: Final = _differences_of(
     ),
     (
         "the cache decides whether a recorded pod may be deleted again, and when its record is removed",
-        "a second deletion is allowed in the first half of the record's time; the record is removed only after "
-        "a read of the pod from the API server",
+        "a recorded pod may be deleted again in the first half of the record's lifetime; the record is "
+        "removed only after the pod was read from the API server",
         "a stale cache cannot allow a deletion",
     ),
 )
@@ -773,14 +791,14 @@ _BROADCAST_JOB: Final = _differences_of(
         "the job does not run twice on a node",
     ),
     (
-        "a restart of the manager removes a deadline",
-        "the deadline stays",
+        "after a restart of the manager, the deadline of a job has no effect",
+        "the deadline stays in effect",
         "a restart does not change the behavior of a job",
     ),
     (
         "when the failure policy `Pause` pauses a job, the spec does not show it",
         "the controller sets `spec.paused`",
-        "a user sees it, and resumes the job there",
+        "users see in the spec that the job is paused, and resume it there",
     ),
     (
         "a pod that Kubernetes marks as failed because its node was deleted may fail the job",
@@ -802,7 +820,7 @@ _ADVANCED_CRON_JOB: Final = _differences_of(
         "no scheduled time starts two jobs",
     ),
     (
-        "more than 100 missed times stop it forever",
+        "after more than 100 missed times, it never creates a job again",
         "the latest missed time starts a job",
         "the schedule continues",
     ),
@@ -814,7 +832,7 @@ _ADVANCED_CRON_JOB: Final = _differences_of(
     ),
     (
         "without a zone, the time zone of the manager's machine is used",
-        "`TZ` in the manager's environment, else UTC",
+        "the zone is `TZ` of the manager's environment, else UTC",
         "all replicas use the same zone",
     ),
     (
@@ -830,7 +848,7 @@ _ADVANCED_CRON_JOB: Final = _differences_of(
     ),
     (
         "no event reports a job that was created or skipped",
-        "the events `SuccessfulCreate` and `JobAlreadyActive`",
+        "the events `SuccessfulCreate` and `JobAlreadyActive` report this",
         "`kubectl describe` shows what happened",
     ),
 )
@@ -838,9 +856,11 @@ _ADVANCED_CRON_JOB: Final = _differences_of(
 _UNITED_DEPLOYMENT: Final = _differences_of(
     "UnitedDeployment",
     (
-        "from 1.9 on, the CloneSet template of a v1alpha1 object has the fields of a v1beta1 CloneSet, and "
-        "reuses PVCs only if it sets the field; up to 1.8 it has those of a v1alpha1 CloneSet, and reuses them",
-        "both are read; a template without a version-specific field reuses PVCs, as in versions up to 1.8",
+        "up to 1.8, the CloneSet template of a v1alpha1 object has the fields of a v1alpha1 CloneSet, so "
+        "PVCs are reused unless it sets `disablePVCReuse: true`; from 1.9 on, it has the fields of a "
+        "v1beta1 CloneSet, so PVCs are reused only if it sets `enablePVCReuse: true`",
+        "the fields of both versions are read; if a template has no field that only one of the versions "
+        "has, its PVCs are reused, as in versions up to 1.8",
         "manifests of released versions keep their meaning",
     ),
     (
@@ -856,14 +876,14 @@ _UNITED_DEPLOYMENT: Final = _differences_of(
     ),
     (
         "a patch that cannot be merged stops all subsets",
-        "it stops only its own subset; admission warns about it",
+        "it stops only its own subset; admission warns about the patch",
         "the other subsets continue",
     ),
     (
         "workloads, pods and revisions of all namespaces are listed; a matching orphan in another namespace "
         "stops everything",
-        "only its own namespace is listed; an orphan of another kind than the template's is not changed or "
-        "deleted",
+        "only the namespace of the UnitedDeployment is listed; an orphan whose kind is not the template's "
+        "is not changed or deleted",
         "objects of other users do not change",
     ),
     (
@@ -887,7 +907,7 @@ _UNITED_DEPLOYMENT: Final = _differences_of(
         "rollback and history work",
     ),
     (
-        "a rollout may count as complete while a pod is old",
+        "a rollout may count as complete while a pod still has the old revision",
         "a rollout is complete only when every allocated pod is updated and ready, in workloads that have observed "
         "their spec",
         "`currentRevision` is reliable",
@@ -914,13 +934,14 @@ _IMAGES: Final = (
             "users must not get more permissions through the manager (privilege escalation)",
         ),
         (
-            "in v1alpha1 admission adds a job's finalizer",
-            "its controller adds it, in both versions",
+            "in v1alpha1, admission adds the finalizer of a job",
+            "the controller adds it, in both versions",
             "both versions work in the same way",
         ),
         (
             "nodes pull in the order of their names",
-            "in the order of names, or of the workload's updates",
+            "nodes pull in the order of their names; for a workload's job, in the order in which the "
+            "workload updates its pods",
             "nodes that are updated first have the image first",
         ),
         (
@@ -944,9 +965,9 @@ _IMAGES: Final = (
             "no job ends another job's pull early",
         ),
         (
-            "the `sandboxConfig` of the last job replaces those of others",
-            "they are merged",
-            "values of other jobs stay",
+            "the `sandboxConfig` of the last job replaces those of other jobs",
+            "the `sandboxConfig` of all jobs are merged",
+            "no job removes the values of other jobs",
         ),
     ),
     *_differences_of(
@@ -972,13 +993,13 @@ _IMAGES: Final = (
         "NodeImage",
         (
             "pull secrets of an image are used for each of its tags, for every job",
-            "a secret is used only for tags that a job in its namespace needs; for tags without an owner, all secrets "
-            "are used",
+            "a secret is used only for tags that a job in the secret's namespace needs; for tags that no "
+            "job owns, all secrets are used",
             "users who may create jobs cannot pull with other users' credentials",
         ),
         (
             "entries of a running job are removed when their time to live ends",
-            "they stay",
+            "the entries stay until the job has ended",
             "no node pulls an image twice for one job",
         ),
         (
@@ -1004,19 +1025,19 @@ _EPHEMERAL_JOB: Final = _differences_of(
         "every job ends",
     ),
     (
-        "with more `replicas` than pods match, it never ends",
+        "a job with more `replicas` than matching pods never ends",
         "it ends when all matching pods have ended",
         "every job ends",
     ),
     (
         "containers that have not started do not count against `parallelism`; a job continues after its "
         "deadline",
-        "they count; after the deadline nothing more is injected",
+        "these containers count; after the deadline no more containers are injected",
         "both fields limit the job",
     ),
     (
         "every job has a finalizer, which protects nothing",
-        "it has none, and OpenKruise's finalizer is removed when the job is deleted",
+        "no job gets a finalizer, and OpenKruise's finalizer is removed when the job is deleted",
         "a deletion needs no manager",
     ),
     (
@@ -1034,8 +1055,8 @@ _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
         "sidecars are containers too",
     ),
     (
-        "a request that waits for another one never ends, even when its agent no longer runs",
-        "it ends a minute after the previous one has ended",
+        "when the agent no longer runs, a request that waits for another request never ends",
+        "it ends a minute after the previous request has ended",
         "nothing waits forever",
     ),
     (
@@ -1045,7 +1066,7 @@ _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
     ),
     (
         "`minStartedSeconds` and `ttlSecondsAfterFinished` below 0 are accepted in v1alpha1",
-        "rejected in both versions",
+        "they are rejected in both versions",
         "they have no meaning",
     ),
 )
@@ -1053,14 +1074,14 @@ _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
 _AGENT: Final = _differences_of(
     "agent on nodes",
     (
-        "a digest is pulled as `name:sha256:…`, which runtimes reject",
+        "an image with a digest is pulled as `name:sha256:…`, which runtimes reject",
         "it is pulled as `name@sha256:…`, and looked up in the image's digests",
         "images can be named by digest",
     ),
     (
         "when a container has two probes, their results are mixed up",
         "each probe has its own result",
-        "they check different things",
+        "the two probes check different things",
     ),
     (
         "a changed `periodSeconds` has an effect when the probe is created again; gRPC probes fail",
@@ -1069,13 +1090,13 @@ _AGENT: Final = _differences_of(
     ),
     (
         "preStop hooks over HTTP fail, because the pod's IP is unknown",
-        "the IP comes from the runtime",
+        "the agent gets the IP from the container runtime",
         "hooks run as in the kubelet",
     ),
     (
-        "a request shows no message while its containers wait",
-        "each container's state has a message",
-        "users see why it waits",
+        "a ContainerRecreateRequest shows no message while its containers wait",
+        "the state of each container in its status has a message",
+        "users see why the request waits",
     ),
     (
         "containers and their metadata are matched by position",
@@ -1090,11 +1111,11 @@ _AGENT: Final = _differences_of(
     (
         "an unknown feature gate ends the agent",
         "the agent ignores gates of the manager",
-        "other programs have gates too",
+        "the agent gets the same list of gates as the manager",
     ),
     (
         "its role may write pods and NodeImages",
-        "it may write only statuses and events, and `get` secrets in one namespace",
+        "it may write only statuses and events, and read (`get`) secrets in one namespace",
         "an attacker who controls an agent can do less",
     ),
 )

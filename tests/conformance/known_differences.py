@@ -58,51 +58,58 @@ class MinorsDiffer:
 
 
 _TEXT: Final = (
-    "For a body that cannot be parsed, the message of Go's decoders is not repeated literally. "
-    "Code, reason and field are the same."
+    "For a body that cannot be parsed, the error message differs from that of Go's decoders. Code, reason and field "
+    "are the same."
 )
 _VALUE: Final = (
-    "Error messages show a wrong value in another form than Go, or shortened. Code, reason and "
-    "field are the same."
+    "Error messages show an invalid value in another form than Kubernetes does, or shortened. Code, reason and field "
+    "are the same."
 )
 _NULL: Final = (
-    "An empty list stays an empty list. In Kubernetes, a round trip through Go's structs "
-    "changes some to null."
+    "The sandbox stores an empty list as an empty list. Kubernetes decodes objects into Go structs, which changes some "
+    "empty lists to null."
 )
-_WARN: Final = "There are no warnings about valid objects with questionable values."
+_WARN: Final = (
+    "For valid objects with questionable values, Kubernetes returns a warning, and the sandbox does not."
+)
 _NULLBODY: Final = (
-    "The sandbox refuses a body that is the JSON null. Kubernetes treats it as an empty object."
+    "The sandbox rejects a body that is the JSON null. Kubernetes treats it as an empty object."
 )
 _TWICE: Final = (
     "The sandbox does not detect a duplicate field, because the JSON parser does not report "
     "it; the last value is used. kubectl detects duplicate fields."
 )
 _POINTER: Final = (
-    "The sandbox refuses a JSON patch with a path that does not begin with a slash. Kubernetes "
+    "The sandbox rejects a JSON patch with a path that does not begin with a slash. Kubernetes "
     "applies it to another field."
 )
 _BOOKMARK: Final = (
-    "A watch with bookmarks gets one at its end, however short it was. Kubernetes sends it two "
-    "seconds before the end."
+    "A watch with bookmarks gets a bookmark at its end, even if the watch was very short. Kubernetes sends this "
+    "bookmark two seconds before the end."
 )
-_JOB: Final = "A Job with a selector and without manualSelector is refused with one cause instead of two."
-_EVENTS: Final = "In events.k8s.io, empty fields are present, and an error names the group."
-_ENDPOINTS: Final = "Addresses of Endpoints are not checked."
-_CASCADE: Final = "This difference follows from an earlier step, because the conversation counts versions."
+_JOB: Final = "A Job with a selector and without manualSelector is rejected with one cause instead of two."
+_EVENTS: Final = "Events of events.k8s.io contain empty fields, and errors about them name the group."
+_ENDPOINTS: Final = "The sandbox does not check the addresses of Endpoints."
+_CASCADE: Final = (
+    "The comparison numbers resourceVersions in their order, so a difference in an earlier step changes "
+    "these numbers."
+)
 _PLAIN: Final = (
-    "For a namespaced path to a cluster-wide custom resource, the 404 has a Status instead of plain text."
+    "For a namespaced path to a cluster-scoped custom resource, the 404 contains a Status instead of plain "
+    "text."
 )
 _SCHEMA: Final = (
-    "When one field of a CRD's schema has several errors, some are not reported, or an additional one is."
+    "When one field of a CRD's schema has several errors, the sandbox does not report all of them, or reports an "
+    "additional one."
 )
-_DAEMON: Final = "In the table of DaemonSets, the objects' metadata contain an internal annotation."
+_DAEMON: Final = "In the table of DaemonSets, the metadata of the objects contains an internal annotation."
 _FORM: Final = (
-    "When a client requests the metadata of one object and the answer is a list, or the "
-    "reverse, it gets the answer instead of 406."
+    "A client may accept only the metadata of one object although the response is a list, or the reverse. It then gets "
+    "the response instead of 406."
 )
 _NOOP: Final = (
-    "An update that changes only fields that the server resets is not written. Kubernetes "
-    "writes new managedFields."
+    "The sandbox does not write an update that changes only fields that the API server resets. Kubernetes writes new "
+    "managedFields."
 )
 _OFFERS: Final = "The text of a 406 does not list the media types of watch streams."
 

@@ -134,5 +134,5 @@ def test_events_that_cannot_be_read_are_not_reported_as_a_missing_right(
         browser.open(served.link)
         browser.until_says("/shop")
         browser.open(f"{served.url}{WORKLOAD}")
-        browser.until_says(PROGRESS, "They could not be read: the API server did not respond in time")
+        browser.until_says(PROGRESS, "The events could not be read: the API server did not respond in time")
         assert "you may not list them" not in browser.text()

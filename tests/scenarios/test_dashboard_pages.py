@@ -334,7 +334,7 @@ def test_a_rollback_needs_confirmation_and_offers_the_serving_revision(
         browser.until_says(f"Revision {number}", "Unschedulable")
     before = hand.get(CLONE_SETS, namespace, "shop")["metadata"]["generation"]
     press(browser, "Roll back")
-    assert Select(browser.find("dialog select")).first_selected_option.text == "1: its pods serve"
+    assert Select(browser.find("dialog select")).first_selected_option.text == "1: recommended"
     assert hand.get(CLONE_SETS, namespace, "shop")["metadata"]["generation"] == before
     said = look_and_do(browser)
     assert "spec.template.spec.nodeSelector" in said
@@ -680,7 +680,7 @@ def test_the_dashboard_is_usable_by_keyboard_and_the_focus_stays_while_rows_move
     press_key(browser, "k")
     assert browser.driver.switch_to.active_element.text.endswith("/first")
     press_key(browser, "?")
-    browser.until(lambda: "the next and the previous object" in browser.text_of("dialog"))
+    browser.until(lambda: "go to the next or the previous object" in browser.text_of("dialog"))
     press_key(browser, Keys.ESCAPE)
     browser.until(lambda: not browser.all("dialog"))
     link = next(item for item in browser.all("a.main-link") if item.text.endswith("/second"))

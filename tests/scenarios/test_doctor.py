@@ -456,7 +456,7 @@ async def old_cluster(patient: Patient) -> None:
     ("break_it", "check", "what", "fix"),
     [
         (no_crd, "crds", "clonesets.apps.kruise.io is not installed", "pykruise install"),
-        (old_version_not_served, "crds", "does not serve v1alpha1", "pykruise install"),
+        (old_version_not_served, "crds", "does not serve version v1alpha1", "pykruise install"),
         (no_conversion, "conversion", "is not converted by a webhook", "pykruise install"),
         (conversion_elsewhere, "conversion", "is converted by Service elsewhere/other", "pykruise install"),
         (
@@ -468,7 +468,7 @@ async def old_cluster(patient: Patient) -> None:
         (scaled_to_zero, "manager", "is scaled to 0", "--replicas=2"),
         (no_pod_ready, "manager", "no pod of Deployment", "logs deployment/kruise-controller-manager"),
         (no_service, "service", "there is no Service", "pykruise install"),
-        (service_selects_no_pod, "service", "has no ready pod", "finding of the check manager"),
+        (service_selects_no_pod, "service", "has no ready pod", 'finding of the check "manager"'),
         (
             service_of_another_port,
             "service",

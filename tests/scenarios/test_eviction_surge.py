@@ -198,7 +198,7 @@ async def test_the_clonesets_of_a_united_deployment_have_the_option(stage: Stage
 @pytest.mark.parametrize(
     ("document", "resource", "field", "message"),
     [
-        (surging("none"), CLONE_SETS, "metadata", "must be a number of pods, at least 1, or a percentage"),
+        (surging("none"), CLONE_SETS, "metadata", "must be a number of pods (at least 1), or a percentage"),
         (statefulset(), ADVANCED_STATEFUL_SETS, "metadata", "is only for CloneSets"),
         (
             None,

@@ -126,7 +126,10 @@ async def test_plan_names_the_pods_and_the_containers_that_restart(stage: Stage)
     wanted = apply_merge_patch(stored, {"spec": {"patchPodMetadata": level("debug")}})
     outlook = await forecast_sidecars(stage.client, wanted, Key("", "log"), stage.clock())
     assert [[fate.do for fate in batch.fates] for batch in outlook.batches] == [["upgrade in place"]] * 2
-    assert "variables of log read changed annotations: these containers restart in place" in outlook.notes
+    assert (
+        "containers log restart in place, because their variables read annotations that change"
+        in outlook.notes
+    )
 
 
 async def test_the_partition_keeps_the_annotations_of_the_other_pods(stage: Stage) -> None:

@@ -51,7 +51,7 @@ async def test_at_rest_the_check_reports_no_pod_to_change(stage: Stage, united: 
     # then
     assert (report.pods, list(report.writes), writes) == (frozenset(), [], [])
     assert report.is_safe
-    assert next(iter(report_lines(report))) == "0 pods would be touched."
+    assert next(iter(report_lines(report))) == "0 pods would be affected."
 
 
 async def test_a_revision_that_would_be_another_is_named_with_its_united_deployment(

@@ -294,7 +294,7 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
     "DaemonSet: pods count as available immediately": (
         (daemon_working_set.DaemonSetWorkingSet, "is_available", always(True)),
     ),
-    "DaemonSet: one node more than the option says is left out": (
+    "DaemonSet: one node more than the option allows is left out": (
         (
             nodes_out_of_service,
             "resolve",
@@ -334,7 +334,7 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
     "StatefulSet: nodes in service are left out": (
         (nodes_out_of_service, "_explain_node", always("is not ready")),
     ),
-    "StatefulSet: one node more than the option says is left out": (
+    "StatefulSet: one node more than the option allows is left out": (
         (
             nodes_out_of_service,
             "resolve",

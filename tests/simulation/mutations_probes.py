@@ -142,7 +142,7 @@ PODPROBEMARKER: dict[str, tuple[Change, ...]] = {
     "PodProbeMarker: probes that were removed from a marker are kept": (
         (entries, "_merge_probes", _all_stay),
     ),
-    "PodProbeMarker: two markers with the same end of the name count as one": (
+    "PodProbeMarker: two markers whose names have the same end count as one": (
         (entries, "split_name", _by_ending),
     ),
     "PodProbeMarker: a changed address of a pod is ignored": ((plan, "build_entries_after", _first_address),),
@@ -159,7 +159,9 @@ PODPROBEMARKER: dict[str, tuple[Change, ...]] = {
     "PodProbeMarker: a pod enqueues no marker": (_deaf_to(KIND, "Pod"),),
     "PodProbeMarker: changed labels of a pod enqueue no marker": ((wakes, "_enqueue_by_pod", _any_labels),),
     "PodProbeMarker: a NodePodProbe enqueues no marker": (_deaf_to(KIND, "NodePodProbe"),),
-    "NodePodProbe: every entry counts as one of a deleted pod": ((node_plan, "_keep_entries", always([])),),
+    "NodePodProbe: every entry counts as an entry of a deleted pod": (
+        (node_plan, "_keep_entries", always([])),
+    ),
     "NodePodProbe: a NodePodProbe without a node is not deleted": ((node_plan, "_delete_object", _as_plan),),
     "NodePodProbe: a node enqueues no NodePodProbe": (_deaf_to(NODE_POD_PROBE, "Node"),),
     "NodePodProbe: a marker enqueues no NodePodProbe": (_deaf_to(NODE_POD_PROBE, "PodProbeMarker"),),

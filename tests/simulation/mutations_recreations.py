@@ -150,7 +150,9 @@ CONTAINERRECREATEREQUEST: dict[str, tuple[Change, ...]] = {
     "ContainerRecreateRequest: an ended request keeps its label for the agent": (
         (plan, "ACTIVE_LABEL", lambda _original: "none"),
     ),
-    "ContainerRecreateRequest: runs from before the request are mirrored": ((plan, "_is_new", always(True)),),
+    "ContainerRecreateRequest: container runs from before the request are reported": (
+        (plan, "_is_new", always(True)),
+    ),
     "ContainerRecreateRequest: a pod enqueues no request": (_deaf_to("Pod"),),
     "ContainerRecreateRequest: the order of containers is ignored": (
         _turns_with(lambda strategy: strategy.update(orderedRecreate=False)),

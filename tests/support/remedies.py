@@ -1087,7 +1087,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"correct the cause that the events of .* report .*", ()),
     (r"bring \S+ back, or delete the node: its pods are then replaced", ()),
-    (r"bring the nodes back, or delete them, or let the update leave them out: the annotation .*", ()),
+    (r"bring the nodes back, or delete them, or let the update ignore them \(annotation .*", ()),
     (r"create \w+ \S+", (create_the_target,)),
     (
         r"create \w+ \S+ again with another target, since spec.targetRef cannot be changed",
@@ -1300,7 +1300,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),
     # nothing that is done
-    (r"first correct the cause above: another run would meet it too", ()),
+    (r"first correct the cause above: another run would have the same problem", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),
     (r"no action is needed: .*", ()),
     (r"wait.*", ()),

@@ -49,7 +49,7 @@ async def test_at_rest_switching_back_and_forth_changes_nothing(cluster: Switchi
     assert len(before.pods) > 60
     checked = cluster.pykruise("switch-over", "check")
     # then the check says what comes
-    assert checked.stdout.startswith("0 pods would be touched."), checked.stdout
+    assert checked.stdout.startswith("0 pods would be affected."), checked.stdout
     assert checked.returncode == 0, checked.stdout
     for _ in range(times):
         # when

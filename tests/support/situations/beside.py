@@ -206,7 +206,7 @@ BUDGETS: Final = (
     Situation(
         stage=no_number_of_pods_is_known,
         cause=Code.NO_TARGET,
-        says="the number of pods that DaemonSet web wants is unknown, so the budget protects none of",
+        says="the desired number of pods of DaemonSet web is unknown, so the budget does not protect these",
         ways=1,
         known_by="explain",
     ),

@@ -322,7 +322,7 @@ CRON_JOBS: Final = (
     Situation(
         stage=a_run_cannot_pull_and_the_next_may_not_begin,
         cause=Code.IMAGE_PULL,
-        says="first correct the cause above: another run would meet it too",
+        says="first correct the cause above: another run would have the same problem",
         ways=2,
         known_by="plan",
     ),

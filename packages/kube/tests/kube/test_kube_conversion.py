@@ -170,8 +170,8 @@ def test_the_same_version_gives_a_copy() -> None:
 @pytest.mark.parametrize(
     ("doc", "to", "why"),
     [
-        ({}, NEW, "no apiVersion and kind"),
-        ({"apiVersion": 1, "kind": "Thing"}, NEW, "no apiVersion and kind"),
+        ({}, NEW, "must have an apiVersion and a kind"),
+        ({"apiVersion": 1, "kind": "Thing"}, NEW, "must have an apiVersion and a kind"),
         ({"apiVersion": OLD, "kind": "Other"}, NEW, "there is no conversion of example.com/v1 Other"),
         ({"apiVersion": "example.com/v9", "kind": "Thing"}, NEW, "not from example.com/v9"),
         ({"apiVersion": OLD, "kind": "Thing"}, "example.com/v9", "to example.com/v9"),

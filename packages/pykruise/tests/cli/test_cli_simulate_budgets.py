@@ -49,7 +49,7 @@ def test_pods_are_recreated_as_fast_as_the_budget_allows() -> None:
     assert result.end.verdict == "done"
     # and the refused ones are reported
     assert result.kept["pub"] > 0
-    assert any("is kept by PodUnavailableBudget pub" in what for _, what in result.events)
+    assert any("is protected by PodUnavailableBudget pub" in what for _, what in result.events)
     assert any(line.startswith("budgets             pub rejected") for line in report("new", result))
 
 

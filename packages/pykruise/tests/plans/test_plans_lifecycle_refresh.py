@@ -252,7 +252,7 @@ def test_the_end_of_an_update_releases_what_its_hook_held(
 
 
 def test_a_trace_names_the_cause_of_written_conditions_and_states() -> None:
-    ready, normal = "nothing keeps condition InPlaceUpdateReady False", LifecycleState.NORMAL
+    ready, normal = "no reason is left for condition InPlaceUpdateReady to be False", LifecycleState.NORMAL
     assert because(released=[TRUE]) == ready
     assert because(released=[TRUE], state=normal) == f"{ready}, and its state can change to Normal"
     assert because(state=normal) == "its state can change to Normal"

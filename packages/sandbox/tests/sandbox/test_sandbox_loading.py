@@ -160,7 +160,7 @@ async def test_objects_that_cannot_be_created_are_reported_and_the_rest_is_loade
     # then
     reasons = dict(loaded.left_out)
     assert loaded.created == 1
-    assert "no CRD for it" in reasons["Thing a"]
+    assert "its CRD is missing" in reasons["Thing a"]
     assert "another cluster" in reasons["Event b"]
     assert "spec.containers" in reasons["Pod c"]
 

@@ -44,7 +44,7 @@ class Part(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Finish the work in progress; `run()` returns."""
+        """Finish the work in progress; then `run()` returns."""
         ...
 
 

@@ -44,7 +44,7 @@ FLAGS: Final[Sequence[Flag]] = (
     make_text_flag(
         "feature-gates",
         "",
-        "Feature gates, such as A=true,B=false; use the values of the manager.",
+        "Feature gates, such as A=true,B=false; set the same value as for the manager.",
         is_list=True,
     ),
     make_text_flag("addr", ":10221", "Address of /metrics and /healthz; 0 disables them.", read=read_address),

@@ -122,7 +122,7 @@ class ImagePuller:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def stop(self) -> None:
-        """Finish the write in flight; `run()` returns."""
+        """Finish the write in flight; then `run()` returns."""
         await self.controller.stop(grace_s=5.0)
 
     def _on_change(self, change: Change[AgentNodeImageView]) -> None:

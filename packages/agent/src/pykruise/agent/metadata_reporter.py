@@ -110,7 +110,7 @@ class MetadataReporter:
             tasks.create_task(self.restarts.run())
 
     async def stop(self) -> None:
-        """Finish the work in progress within some seconds; `run()` returns."""
+        """Finish the work in progress within some seconds; then `run()` returns."""
         await asyncio.gather(self.controller.stop(grace_s=5.0), self.restarts.stop(grace_s=5.0))
 
     def _on_change(self, change: Change[NodePod]) -> None:

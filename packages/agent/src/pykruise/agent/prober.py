@@ -118,7 +118,7 @@ class Prober:
             tasks.create_task(self.reports.run())
 
     async def stop(self) -> None:
-        """Finish the write in flight; `run()` returns."""
+        """Finish the write in flight; then `run()` returns."""
         await self.controller.stop(grace_s=0.0)
         await self.reports.stop(grace_s=5.0)
 

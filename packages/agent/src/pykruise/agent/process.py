@@ -53,7 +53,7 @@ POOL = 4
 async def run_process(connection: Connection, settings: AgentSettings) -> None:
     """Run the agent until SIGTERM or SIGINT.
 
-    Raises ConfigurationError when no container runtime answers, OSError for an address in use.
+    Raises ConfigurationError when no container runtime responds, OSError when an address is in use.
     """
     return_memory()
     for note in settings.notes:

@@ -106,7 +106,7 @@ class Recreator:
             await asyncio.gather(*following, return_exceptions=True)
 
     async def stop(self) -> None:
-        """Finish stopping containers within some seconds; `run()` returns."""
+        """Finish stopping containers within some seconds; then `run()` returns."""
         await self.controller.stop(grace_s=5.0)
 
     def _on_change(self, change: Change[RecreateRequest]) -> None:

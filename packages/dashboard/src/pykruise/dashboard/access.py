@@ -22,8 +22,8 @@ from pykruise.kube.errors import KubeError, parse_error
 ALLOWED_S: Final = 60.0
 """Seconds that a positive answer is valid."""
 DENIED_S: Final = 300.0
-"""Seconds that a negative answer about a namespace is valid. Otherwise a user who may read one namespace
-of a thousand would cause reviews for the 999 other namespaces every minute.
+"""Seconds that a negative answer about a namespace is valid. This is longer than for a positive answer: otherwise a
+user who may read only one of a thousand namespaces would cause reviews for the other 999 every minute.
 """
 UNKNOWN_S: Final = 5.0
 """Seconds until the next try after the API server could not be asked. Until then access is denied."""
@@ -49,7 +49,7 @@ class Access(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Number that changes when a permission changes. Rows that were sent before may then be invalid."""
+        """Number that changes when a permission changes. The user may then no longer see rows that were sent before."""
         ...
 
     async def learn(self, rights: Iterable[Right]) -> None:

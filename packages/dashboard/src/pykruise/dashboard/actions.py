@@ -164,7 +164,7 @@ def argv_of(action: DashboardAction, values: Mapping[str, Any]) -> list[str]:
 
 
 def _filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Replace `{name}` in the words by the values. Only words of fields change, because names of objects have no
+    """Replace `{name}` in the words by the values. Names of objects are never changed, because they contain no
     braces.
     """
     result = []

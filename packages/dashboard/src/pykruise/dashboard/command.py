@@ -36,11 +36,13 @@ _PATH: click.Path = click.Path(path_type=Path)
 @click.option(
     "--address",
     default="127.0.0.1",
-    help="Address to listen on; with --shared also other addresses than loopback.",
+    help="Address to listen on; an address other than loopback requires --shared.",
 )
 @click.option("--open", "opens_browser", is_flag=True, help="Open the link in a browser.")
 @click.option(
-    "--actions", is_flag=True, help="Show buttons, which run the commands with the user's permissions."
+    "--actions",
+    is_flag=True,
+    help="Show buttons that run the displayed commands, with the user's permissions.",
 )
 @click.option(
     "--shared",
@@ -78,7 +80,7 @@ def dashboard(
     session_key: Path | None,
     manager_namespace: str,
 ) -> None:
-    """Show what moves, what waits, and why, in a browser, until Ctrl-C. Reads only, unless --actions says otherwise.
+    """Show in a browser what is rolled out, what waits, and why, until Ctrl-C. Without --actions, it only reads.
 
     It prints a link that opens once, on this machine, with the kubeconfig's permissions.
     """

@@ -116,7 +116,7 @@ class Feeds:
         return cache.synced or cache.read_stats().last_code != 0
 
     def find_revision_before(self, resource: Resource, document: Document) -> Document | None:
-        """Return the ControllerRevision or ReplicaSet of an object's pods if it is not the newest."""
+        """Return the older ControllerRevision or ReplicaSet of an object's pods; None if all have the newest one."""
         status = document.get("status") or {}
         if resource == DEPLOYMENTS:
             if status.get("updatedReplicas", 0) == status.get("replicas", 0):

@@ -99,7 +99,7 @@ def build_job_row(resource: Resource, document: Document) -> JobRow:
 
 
 def headline_of(resource: Resource, status: Mapping[str, Any]) -> str:
-    """Return the first line of `explain` for an object with that status; empty if its kind has no such line."""
+    """Return the first line of `explain` for an object with this status; empty if its kind has no such line."""
     insight = find_kind(resource.kind).insight
     if insight is None or insight.headline is None:
         return ""

@@ -134,7 +134,7 @@ _STATE: Final = "lifecycle.apps.kruise.io/state"
 
 
 def _may_wait(pod: Document) -> bool:
-    """Return False for a pod that is certainly available or has ended, as most pods of a cluster are."""
+    """Return False for a pod that is certainly available or has ended. Most pods of a cluster are such pods."""
     meta, status = pod["metadata"], pod.get("status") or {}
     if meta.get("deletionTimestamp"):
         return True

@@ -212,7 +212,9 @@ class LivePages:
             )
         name = document["metadata"]["name"]
         if count_pods_at_stake(document, argv) > NAMED_ABOVE and asked.get("typed") != name:
-            raise CommandError(f"the object has more than {NAMED_ABOVE} pods: type its name, {name}")
+            raise CommandError(
+                f"the object has more than {NAMED_ABOVE} pods: to confirm, type its name, {name}"
+            )
         code, said = await run_command(session.client, argv)
         _log.info("user %s ran %s: exit code %d", session.user.name, " ".join(argv), code)
         return {"code": code, "said": said[:4_000]}

@@ -25,7 +25,7 @@ class RolloutStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     replicas: str = ""
     """Number or percentage of new pods."""
     has_matches: bool = False
-    """Whether only matching requests reach the new pods."""
+    """Whether only requests that match the step's `matches` reach the new pods."""
     pause_s: int = 0
     """Seconds of the pause after the step."""
     waits_for_approval: bool = False

@@ -74,7 +74,7 @@ ALLOWED = AdmissionAnswer()
 
 
 def is_reviewed_write(request: AdmissionRequest) -> bool:
-    """Whether the request creates or updates the object itself, except an update that completes a deletion."""
+    """Whether the request creates or updates an object (not a subresource), and `is_on_its_way_out` is false."""
     is_write = request.operation in ("CREATE", "UPDATE") and not request.subresource
     return is_write and not is_on_its_way_out(request)
 
@@ -181,8 +181,8 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     """None, or NoneOnDryRun if a review changes anything besides the reviewed object."""
     conditions: tuple[MatchCondition, ...] = ()
     narrowed: Callable[[Interests], tuple[MatchCondition, ...]] | None = None
-    """Return further conditions, computed from the objects that are stored now. The caller must keep them up to date
-    (admission/match_conditions.py).
+    """Return further conditions, computed from the objects that are stored now. The caller must keep the conditions
+    up to date (admission/match_conditions.py).
     """
     needs: tuple[str, str] | None = None
     """Group and kind of a custom resource. A cluster that does not serve the kind gets no entry for this webhook."""
@@ -193,7 +193,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
         return (self.path, *self.aliases)
 
     def wants(self, resource: Resource, subresource: str, operation: str) -> bool:
-        """Whether the webhook reviews these writes; an empty subresource is the object itself."""
+        """Whether the webhook reviews these writes; an empty `subresource` means the object itself."""
         return any(rule.matches(resource, subresource, operation) for rule in self.rules)
 
     def selects(self, request: AdmissionRequest, namespace_labels: Mapping[str, str] | None = None) -> bool:
@@ -201,7 +201,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
 
         `namespace_labels` are the labels of the request's namespace; None: only its name is known. Kubernetes' rule:
         a Namespace is selected by its own labels, other cluster-scoped objects always match, and an object selector
-        may match the new or the old object.
+        must match the new or the old object.
         """
         return self._selects_namespace(request, namespace_labels) and self._selects_object(request)
 

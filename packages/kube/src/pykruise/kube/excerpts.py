@@ -16,8 +16,8 @@ MOST_TEXT: Final = 1024
 """Maximum number of characters that are kept of a text from outside."""
 _GAP: Final = " … "
 _WORD: Final = 128
-"""Maximum number of characters by which a cut is moved to be between two words. Otherwise the cut could split a name,
-and the text could differ at each retry.
+"""Maximum number of characters by which a cut is moved, so that it is between two words. A cut inside a name could be
+at another place in each retry, and the text would differ.
 """
 
 
@@ -94,7 +94,7 @@ def fit_status(status: dict[str, Any]) -> dict[str, Any]:
 
 
 def _told_sizes(name: str, value: Any, depth: int) -> Iterator[int]:
-    """Yield the bytes of each message below the status itself."""
+    """Yield the size in bytes of each message in an entry of the status; messages of the status itself do not count."""
     match value:
         case str():
             if depth and name.lower().endswith(_TOLD):
@@ -110,7 +110,7 @@ def _told_sizes(name: str, value: Any, depth: int) -> Iterator[int]:
 
 
 class _Fitting:
-    """One traversal of a status. `length`: most bytes of an entry's message; None: no limit."""
+    """One traversal of a status. `length`: maximum number of bytes of an entry's message; None: no limit."""
 
     def __init__(self, length: int | None) -> None:
         self._length = length

@@ -1,4 +1,4 @@
-"""Files of the package: tables of facts beside the code that reads them.
+"""Files of a package: tables of facts in the package of the code that reads them.
 
 read_package_data("pykruise.kube", "merge_keys.json") ──▶ bytes of pykruise/kube/data/merge_keys.json
 

@@ -1,7 +1,7 @@
 """Resources of the API server: group, version, plural and kind, and the URL paths.
 
 A `Resource` is a value that every layer passes to the client; the constants below are the built-in resources that this
-project uses. Kinds of `apps.kruise.io` are defined with their kind.
+project uses. The resources of `apps.kruise.io` are defined with their kinds.
 """
 
 import re
@@ -124,7 +124,7 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 def collection_of(path: str) -> str:
-    """Return the URL path of the collection for the path of an object or subresource; other paths stay."""
+    """Return the URL path of the collection for the path of an object or subresource; any other path unchanged."""
     parts = path.split("/")
     begin = 3 if parts[1:2] == ["api"] else 4 if parts[1:2] == ["apis"] else len(parts)
     is_namespaced = parts[begin : begin + 1] == ["namespaces"] and len(parts) > begin + 2

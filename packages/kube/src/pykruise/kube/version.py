@@ -15,4 +15,4 @@ no image of this version is published.
 """
 
 SANDBOX_BUILD: Final = "pykruise"
-"""End of the version of a sandbox's API server, by which commands recognize a sandbox."""
+"""Last part of the version of a sandbox's API server: by this part, commands recognize a sandbox."""

@@ -52,7 +52,7 @@ def namespace_of(child: Child, owner: DocumentView) -> str:
         return ""
     if owner.namespace and child.namespace not in ("", owner.namespace):
         raise ValueError(
-            f"{child.resource.kind} {child.name}: {owner.key} owns objects of its own namespace only"
+            f"{child.resource.kind} {child.name}: its namespace is not that of its owner {owner.key}"
         )
     return child.namespace or owner.namespace
 
@@ -88,7 +88,7 @@ def _applied_fields(stored: DocumentView) -> Mapping[str, Any]:
     try:
         fields = msgspec.json.decode(stored.annotations.get(APPLIED_FIELDS) or "{}")
     except msgspec.DecodeError:
-        return {}  # another client changed it
+        return {}  # another client changed the annotation
     return fields if isinstance(fields, dict) else {}
 
 

@@ -37,7 +37,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
     object: DocumentView
     owned: Mapping[Resource, Sequence[DocumentView]] = {}
-    """Children by resource of `operator(owns=)`, including children that no plan wants any more."""
+    """Children by resource, for the resources in `operator(owns=)`; also children that no plan wants any more."""
     now: Instant = 0.0
     """Seconds since 1970."""
     lookup: Callable[[Resource, Key], DocumentView | None] = _knows_nothing
@@ -66,7 +66,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """The state that an object and its children should have."""
 
     children: Iterable[Child] = ()
-    """All objects that it should own. An owned object that is not among them is deleted."""
+    """All objects that the object should own. An owned object that is not among them is deleted."""
     status: Document | None = None
     """The whole status; None: the stored status stays."""
     events: tuple[Note, ...] = ()
@@ -74,7 +74,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     waiting: Reason | None = None
     """Reason for which the object waits; while there is one, the finalizer is not removed."""
     requeue_after_s: float | None = None
-    """Seconds until the next plan although nothing changed; None: never."""
+    """Seconds until the next plan, even if nothing changes before; None: only a change starts one."""
 
 
 class DesiredReason(StrEnum):

@@ -3,7 +3,7 @@
 argv ──▶ Settings ──▶ serve(): HttpTransport ──▶ Operator (and its LeaderElector)
                                └──▶ servers: /metrics, /healthz and /readyz, webhooks
 
-The first SIGTERM or SIGINT lets writes in progress finish, releases the Lease and ends the servers last.
+At the first SIGTERM or SIGINT the program finishes writes in progress, releases the Lease, and stops its servers last.
 """
 
 import asyncio
@@ -219,7 +219,7 @@ async def _reload_certificates(server: WebhookServer, folder: Path) -> None:
         try:
             server.load_certificate(folder / "tls.crt", folder / "tls.key")
             before = now
-        except (OSError, ValueError) as error:  # it may be half written
+        except (OSError, ValueError) as error:  # the files may be half written
             _log.error("the certificate of the webhooks cannot be loaded: %s", error)
 
 

@@ -223,8 +223,8 @@ def build_controller(
     )
 
     def forget_gone(change: Change[Any]) -> None:
-        """Forget a deleted object here, since its deletion is not always enqueued: pods enqueue only some of their
-        events.
+        """Forget a deleted object here, since its deletion is not always enqueued: only some events of pods enqueue the
+        pod.
         """
         if change.new is None:
             reconciler.forget(change.key)

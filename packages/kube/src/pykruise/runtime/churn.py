@@ -44,8 +44,8 @@ FREE_TURNS: Final = 2
 LONGEST_S: Final = 300.0
 TELL_AGAIN_S: Final = 600.0
 
-CHURN_ENTRIES: Final = register_limit("own writes, and who churns", entries=8_192, bytes_each=1_536)
-"""Number of writes that are remembered over all objects. Beyond it, the oldest are forgotten."""
+CHURN_ENTRIES: Final = register_limit("recent writes, and their owners", entries=8_192, bytes_each=1_536)
+"""Number of writes that are remembered over all objects. When there are more, the oldest are forgotten."""
 
 
 class ChurnHold(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ class _Object(msgspec.Struct):
     struck_at: float = float("-inf")
     wait_s: float = 0.0
     is_unmaking: bool = False
-    """Whether the latest strike was for deletions; False: for patches."""
+    """Whether the latest strike (a reconcile that undid own work) was for deletions; False: for repeated patches."""
 
 
 class ChurnBrake:
@@ -130,8 +130,8 @@ class ChurnBrake:
     def note(
         self, resource: Resource, key: Key, *, uid: str, generation: int, done: Sequence[Action]
     ) -> float | None:
-        """Record the writes of one reconcile of this object. Returns for how many seconds its writes are held back from
-        now on; None: they are not."""
+        """Record the writes of one reconcile of this object. Returns the seconds for which the object's writes are held
+        back from now on; None: they are not held back."""
         if not done:
             return None
         now = self._now()

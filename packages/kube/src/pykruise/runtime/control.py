@@ -71,7 +71,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     reads: Callable[[Any], Sequence[Views[Any]]] = lambda _: ()
     """Further views that snapshots and wakes read, under these settings."""
     further: FurtherReads | None = None
-    """Further resources, which are read once a white list names them."""
+    """Further resources, which are read as soon as a list in a ConfigMap names them."""
     wakes: Callable[[Any], Sequence[Wake]]
     """Wakes of the kind under these settings: which events enqueue which keys."""
     at_start: Sequence[Key] = ()
@@ -90,10 +90,10 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     plan: Callable[[Any], Plan]
     """Decides. The same snapshot gives the same plan."""
     failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
-    """Returns the status after a write failed, except for a stale write; None: the plan's status is used."""
+    """Returns the status to report after a write failed (a stale write does not count); None: the plan's status."""
     unreported: frozenset[str] = frozenset()
     """Purposes of stages whose failure delays nothing else: every plan tries them again, and the status does not show
-    the failure unless `failed` does.
+    the failure unless `failed` adds it.
     """
     learn: Callable[[Read[Any], Any, Sequence[Failure]], None] | None = None
     """Stores failed writes in the object's memory, where the next snapshot, which follows immediately, finds them. For
@@ -105,8 +105,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     is_current: Callable[[Any, Any], bool] = _own_generation
     """Whether the current object (second) is still the one that was planned (first)."""
     standing: Callable[[Document, Reason | None], Standing] | None = None
-    """Computes the Standing (kstatus.py) for Ready, Reconciling and Stalled from the status to be written and the
-    plan's wait. None: the kind has no such conditions.
+    """Computes the Standing (kstatus.py) for Ready, Reconciling and Stalled from the status to be written and
+    the reason for which the object waits. None: the kind has no such conditions.
     """
     has_waits_beside_status: bool = False
     """Whether plans skip pods or nodes for reasons that the Standing does not contain. Metrics count these reasons
@@ -118,8 +118,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """
     own_conditions: frozenset[str] = frozenset()
     """Types of conditions that the kind's other clients do not know. A status that differs only in them is written a
-    minute later, or with the next one, so that a client that reads an object and updates it gets no conflict from
-    them.
+    minute later, or together with the next other change. Otherwise its writes would cause conflicts for a client that
+    reads the object and then updates it.
     """
     urgent_conditions: frozenset[str] = frozenset()
     """Types of conditions that are written immediately when their reason changes, since people act on them. A change

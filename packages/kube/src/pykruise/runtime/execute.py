@@ -4,15 +4,15 @@ Plan ──▶ Executor.execute() ──▶ kube.writer (request, response into 
 
 Stages run sequentially. The chains of a stage run concurrently, at most `max_in_flight` over all plans. A chain keeps
 its place until its last step, so that one pod is finished before the next one begins. The first failure ends the
-plan: running chains finish, no others start except in stages marked `regardless`, and the key is planned again from
+plan: running chains finish, other chains start only in stages marked `regardless`, and the key is planned again from
 the new state. After a conflict the stage continues with its other chains, because they write to other objects: the
 limits of the plan count the object of the conflict as if it had been written.
 
-A write whose response was lost is repeated until the server's response shows whether it took effect, however the later
-tries fail (a server that restarts first refuses connections, and then knows no RBAC rules for a moment). Planning
-without that knowledge could create one pod too many after a POST, or take one pod too many out of service after a
-DELETE. Repeating is safe: the plan chooses the names and deletions carry the uid, so the second try finds the result of
-the first try.
+A write whose response was lost is repeated until the server's response shows whether the write took effect. Later tries
+may fail in other ways: a server that restarts first refuses connections, and then knows no RBAC rules for a moment.
+Planning without that knowledge could create one pod too many after a POST, or take one pod too many out of service
+after a DELETE. Repeating is safe: the plan chooses the names and deletions carry the uid, so the second try finds the
+result of the first try.
 """
 
 import asyncio
@@ -55,14 +55,16 @@ from pykruise.runtime.tracing import NO_SPANS, Span
 __all__ = ["Executor", "Failure", "Outcome", "merge_notes"]
 
 MAX_IN_FLIGHT = 32
-"""Maximum of concurrent chains. More would only queue at the API server and keep each pod out of service longer."""
+"""Maximum number of concurrent chains. More chains would only queue at the API server, and keep each pod out of service
+longer.
+"""
 
 FIRST_REPEAT_S = 0.1
 LAST_REPEAT_S = 5.0
 
 LONGEST_LABEL = 63
 LONGEST_NAME = 253
-"""Maximum characters of a label's value, and of an object's name."""
+"""Maximum number of characters of a label's value, and of an object's name."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -178,7 +180,9 @@ class _Run:
         """Purposes of stages in which a write has failed."""
         self.is_incomplete = False
         self.passed_over = 0
-        """Number of failures that do not stop the present stage: those of earlier stages, or its own."""
+        """Number of failures that do not stop the present stage. For a stage marked `regardless`, those of earlier
+        stages; for an independent stage, also its own.
+        """
 
     @property
     def goes_on(self) -> bool:
@@ -212,7 +216,7 @@ class Executor:
     ) -> None:
         self.status_per_s = status_per_s
         self.span = span
-        """Trace spans of turns and writes."""
+        """Trace spans of reconciles and writes."""
         self._writer = writer
         self._rng = rng
         self._max_in_flight = max_in_flight
@@ -316,7 +320,8 @@ class Executor:
         """Write until the result is known: it took effect, or the error states that it did not. Returns the object's
         name.
 
-        `priority=1` precedes first writes in the client's queue, since it completes work that has begun.
+        The client sends writes with `priority=1` before waiting writes with priority 0, since they complete work that
+        has begun.
         """
         if not isinstance(action, Create):
             return await self._write_surely(action, priority)
@@ -442,7 +447,7 @@ def _may_be_own_write(error: ApiError, *kinds: type[ApiError], uncertain: bool) 
 
 
 def _is_other_object(error: KubeError) -> bool:
-    """Whether a patch met another object of the same name. API servers respond to it with 422, not with 409."""
+    """Whether a patch met another object of the same name. API servers reject such a patch with 422, not with 409."""
     return isinstance(error, InvalidError) and any(cause.field == "metadata.uid" for cause in error.causes)
 
 
@@ -497,7 +502,7 @@ def _with_name(note: Note, name: str) -> Note:
 def merge_notes(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
     """Merge the notes of one plan into one note for each reason and type, with a count and a list of the subjects.
 
-    One event then replaces thirty, and the API server stores one object.
+    So the API server stores, for example, one event instead of thirty.
     """
     first: dict[_Group, Note] = {}
     subjects: dict[_Group, list[str]] = {}

@@ -47,7 +47,7 @@ class FurtherReads(msgspec.Struct, frozen=True, kw_only=True):
     namespace: Callable[[Any], str]
     """Returns the namespace of the ConfigMap from the settings: the manager's own."""
     views: Callable[[Resource], Views[Any]]
-    """Views of a listed resource. Nothing waits until these caches are synced."""
+    """Views of a listed resource. No controller waits until these caches are synced."""
     wake: Callable[[Views[Any]], Wake]
     """The wake for events of a listed resource."""
     known: frozenset[GroupKind] = frozenset()
@@ -139,7 +139,7 @@ class FurtherKinds:
                 self._drop(target)
             if resource is None:
                 _log.warning(
-                    "the API server does not serve the kind %s, which the list %s names",
+                    "the API server does not serve the kind %s, which the list in key %s of the ConfigMap names",
                     target.kind,
                     self._reads.key,
                 )

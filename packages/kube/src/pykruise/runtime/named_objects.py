@@ -3,8 +3,8 @@
 names ──▶ look_up() ──▶ Named: the existing objects, as the cache shows them
                         └── an object that the cache has never shown is read from the API server
 
-Two watches have no common order: this manager may see a reference before its object, if another manager wrote both. An
-object that the cache has shown before and does not show any more has been deleted.
+Two watches have no common order: this manager may see a reference before the referenced object, if another manager
+wrote both. An object that the cache has shown before and does not show any more has been deleted.
 """
 
 from collections.abc import Iterable, Mapping

@@ -85,9 +85,9 @@ class Operator:
 
     `shared`: views that always have a cache, and that all work waits for. `borrowed`: caches that another part of the
     program maintains. `is_ready` returns when nothing else prevents work. `cpu_time` measures the cost of a reconcile
-    (kube/control/controller.py). `namespace`: only objects of this one; empty: of all. `resync_s`: interval at which
-    every object is delivered again although nothing changed; None: never. `reports_ready`: statuses have the
-    conditions of kstatus.py where a Control can compute them. `pace`: for events of pods, see
+    (kube/control/controller.py). `namespace`: only objects of this namespace; empty: of all namespaces. `resync_s`:
+    interval at which every object is delivered again, even if nothing has changed; None: never. `reports_ready`:
+    statuses have the conditions of kstatus.py where a Control can compute them. `pace`: for events of pods, see
     kube/cache/event_batching.py. `on_work` is called when a controller is about to start. `span` records reconciles
     and writes (tracing.py).
     """

@@ -3,7 +3,7 @@
 snapshot ──▶ plan() ──▶ Plan ──▶ runtime/execute.py (writes) or `explain` (words) or a test (values)
 
 A plan is complete: its printed form shows what would happen, and its execution needs nothing else. It also has the
-reasons for pods that it leaves alone, since users ask about those.
+reason for each pod that it leaves unchanged, since users ask about these pods.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -131,11 +131,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     status: dict[str, Any] | None = None
     """The complete status that the object should show; None: the stored status stays."""
     requeue_after_s: float | None = None
-    """Seconds until the next reconcile although nothing changed; None: never."""
+    """Seconds until the next reconcile, even if no event starts one before; None: only an event starts it."""
     waiting: Reason | None = None
     """Reason for which the object waits, as its condition shows it; None: converged, or another condition shows it."""
     skipped: Mapping[str, Reason] = {}
-    """Reason by name of each pod that was left alone."""
+    """Reason by name of each pod that the plan leaves unchanged."""
     skipped_nodes: Mapping[str, Reason] = {}
     """Reason by name of each node that has no pod and gets none now; for kinds with one pod per node."""
     notes: tuple[Note, ...] = ()
@@ -168,7 +168,5 @@ def compute_seconds_until(at: Instant | None, *, now: Instant) -> float | None:
 
 
 def find_soonest(times_s: Iterable[float | None]) -> float | None:
-    """Return the earliest of these times, in seconds from now, for `requeue_after_s`. None values are ignored; None:
-    no time is set.
-    """
+    """Return the earliest of these times, in seconds from now, for `requeue_after_s`; None: all of them are None."""
     return min((seconds for seconds in times_s if seconds is not None), default=None)

@@ -49,7 +49,7 @@ class Mirror(Protocol[T_co]):
 
 
 class Mirrors:
-    """Lookups in a cluster, only of views that the kind declares in its reads. Raises KeyError for others."""
+    """Lookups in a cluster, only of views that the kind declares in its reads. Raises KeyError for other views."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Mirrors:
     ) -> None:
         self._mirrors = mirrors
         self.further: Mapping[GroupKind, Views[Any]] = {} if further is None else further
-        """Further watched kinds of a white list, by kind (runtime/named_kinds.py)."""
+        """Views of the further kinds that a list in a ConfigMap names (runtime/named_kinds.py)."""
 
     def find_mirror(self, views: Views[T]) -> Mirror[T]:
         """Return the mirror of one resource."""

@@ -57,7 +57,7 @@ creations must notice that the owner was scaled down meanwhile, and that its fir
 """
 
 MADE_LATELY_S = 1.0
-"""If an owner creates objects again within these seconds, a live read first checks that the owner still exists.
+"""If an owner creates objects again within this number of seconds, a live read first checks that it still exists.
 Garbage collection deletes the objects of a deleted owner, and each deletion is an event. A controller with a stale
 cache would create them again forever.
 """
@@ -150,7 +150,7 @@ class _Past(msgspec.Struct):
     """Whether its status could not be written. The retry has a backoff like other failures."""
     logged: str = ""
     logged_at: float = 0.0
-    """Code of the failed write that the log mentioned last, and the time."""
+    """Code of the failed write that the log mentioned last, and the time of this log line."""
     worded_at: float = -WORDS_S
     """Time of the latest report of a failure that differed only in messages."""
     refused: Reason | None = None
@@ -259,7 +259,7 @@ class Reconciler:
         past = self._past_of(owner)
         if not plan.stages:
             past.refused = None
-        # The rejected write will be tried again, but it may fail again, so its reason stays until then.
+        # The rejected write will be tried again, and may fail again: its reason stays until a plan has no failed write.
         waiting = past.refused or plan.waiting
         self._note_causes(owner, plan, waiting)
         if self._children is not None and self._rollouts is not None:
@@ -320,9 +320,7 @@ class Reconciler:
         again_s = OPTIONAL_AGAIN_S if outcome.is_incomplete else None
         requeue_after_s = plan.requeue_after_s
         if requeue_after_s == 0.0 and report.due_in_s and not outcome.written:
-            requeue_after_s = (
-                None  # planning again now would give the same plan: wait until its status is due
-            )
+            requeue_after_s = None  # a new plan would be the same now: plan again when the status is due
         return _earlier_of(_earlier_of(requeue_after_s, report.due_in_s), again_s)
 
     def _tell(self, owner: ReconciledOwner, note: Note, count: int) -> None:
@@ -472,7 +470,8 @@ class Reconciler:
             return _Report(due_in_s=patience_s)
         pace = self._busy_pace if is_busy else self._pace
         wait_s = pace.wait_s(owner.key, now=now)
-        # A client that changed the spec waits for the first status of the generation, and for the one at its end.
+        # A client that changed the spec waits for the first status of the new generation, and for the status when
+        # nothing is left to do.
         is_awaited = past.milestone > past.reported
         if wait_s > 0 and not (at_once or is_awaited or past.is_status_refused):
             return _Report(due_in_s=wait_s)

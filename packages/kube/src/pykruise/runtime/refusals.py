@@ -125,8 +125,8 @@ _NAMESPACED_COMMAND: Final = re.compile(r" \([^()]*\{(place|namespace)\}[^()]*\)
 
 
 def split_remedy(message: str, *, namespace: str) -> tuple[str, str]:
-    """Split a message as `Reason.full_message` joins it into the cause and the remedy; the remedy is empty when the
-    message has none, or when no action is needed. `namespace`: of the rejected write.
+    """Return the cause and the remedy in a message of `Reason.full_message`; the remedy is empty when the message has
+    none, or when no action is needed. `namespace`: of the rejected write.
     """
     for remedy in (*(remedy for _, remedy in _explain_each(message, namespace)), *_OTHERS):
         words = cut_remedy(message, remedy)
@@ -136,7 +136,7 @@ def split_remedy(message: str, *, namespace: str) -> tuple[str, str]:
 
 
 def cut_remedy(message: str, remedy: str) -> str:
-    """Return the message without this remedy at its end, as `Reason.full_message` joins both."""
+    """Return the message without this remedy, which `Reason.full_message` has appended."""
     return message.removesuffix(f"; {remedy}")
 
 

@@ -25,7 +25,7 @@ BOUNDS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600
 
 
 class ChildAtWork(msgspec.Struct, frozen=True):
-    """A child of an object. The child still works."""
+    """A child of an object, while the child still works."""
 
     resource: Resource
     key: Key

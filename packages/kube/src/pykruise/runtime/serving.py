@@ -17,7 +17,7 @@ __all__ = ["serve"]
 
 async def serve(work: Sequence[Work], *, kubeconfig: str | Path | None = None, namespace: str = "") -> None:
     """Run an operator for the cluster of a kubeconfig (None: kubeconfig.py selects it) until SIGTERM or SIGINT.
-    `namespace`: only objects of this one. Raises ConfigurationError.
+    `namespace`: only objects of this namespace; empty: of all. Raises ConfigurationError.
 
     For several replicas, health checks and metrics, build an Operator with an elector, and see kube/program.
     """

@@ -121,8 +121,8 @@ class SharedKind:
     async def enqueue_all(self, is_mine: Callable[[Key], bool]) -> None:
         """Enqueue all existing keys among these, as if each object had just appeared.
 
-        Wakes that only enqueue existing objects (`Control.wakes_always`) would add no other keys, so they are
-        skipped.
+        Wakes for which `Control.wakes_always` is false enqueue existing objects only: they would add no other keys, so
+        they are skipped.
         """
         for first in filter(is_mine, self._control.at_start):
             self._queue.add(first)

@@ -44,9 +44,10 @@ T = TypeVar("T", bound=Projected)
 class Sources:
     """All caches of one manager. `run()` maintains the caches that kinds have requested with `find_cache()`.
 
-    `namespace`: only objects of this one, and all cluster-scoped objects; empty: of all. `pace`: how bursts of pod
-    events are delivered; None: all events immediately. `shared`: views that always have a cache. `borrowed`: caches
-    that another part of the program maintains; they can be read and observe this program's writes.
+    `namespace`: only objects of this namespace, and all cluster-scoped objects; empty: objects of all namespaces.
+    `pace`: how bursts of pod events are delivered; None: all events immediately. `shared`: views that always have a
+    cache. `borrowed`: caches that another part of the program maintains; they can be read, and they observe this
+    program's writes.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Sources:
         self._namespace = namespace
         self._clock = clock
         self._rng = rng
-        # For pods only: the event of a new claim must arrive while its creation is in progress
+        # Only pods have a pace: the event of a new claim must arrive while its creation is in progress
         # (`Executor.is_making`).
         self._paces = {PODS: pace}
         self._borrowed = dict(borrowed or {})
@@ -86,7 +87,7 @@ class Sources:
             return known
         resource = views.resource
         if not views.is_apart and resource in self._by_resource:
-            raise ValueError(f"{resource} is already decoded into another view")
+            raise ValueError(f"{resource} already has a cache with other views")
         cache = self._caches[views] = Cache(
             self._client,
             resource,

@@ -36,14 +36,14 @@ __all__ = [
 ]
 
 BURST = 4
-"""Number of writes that an object may make without a wait."""
+"""Number of status writes of an object that need no wait."""
 
 PER_SECOND = 4.0
-"""Writes per second of an object that has no other writes, and that keeps changing."""
+"""Status writes per second of an object that keeps changing and has no other writes."""
 
 PER_SECOND_BUSY = 1.5
-"""Writes per second of an object while its pods are written: less than a tenth of the writes that the slowest API
-servers accept (20 per second).
+"""Status writes per second of an object while its pods are written: less than a tenth of the writes that the slowest
+API servers accept (20 per second).
 """
 
 A_MOMENT_S = 0.05
@@ -144,7 +144,7 @@ class StatusPace:
         self._buckets: dict[Hashable, _Bucket] = {}
 
     def wait_s(self, key: Hashable, *, now: float) -> float:
-        """Return the seconds until the next write of `key` is due; 0 consumes one write."""
+        """Return the seconds until the next write of `key` is due; 0: it is due, and is counted as written."""
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = _Bucket(float(self._burst), now)

@@ -26,8 +26,8 @@ class Views(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
     """Returns a function that projects an object's JSON text to a view; each cache has its own."""
     indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] = {}
     is_apart: bool = False
-    """Whether the views have a separate cache beside the cache of the resource's kind, which has other views. Nothing
-    waits until it is synced, because the resource may not be served.
+    """Whether these views have their own cache, in addition to the cache with the main views of the resource. No
+    controller waits until this cache is synced, because the API server may not serve the resource.
     """
     is_metadata_only: bool = False
     """Whether only metadata is listed and watched (objects are of kind PartialObjectMetadata); the responses to writes

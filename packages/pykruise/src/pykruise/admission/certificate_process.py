@@ -56,7 +56,7 @@ class CertificateProcess:
         key = (stored, host)
         if (known := self._known.get(key)) is None:
             known = await _run_child(CertificateRequest(stored=stored, host=host), CertificateFacts)
-            while len(self._known) > 1:  # keep two: for the stored and for the served certificates
+            while len(self._known) > 1:  # remember two: the facts about the stored and the served ones
                 del self._known[next(iter(self._known))]
             self._known[key] = known
         return known

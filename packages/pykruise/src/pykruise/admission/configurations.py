@@ -194,8 +194,8 @@ def list_mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *,
 
 
 def read_current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCondition, ...]]:
-    """Return the path of each entry with this program's match conditions in the entry, which API servers use now. An
-    entry without conditions is included.
+    """Return the path of each entry → the match conditions of this program that the entry has now. Entries without such
+    conditions are included.
     """
     return {
         _path_of(entry): tuple(
@@ -208,8 +208,8 @@ def read_current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCon
 
 
 def drop_conditions(live: Mapping[str, Any]) -> Document:
-    """Return the configuration without this program's conditions. With it, API servers send admission reviews for all
-    objects that the rules match.
+    """Return the configuration without this program's conditions. With such a configuration, API servers
+    send admission reviews for all objects that the rules match.
     """
     return {**live, "webhooks": [_without_conditions(entry) for entry in live.get("webhooks") or ()]}
 
@@ -250,7 +250,8 @@ _EXCLUDING: Final = ("DoesNotExist", "NotIn")
 
 
 def _with_exclusions(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the entry as installed. If other programs have only added exclusions to its namespace selector, keep them.
+    """Return the entry as installed. If other programs have only added exclusions to its namespace selector, keep
+    these exclusions.
 
     Hosted clusters exclude their own namespaces from all webhooks: AKS's admissions enforcer excludes the labels
     `control-plane` and `kubernetes.azure.com/managedby`. If a manager removed an exclusion, the enforcer would add it
@@ -263,8 +264,8 @@ def _with_exclusions(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Mappi
 
 
 def _only_excludes_more(installed: Mapping[str, Any], present: Mapping[str, Any]) -> bool:
-    """Whether the present selector has all requirements of the installed selector, and its other requirements only
-    exclude.
+    """Whether the present selector has all requirements of the installed selector, and all its other requirements
+    only exclude objects.
     """
     wanted = [*(installed.get("matchExpressions") or ())]
     there = [*(present.get("matchExpressions") or ())]

@@ -33,7 +33,7 @@ LONGEST_TEXT: Final = 1024
 """Maximum length of a name or an error message."""
 
 MOST_VALUES: Final = 1_000_000
-"""Maximum number of commas and brackets in one request."""
+"""Maximum number of values in one request. They are estimated before decoding, from commas and opening brackets."""
 
 _GROUP: Final = "apiextensions.k8s.io"
 
@@ -54,8 +54,8 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 def answer(body: bytes, table: Conversions | None = None) -> bytes:
-    """Convert like `review`, but return a response with status Failure if the review is invalid, or for a bug in this
-    program.
+    """Convert like `review`, but return a response with status Failure if the review is invalid, or if a bug in
+    this program raises an exception.
     """
     try:
         return review(body, table)
@@ -122,7 +122,7 @@ def _convert_object(each: Any, wanted: str, table: Conversions) -> Document:
     """Convert one object. If the object is a list, convert each item.
 
     The result always has metadata, because API servers require it. During a server-side apply, they send objects
-    without the fields that an applier no longer owns, possibly without all fields of the metadata.
+    without the fields that an applier no longer owns, possibly even without metadata.
     """
     if not isinstance(each, dict):
         raise ConversionError("the item is not an object")

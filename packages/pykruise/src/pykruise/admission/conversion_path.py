@@ -19,7 +19,7 @@ LONG_CONVERSION: Final = 64 * 1024
 """Requests of at least this number of bytes are long: they run outside the event loop, one after the other."""
 
 LONG_AT_ONCE: Final = 8
-"""Maximum number of long conversions that wait. From one address, at most a quarter of this number."""
+"""Maximum number of long conversions that wait. At most a quarter of them may be from one address."""
 
 Converter = Callable[[bytes], Awaitable[bytes]]
 """Converts the body of a ConversionReview to the response. Raises OSError if there is no response."""

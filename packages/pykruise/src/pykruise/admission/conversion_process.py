@@ -37,7 +37,7 @@ Child = subprocess.Popen[bytes]
 
 
 class ConversionProcess:
-    """Converts in a child process. `close` ends this process; a later conversion starts a new one."""
+    """Converts in a child process. `close` ends the child; a later conversion starts a new child."""
 
     def __init__(self, *, idle_s: float = IDLE_S, longest_s: float = LONGEST_S) -> None:
         self._idle_s = idle_s
@@ -52,7 +52,9 @@ class ConversionProcess:
         return self._child.pid if self._child is not None else 0
 
     async def convert(self, body: bytes) -> bytes:
-        """Return the response to a ConversionReview. Raises ConnectionError if the child exits, and TimeoutError."""
+        """Return the response to a ConversionReview. Raises ConnectionError if the child exits, and
+        TimeoutError if it takes too long.
+        """
         loop = asyncio.get_running_loop()
         async with self._turn:
             if self._ending is not None:

@@ -68,7 +68,7 @@ class ReviewContext(msgspec.Struct, frozen=True, kw_only=True):
     report: Callable[[str, StepReport], None] = lambda component, report: None
     """Called with the component and report of a pod step."""
     announce: Announce | None = None
-    """Awaited before a new object is admitted, or an object that selects other pods than before."""
+    """Awaited before admission allows a new object, or a change after which an object selects other pods."""
     rng: random.Random | None = None
     """Random numbers for names of pods that admission chooses, and for backoffs."""
     aside: Aside | None = None

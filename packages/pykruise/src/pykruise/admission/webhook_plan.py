@@ -10,7 +10,8 @@ of them has been true. Three decisions need a fact that has been true for some t
 - The entries have been unchanged for CONFIRM_S: the configuration is written a second time (see `add_confirmation`).
 - A new CA could not be written to API servers for HOLD_S: the server uses its certificate nevertheless.
 - **Match conditions.** API servers send reviews of the pods that stored objects select, and of all pods while the
-  selectors change ("all pods" means those that could be selected, and excludes updates if no kind reviews updates):
+  selectors change ("all pods" are those that objects could select; updates of pods are left out if no kind reviews
+  updates):
   1. If the conditions differ from the conditions for the stored objects, they are immediately widened to all pods.
   2. They are narrowed after the configuration and the conditions for the stored objects were unchanged for `quiet_s`,
      if a list from the API server confirms these conditions.

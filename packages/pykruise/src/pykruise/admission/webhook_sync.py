@@ -250,4 +250,10 @@ class WebhookSync:
             self._futile.append(patch)
         else:
             where = self._target.endpoint.base_url or self._target.endpoint.name
-            _log.info("%s %s is written for %s: %s", patch.resource.kind, patch.name, where, patch.because)
+            _log.info(
+                "%s %s is written, for webhooks at %s: %s",
+                patch.resource.kind,
+                patch.name,
+                where,
+                patch.because,
+            )

@@ -117,7 +117,7 @@ async def _add_details(
     now: Instant,
     settings: ManagerSettings | None,
 ) -> Explanation:
-    """Return the explanation with details about its pods that only other objects contain."""
+    """Return the explanation with details about the pods. Only objects other than the pods contain these details."""
     if kind.name not in ATTACHED and not _has_own_pods(kind):
         explanation = await _add_details_of_others(client, explanation, kind, now, settings)
     explanation = await add_mounts(client, await add_bindings(client, explanation), correction, now=now)
@@ -127,10 +127,12 @@ async def _add_details(
 async def _add_details_of_others(
     client: Client, explanation: Explanation, kind: Kind, now: Instant, settings: ManagerSettings | None
 ) -> Explanation:
-    """Return the explanation of an object that only observes pods, with details that an owner's waits contain."""
+    """Return the explanation of an object that only observes pods, with details about the pods. If an owner of pods is
+    explained, its waits already contain these details.
+    """
     explanation = await add_claims(client, explanation)
     if insight_of(kind).conditions is not None:
-        return explanation  # its own plan has the reasons
+        return explanation  # the plan of this object already has the reasons
     return await add_gates(client, explanation, now=now, settings=settings)
 
 
@@ -256,7 +258,7 @@ def _add_refusal(explanation: Explanation, latest: RefusedWrite) -> Explanation:
 
 
 _LATE_S: Final = 30.0
-"""Seconds after the estimated next attempt until which an event of a failed write is still current."""
+"""Until this number of seconds after the estimated next attempt, an event of a failed write counts as current."""
 
 REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
 

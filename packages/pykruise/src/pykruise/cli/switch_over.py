@@ -25,7 +25,7 @@ from pykruise.manager.switch_over import KindReport, PlannedWrite, SwitchReport,
 SAFE, UNSAFE = 0, 1
 
 SHOWN: Final = 20
-"""Writes that the text lists; JSON has all."""
+"""Maximum number of writes that the text lists. JSON contains all writes."""
 
 
 async def run_check(
@@ -54,7 +54,7 @@ async def run_check(
 def report_lines(report: SwitchReport) -> Iterator[str]:
     """Lines of the report."""
     pods = len(report.pods)
-    yield f"{pods} {'pod' if pods == 1 else 'pods'} would be touched."
+    yield f"{pods} {'pod' if pods == 1 else 'pods'} would be affected."
     yield ""
     yield from _table_lines(report.kinds)
     if report.writes:
@@ -89,7 +89,7 @@ def _table_lines(kinds: Sequence[KindReport]) -> Iterator[str]:
 
 
 def _write_line(write: PlannedWrite) -> str:
-    touched = f" (touches {format_count(len(write.pods), 'pod')})" if write.pods else ""
+    touched = f" (affects {format_count(len(write.pods), 'pod')})" if write.pods else ""
     return f"{write.kind} {write.owner}: {write.verb} {write.target}: {write.why}{touched}"
 
 

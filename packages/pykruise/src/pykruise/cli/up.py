@@ -51,7 +51,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     kubernetes: str = NEWEST_MINOR
     """Minor version of Kubernetes."""
     nodes: int | None = None
-    """Number of nodes; None for 3 nodes, or for the nodes of the data directory or the dump."""
+    """Number of nodes. None: the nodes of the data directory or of the dump, or 3 nodes if there are none."""
     port: int = 0
     kubeconfig: Path | None = None
     data_dir: Path | None = None
@@ -92,8 +92,8 @@ async def run_up(options: UpOptions) -> None:
 
 
 def settings_of(feature_gates: str) -> ManagerSettings:
-    """Manager settings for a sandbox: the feature gates of all kinds are enabled unless `feature_gates` names them, and
-    new nodes can pull images immediately.
+    """Manager settings for a sandbox: the feature gates of all kinds are enabled, except gates that `feature_gates`
+    sets, and new nodes can pull images immediately.
     """
     asked = {part.partition("=")[0].strip() for part in feature_gates.split(",")}
     gates = dict.fromkeys(gate for kind in list_kinds() if kind.versions for gate in kind.gates)

@@ -83,7 +83,7 @@ GATES: Mapping[str, Gate] = {
         False, "alpha", "sets hostPort in templates with hostNetwork"
     ),
     "DaemonSetPruneIneligibleNodes": Gate(
-        False, "alpha", "pods on ineligible nodes do not count for maxUnavailable"
+        False, "alpha", "pods on ineligible nodes do not count against maxUnavailable"
     ),
 }
 """OpenKruise's gates, by their exact names."""

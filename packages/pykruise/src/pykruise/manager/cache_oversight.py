@@ -31,7 +31,7 @@ class _Seen(msgspec.Struct):
     state: State
     since: float
     is_reported: bool = False
-    """Whether the timeout has passed and was logged."""
+    """Whether the problem was logged after the timeout had passed."""
 
 
 class Oversight:

@@ -114,8 +114,8 @@ for _, condition in ipairs(list({"status", "conditions"})) do
   end
 end
 """
-"""Lua code for a kind with rules: it finds a reason to wait that needs a person's action in the condition Ready; nil:
-there is no such reason.
+"""Lua code for a kind with rules: it finds the message of the condition Ready, if its reason needs a person's action;
+otherwise nil.
 """
 
 _DECIDING: Final = """\

@@ -105,7 +105,7 @@ class StatsCollector(Collector):
         )
         yield make_counter(
             "leader_election_slowpath",
-            "Renewals that read the lease before the write.",
+            "Renewals for which the lease was read before it was written.",
             ["name"],
             [(name, stats.slow_renewals)],
         )

@@ -62,9 +62,11 @@ SHARED_RIGHTS: Sequence[Right] = (
 )
 
 ELECTION: Sequence[Right] = (
-    make_right(LEASES, "create", "get", "update", in_namespace=True, why="leader election, and slots"),
+    make_right(
+        LEASES, "create", "get", "update", in_namespace=True, why="to elect a leader, and to hold slots"
+    ),
     make_right(LEASES, "list", "watch", in_namespace=True, why="to find the running managers for slots"),
-    make_right(EVENTS, "create", "patch", in_namespace=True, why="leader election"),
+    make_right(EVENTS, "create", "patch", in_namespace=True, why="to write events about the leader election"),
 )
 
 

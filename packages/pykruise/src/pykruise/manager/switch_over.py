@@ -87,12 +87,14 @@ class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def writes(self) -> Sequence[PlannedWrite]:
-        """Writes that change more than statuses, events and own annotations, of all kinds."""
+        """Writes of all kinds that change more than statuses, events and annotations of this manager."""
         return [write for kind in self.kinds for write in kind.writes]
 
     @property
     def is_safe(self) -> bool:
-        """Whether only statuses, events and own annotations would be written, and nothing prevents the switch."""
+        """Whether only statuses, events and annotations of this manager would be written, and nothing prevents the
+        switch.
+        """
         has_fault = any(finding.level is FindingLevel.FAULT for finding in self.findings)
         return not self.writes and not has_fault and not any(kind.problems for kind in self.kinds)
 
@@ -299,7 +301,7 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
     if missing:
         fix = "pykruise crds | kubectl apply --server-side -f -"
         yield make_warning(
-            "crds", f"{', '.join(missing)}: not installed, so no controller runs for these CRDs", fix
+            "crds", f"{', '.join(missing)}: not installed, so no controller runs for these kinds", fix
         )
     for item in storage:
         kind = next(kind for kind in all_kinds() if kind.resource.kind == item.resource.kind)
@@ -314,7 +316,7 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
         elif item.stored not in item.served:
             yield make_fault(
                 "crds",
-                f"{item.name} stores {item.stored} and does not serve it",
+                f"{item.name} stores objects in {item.stored}, but does not serve this version",
                 "set served of that version in the CRD to true",
             )
 
@@ -346,7 +348,7 @@ async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding
                         make_warning(
                             "webhooks",
                             what,
-                            "check whether this webhook compares user names with OpenKruise's",
+                            "check whether this webhook expects the user name of OpenKruise's manager",
                         )
                     )
     return findings

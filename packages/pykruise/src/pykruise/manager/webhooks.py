@@ -4,9 +4,9 @@ Secret, configurations, CRDs, selectors ──changed──▶ a reconcile of We
                                         ──each minute──▶
 
 The webhooks run in every replica, whether it leads or not. The manager, the Secret, the webhook configurations and the
-CRDs may be created in any order. Missing objects are looked up again until `initialize_timeout_s` has passed, and after
-the first complete reconcile without limit. All replicas do the same work on the same objects. If two replicas write an
-object at the same time, its resourceVersion makes one of the writes fail.
+CRDs may be created in any order. Missing objects are looked up again until `initialize_timeout_s` has passed. After
+the first complete reconcile, there is no time limit. All replicas do the same work on the same objects. If two replicas
+write an object at the same time, its resourceVersion makes one of the writes fail.
 """
 
 import asyncio

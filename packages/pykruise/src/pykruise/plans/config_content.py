@@ -104,7 +104,7 @@ class _ConfigMemory(msgspec.Struct):
     given: Any = None
     annotations: dict[str, str] = {}
     result: tuple[Any, Any] | None = None
-    """The spec and the candidate for a revision: the spec `given` with these annotations in its template."""
+    """The spec `given` with these annotations in its template, and the candidate for a revision of this spec."""
 
 
 def list_followed(view: Any) -> Sequence[ConfigUse]:

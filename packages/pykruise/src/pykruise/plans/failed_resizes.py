@@ -143,7 +143,7 @@ def read_refused_since(conditions: Iterable[WrittenCondition] | None, kind: str)
 
 
 def drop_other_causes(conditions: Sequence[C], kind: str, reason: Reason) -> Sequence[C]:
-    """Return the conditions without a condition of this type that has another cause, if `reason` is a rejected resize.
+    """Return the conditions. If `reason` is a rejected resize, leave out a condition of this type with another cause.
 
     Otherwise the condition would stay True and keep the transition time of the other cause. This time must be the time
     of the first rejected resize, because the wait for the API server starts then.

@@ -170,5 +170,10 @@ def list_workload_rights(resource: Resource) -> tuple[Right, ...]:
         ),
         # The admission plugin OwnerReferencesPermissionEnforcement requires this permission for owner references with
         # blockOwnerDeletion.
-        make_right(resource, "update", subresource="finalizers", why=f"{resource.kind}: to own pods"),
+        make_right(
+            resource,
+            "update",
+            subresource="finalizers",
+            why=f"{resource.kind}: to set owner references with blockOwnerDeletion",
+        ),
     )

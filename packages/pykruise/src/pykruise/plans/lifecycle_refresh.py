@@ -116,7 +116,7 @@ def bring_into_service(
         metadata["labels"] = {**metadata.get("labels", {}), **labels}
     if not metadata and not conditions:
         return None
-    parts = [f"nothing keeps condition {condition['type']} False" for condition in conditions]
+    parts = [f"no reason is left for condition {condition['type']} to be False" for condition in conditions]
     if state:
         parts.append(because or f"its state can change to {state}")
     return ChangePod(

@@ -80,7 +80,7 @@ class JudgingStep(Protocol):
 
 
 def is_dry(request: AdmissionRequest) -> bool:
-    """Whether the request, its options, or the options inside an eviction request a dry run."""
+    """Whether the request is a dry run according to its own field, its options, or the options of an eviction."""
     body: Mapping[str, Any] = request.object or {}
     eviction = body.get("deleteOptions") if request.subresource == "eviction" else None
     return (

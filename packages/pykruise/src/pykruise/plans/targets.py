@@ -70,7 +70,7 @@ class TargetView(msgspec.Struct, frozen=True, kw_only=True):
     """Labels of the pods that the workload creates."""
 
     def is_spread_as(self, other: "TargetView") -> bool:
-        """Whether all fields are equal that the kind WorkloadSpread needs."""
+        """Whether all fields that the kind WorkloadSpread needs are equal."""
         return (
             self.uid == other.uid
             and self.replicas == other.replicas

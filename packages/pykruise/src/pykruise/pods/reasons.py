@@ -192,8 +192,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
     Code.CONFLICT: Meaning(
-        "two SidecarSets inject the same item into the same pods, or two PodProbeMarkers set one condition of a pod",
-        "rename the item in one of the SidecarSets, or set another podConditionType in one of the PodProbeMarkers",
+        "two SidecarSets inject containers, volumes or annotations with the same name into one pod, or two "
+        "PodProbeMarkers set the same condition of a pod",
+        "change the name in one of the SidecarSets, or set another podConditionType in one of the PodProbeMarkers",
     ),
     Code.NAME_TAKEN: Meaning(
         "another object already has the name; it was not created for this object, and stays unchanged",
@@ -294,10 +295,12 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NOT_READY: Meaning("the pod's containers run, but are not ready", "check its readiness probe"),
     Code.BROKEN_UPDATE: Meaning(
-        "an in-place update cannot continue without help", "correct the annotation, or delete the pod"
+        "the in-place update of a pod cannot continue until a person acts",
+        "correct the annotation, or delete the pod",
     ),
     Code.BROKEN_UPDATE_STATE: Meaning(
-        "in-place updates cannot continue automatically", "delete the pod, so that it is recreated"
+        "in-place updates of pods cannot continue until a person acts",
+        "delete the pod, so that it is recreated",
     ),
     Code.NOT_IN_PLACE: Meaning(
         "the changed fields cannot be updated in place, and recreation is not allowed",
@@ -315,7 +318,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a pod ended soon after it replaced another pod; it is replaced after a delay",
         "find out why the pod ends on its node",
     ),
-    Code.NOT_INJECTED: Meaning("the pod has no sidecars of this set", f"recreate the pods {ONE_AT_A_TIME}"),
+    Code.NOT_INJECTED: Meaning(
+        "the pod has no sidecars of this SidecarSet", f"recreate the pods {ONE_AT_A_TIME}"
+    ),
     Code.HOT_UPGRADE: Meaning("the pod is in a hot upgrade", moves_in_s=_A_NODE_S),
     Code.NO_SUBSET: Meaning("the pod belongs to no subset", moves_in_s=_A_MOMENT_S),
     Code.GRACE_PERIOD: Meaning(
@@ -333,7 +338,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.DELETING: Meaning("pods must be deleted", moves_in_s=_A_MOMENT_S),
     Code.UPDATING: Meaning("pods have an older template and are being updated", moves_in_s=_A_MOMENT_S),
     Code.UPDATE_HELD: Meaning(
-        "pods have an older template, and the update of all of them is held back", moves_in_s=AS_ASKED
+        "pods have an older template, and none of them can be updated now", moves_in_s=AS_ASKED
     ),
     Code.CLAIM: Meaning(
         "a PVC must be deleted before its pod is created", "if that lasts, find out what blocks the deletion"
@@ -383,7 +388,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "lower spec.updateStrategy.rollingUpdate.partition to continue",
     ),
     Code.PARTITIONED_SCALING: Meaning(
-        "the partition keeps nodes without a pod",
+        "because of the partition, some nodes get no pod",
         "lower spec.updateStrategy.rollingUpdate.partition",
     ),
     Code.NODE_SELECTOR: Meaning(
@@ -392,14 +397,17 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.LOST_NODES: Meaning(
         "nodes that are not ready use up maxUnavailable",
-        "bring the nodes back, or delete them, or let the update leave them out: the annotation "
-        "pykruise.io/ignore-unavailable-nodes",
+        "bring the nodes back, or delete them, or let the update ignore them (annotation "
+        "pykruise.io/ignore-unavailable-nodes)",
     ),
     Code.NODE_LEFT_OUT: Meaning(
         "a pod's node is out of service, and the pod does not use up maxUnavailable",
         "bring the node back, or delete it",
     ),
-    Code.PLACEMENT: Meaning("the node is not eligible for a pod", "free the node, or delete the pod"),
+    Code.PLACEMENT: Meaning(
+        "an old pod is not updated, because its node must not get another pod",
+        "remove the taint or tolerate it, or delete the pod",
+    ),
     Code.NOT_PLACED: Meaning("the node should have no pod, and has no pod", moves_in_s=AS_ASKED),
     Code.POD_FAILED: Meaning("a pod failed and is replaced", "if that repeats, read its events and logs"),
     Code.POD_FINISHED: Meaning(
@@ -439,12 +447,13 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "updateStrategy.selector does not select the pod",
         "change spec.updateStrategy.selector, or the pod's labels",
     ),
-    Code.CANARY: Meaning("the pod has the sidecars of a canary set"),
+    Code.CANARY: Meaning("the pod has the sidecars of a canary SidecarSet"),
     Code.INJECTION_PAUSED: Meaning("new pods get no sidecars", "set spec.injectionStrategy.paused to false"),
     Code.NO_PODS: Meaning("no pod is selected", "correct the selector, or the labels of the pods"),
     Code.CLOSED: Meaning("a subset is skipped, because its pods found no node", "make room on its nodes"),
     Code.CREATING: Meaning(
-        "pods are being created, or were admitted and are not in the cache yet", moves_in_s=_A_MOMENT_S
+        "pods are being created, or were admitted but are not in the manager's cache yet",
+        moves_in_s=_A_MOMENT_S,
     ),
     Code.LEAVING: Meaning("a pod is leaving a subset", moves_in_s=AS_ASKED),
     Code.PARALLELISM: Meaning(
@@ -459,7 +468,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "wait until this run ends, or set concurrencyPolicy to Allow or Replace",
     ),
     Code.UNFIT_NODE: Meaning(
-        "a node is not eligible for a job's pods and gets none", "make the node fit, or change spec.template"
+        "a node is not eligible for a job's pods, so the job creates no pod for it",
+        "make the node fit, or change spec.template",
     ),
     Code.NEXT_TICK: Meaning("a schedule waits for its next time"),
     Code.IMAGE_PULLING: Meaning(
@@ -467,7 +477,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NO_NODE_IMAGE: Meaning(
         "a named node has no NodeImage",
-        "correct the name; a new node gets one when it has been ready for a while",
+        "correct the name; a new node gets a NodeImage when the node has been ready for half a minute",
     ),
     Code.PROBE_PORT: Meaning(
         "a probe names a port that its container does not have",

@@ -120,7 +120,7 @@ def test_pods_without_a_node_are_deleted_in_order_with_their_reason() -> None:
         [
             (names["n1"], "its node n1 no longer exists"),
             (names["n2"], "its node n2 no longer exists"),
-            (names["n3"], "it names no node"),
+            (names["n3"], "its spec names no node"),
         ]
     )
 

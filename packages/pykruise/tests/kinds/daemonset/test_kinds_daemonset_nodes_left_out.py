@@ -224,7 +224,7 @@ def test_strictly_unavailable_pods_get_their_new_pod_within_max_surge() -> None:
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("ignore", "-1", "must be a whole number, such as 3, or a percentage, from 0% to 100%"),
+        ("ignore", "-1", "must be a whole number (such as 3), or a percentage (from 0% to 100%)"),
         ("ignore", "1.5%", "must be a whole number"),
         ("ignore", "101%", "must be a whole number"),
         ("ignore", "", "must be a whole number"),

@@ -74,7 +74,7 @@ def test_an_update_in_place_that_is_done_ends_in_one_write(hooked: bool | None, 
     assert states(plan) == {0: state}
     assert (
         step.because
-        == f"nothing keeps condition InPlaceUpdateReady False, and its state can change to {state}"
+        == f"no reason is left for condition InPlaceUpdateReady to be False, and its state can change to {state}"
     )
 
 

@@ -226,7 +226,8 @@ def test_a_pod_that_returns_from_preparing_delete_becomes_ready_again() -> None:
     assert body["metadata"]["labels"][keys.STATE_LABEL] == "Normal"
     assert body["status"]["conditions"][0]["status"] == "True"
     assert (
-        step.because == "nothing keeps condition KruisePodReady False, and its deletion is no longer wanted"
+        step.because
+        == "no reason is left for condition KruisePodReady to be False, and its deletion is no longer wanted"
     )
 
 

@@ -26,7 +26,7 @@ from pykruise.kube.values.x509 import make_alternative_names, make_certificate_b
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _VALID_S: Final = 365 * 86400.0
 _SKEW_S: Final = 3600.0
-"""Certificates are valid from this number of seconds before now, for clients whose clock is behind."""
+"""The validity of a certificate starts this number of seconds before now, because a client's clock may be behind."""
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def issue(*, now: Instant, hosts: Sequence[str] = LOOPBACK) -> Certificate:
-    """Issue a certificate (ECDSA P-256, valid for a year from `now`) for these names and addresses, by a new CA."""
+    """Create a CA that issues a certificate (ECDSA P-256, valid until a year after `now`) for these hosts."""
     start, end = now - _SKEW_S, now + _VALID_S
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca = (
@@ -80,7 +80,7 @@ def issue(*, now: Instant, hosts: Sequence[str] = LOOPBACK) -> Certificate:
 
 
 def build_kubeconfig(url: str, ca_pem: bytes, token: str, context: str = "pykruise") -> dict[str, Any]:
-    """Build a kubeconfig with one cluster, one user and one context, all with this name."""
+    """Build a kubeconfig with one cluster, one user and one context, all named `context`."""
     authority = base64.b64encode(ca_pem).decode()
     return {
         "apiVersion": "v1",
@@ -95,7 +95,7 @@ def build_kubeconfig(url: str, ca_pem: bytes, token: str, context: str = "pykrui
 def write_kubeconfig(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
     """Write a kubeconfig that only its owner can read (mode 0600), atomically.
 
-    Missing folders are created. Raises OSError when the file cannot be written; an existing file then stays.
+    Missing folders are created. Raises OSError when the file cannot be written; then an existing file stays unchanged.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)

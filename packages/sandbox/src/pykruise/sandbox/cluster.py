@@ -5,10 +5,9 @@
 
 ClusterSettings, clock, rng ──▶ Cluster: ApiServer ◀── LocalTransport ◀── Client ◀── components
 
-The cluster owns every task and ends all of them when its context is left: first the components that were added to it,
-then its own, in reverse order of their start. When a component dies, the cluster logs this immediately, `wait_failed()`
-returns, and leaving the context raises ComponentError. Runs with equal seeds and the clock of a virtual event loop are
-equal.
+The cluster owns every task. When its context is left, it stops all components in reverse order of their start: first
+those that were added to it, then its own. When a component dies, the cluster logs this immediately, `wait_failed()`
+returns, and leaving the context raises ComponentError. In a virtual event loop, two runs with equal seeds are equal.
 """
 
 import asyncio
@@ -70,7 +69,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a sandbox cluster. Times are in seconds."""
 
     kubernetes: str = NEWEST_MINOR
-    """Minor version of the cluster: it decides fields, defaults and rules, and the reported version."""
+    """Minor version of Kubernetes. Fields, defaults, rules and the reported version are those of this version."""
     feature_gates: frozenset[str] = frozenset()
     """Feature gates that are on although they are off by default in this minor."""
     nodes: int = 3
@@ -112,7 +111,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Resources that the garbage collector watches; None means all served resources."""
 
     def build_kubelet_settings(self) -> KubeletSettings:
-        """`kubelet` with the replacements applied."""
+        """Return `kubelet`, changed by `start_s`, `ready_s` and `stop_s` where they are set."""
         changes: dict[str, Any] = {}
         if self.start_s is not None:
             changes |= {"start_s": self.start_s, "start_jitter": 0.0}
@@ -162,10 +161,10 @@ class _Webhooks:
 class Cluster:
     """A cluster that runs while its context is entered. Create it inside a running event loop.
 
-    `clock`: by default wall time that advances with the event loop. `rng`: source of all uids, names and delays; by
-    default unpredictable. `storage`, `reviewers`, `conversions`: arguments of the ApiServer. `startables` are called
-    with the cluster after its own components have started. The components that they return are run and stopped with the
-    cluster.
+    `clock`: by default it starts at the current time and advances with the event loop. `rng`: source of all uids, names
+    and delays; by default unpredictable. `storage`, `reviewers`, `conversions`: arguments of the ApiServer.
+    `startables` are called with the cluster after its own components have started. The components that they return are
+    run and stopped with the cluster.
     """
 
     def __init__(
@@ -320,7 +319,7 @@ class Cluster:
     ) -> LocalTransport:
         """Return a transport whose requests are sent by that user. It is closed with the cluster.
 
-        By default objects have no managedFields, which is faster. `steady`: see LocalTransport.
+        By default the returned objects have no managedFields, which is faster. `steady`: see LocalTransport.
         """
         transport = LocalTransport(
             self.server,
@@ -335,7 +334,7 @@ class Cluster:
         self, user: str, *, user_agent: str = "", managed_fields: bool = False, steady: bool = False
     ) -> Client:
         """Return a client of that user. `user_agent` names the field manager of its writes."""
-        # There is no network. The limit only prevents one component from delaying the others.
+        # There is no network to protect. The limiter only prevents that one component delays the others.
         limiter = Limiter(start=64, minimum=32, maximum=256)
         return Client(
             self.make_transport(user, managed_fields=managed_fields, steady=steady),
@@ -425,7 +424,7 @@ class Cluster:
 
     @property
     def failures(self) -> Sequence[ComponentError]:
-        """Errors of the components that died, in order."""
+        """Errors of the components that died, in the order in which they died."""
         return tuple(self._failures)
 
     async def wait_failed(self) -> ComponentError:

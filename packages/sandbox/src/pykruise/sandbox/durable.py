@@ -48,8 +48,8 @@ class DataDirError(Exception):
 
 
 def _make_private(directory: Path) -> None:
-    """Make the directory accessible to its owner only, because it has Secrets. A directory with other files keeps its
-    mode.
+    """Make the directory accessible to its owner only, because it contains Secrets. A directory with other files
+    keeps its mode.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=_DIRECTORY_MODE)
     if all(path.name.startswith(_FILE) for path in directory.iterdir()):

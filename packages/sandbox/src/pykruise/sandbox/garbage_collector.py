@@ -38,9 +38,9 @@ from pykruise.sandbox.running import run_beside, wait_for_condition
 
 _log = logging.getLogger(__name__)
 
-_REFRESH_S = 300.0  # discovery is read again at this interval in seconds ...
-_SETTLE_S = 0.2  # ... and this long after a CRD has changed
-_SYNC_TIMEOUT_S = 30.0  # a resource that cannot be listed delays the others at most for this time
+_REFRESH_S = 300.0  # interval in seconds at which discovery is read again
+_SETTLE_S = 0.2  # discovery is also read this number of seconds after a change of a CRD
+_SYNC_TIMEOUT_S = 30.0  # maximum delay of the other resources by a resource that cannot be listed
 _AT_ONCE = 20
 _REMEMBERED = 10_000
 
@@ -64,10 +64,10 @@ class CollectorStats(msgspec.Struct, frozen=True, kw_only=True):
     resources: int
     objects: int
     with_owners: int
-    """Number of uids that an object names as its owner."""
+    """Number of uids that objects name as their owners."""
     deletions: int
     live_reads: int
-    """GETs that confirmed the absence of an owner."""
+    """Number of GETs that checked whether an owner exists."""
     synced: bool
 
 
@@ -79,7 +79,7 @@ class _Watched(msgspec.Struct):
 
 
 class GarbageCollector:
-    """Collects garbage of all resources in discovery, including those of later CRDs.
+    """Deletes garbage objects of all resources in discovery, including those of later CRDs.
 
     `shared`: caches that other components run; the collector reads them and needs no cache of its own for these
     resources (for their values see `GraphObject`). `only`: use these resources, without discovery. The collector runs
@@ -374,7 +374,7 @@ class GarbageCollector:
         self._deletions += 1
 
     def _may_be_in_a_circle(self, owned: GraphObject) -> bool:
-        """Whether a dependent of the object waits for its own dependents, so that each could wait for the other."""
+        """Whether a dependent of the object waits for its own dependents: then the two could wait for each other."""
         dependents = self._graph.dependents.get(owned.uid, {})
         views = filter(None, map(self._cached, dependents))
         return any(view.uid in self._graph.foreground for view in views)
@@ -382,7 +382,7 @@ class GarbageCollector:
     # ── foreground and orphan deletion ───────────────────────────────────────
 
     async def _delete_dependents_first(self, target: ObjectId, owned: GraphObject) -> None:
-        """Enqueue the dependents (once), and remove the finalizer when none of them blocks."""
+        """Enqueue the dependents (once), and remove the finalizer when no dependent blocks the deletion."""
         if owned.uid not in self._swept:
             self._swept.add(owned.uid)
             for dependent in self._graph.dependents.get(owned.uid, ()):

@@ -159,7 +159,7 @@ class HttpFront:
         return self._user_of_token(token.strip()) if scheme.lower() == "bearer" else None
 
     def _user_of_protocols(self, headers: dict[str, str]) -> User | None:
-        """The user of the token among a WebSocket's subprotocols; None if there is none. The token is removed."""
+        """The user of the token among a WebSocket's subprotocols; None without a valid token. Removes the token."""
         try:
             token, others = split_token(headers)
         except TokenProtocolError:
@@ -188,7 +188,7 @@ class HttpFront:
         return _WatchSocket(opened, self._watches, handshake.headers)
 
     async def _open_lines(self, request: WireRequest, user: User) -> LineStream | Response:
-        """Open the watch, or the log, that a request follows."""
+        """Open the watch, or the followed log, that a request asks for."""
         return await self._server.stream(
             request.path, query=request.query, headers=request.headers, user=user
         )

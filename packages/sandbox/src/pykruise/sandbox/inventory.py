@@ -1,4 +1,4 @@
-"""Resources of an API server whose objects can be listed, watched and deleted, from its discovery.
+"""Reads from an API server's discovery the resources whose objects can be listed, watched and deleted.
 
 client ──▶ discover() ──▶ Inventory: one Resource for each group and plural ──▶ garbage collector, namespaces
 

@@ -1,7 +1,7 @@
 """Loads objects of a real cluster into a sandbox, from the output of `kubectl get ... -o yaml`.
 
 YAML or JSON ──▶ read_dump() ──▶ Dump: documents, in the order in which they can be created; nodes to simulate
-Dump         ──▶ load() ──▶ POST, PATCH status ──▶ Loaded: how many, and the omitted objects with reasons
+Dump         ──▶ load() ──▶ POST, PATCH status ──▶ Loaded: number of created objects; omitted objects, with reasons
 
 uids are new in the new cluster, so references to them are mapped: ownerReferences, the volumes of claims, and labels
 with uids (on pods of Jobs). A reference to an owner that is not in the dump is removed; otherwise the garbage
@@ -206,7 +206,7 @@ async def load(client: Client, dump: Dump) -> Loaded:
             inventory = await discover(client)  # a CRD of the dump may serve the resource now
             resource = inventory.find(api_version=doc["apiVersion"], kind=doc["kind"])
         if resource is None:
-            left_out.append((what, f"{doc['kind']} of {doc['apiVersion']} is not served: no CRD for it"))
+            left_out.append((what, f"{doc['kind']} of {doc['apiVersion']} is not served: its CRD is missing"))
             continue
         resource = _in_version(resource, doc["apiVersion"])
         try:
@@ -228,7 +228,7 @@ def _name_of(doc: Document) -> str:
 
 def _reason_to_leave_out(doc: Document) -> str | None:
     if doc["metadata"].get("deletionTimestamp"):
-        return "it was being deleted"
+        return "its deletion had already begun"
     return _LEFT_OUT.get(doc["kind"])
 
 

@@ -30,8 +30,7 @@ class LocalTransport:
     request). Without `managed_fields`, responses have no managedFields and are faster.
 
     `username` is a user who may do everything; `user` may do what the server allows. With `steady`, a watch never ends
-    by timeout and sends no bookmarks while nothing changes. Use it when virtual years take seconds and no connection
-    can break.
+    by timeout and sends no bookmarks while nothing changes: this saves work when virtual years pass in seconds.
     """
 
     def __init__(

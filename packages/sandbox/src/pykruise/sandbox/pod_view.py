@@ -151,7 +151,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         )
 
     def sum_requests(self) -> dict[str, int]:
-        """Requests of the container; see `amounts`."""
+        """Requests of the container; see `parse_amounts`."""
         return parse_amounts((self.resources and self.resources.requests) or {})
 
 

@@ -34,7 +34,7 @@ async def run_beside(main: Awaitable[None], *background: Coroutine[Any, Any, Any
 
 
 async def wait_for_condition(stopped: asyncio.Event, condition: Coroutine[Any, Any, Any]) -> bool:
-    """Wait for `condition`, but not longer than for `stopped`. Return whether the condition came first."""
+    """Wait until `condition` ends or `stopped` is set. Return whether `condition` ended first."""
     waiting = asyncio.ensure_future(condition)
     stopping = asyncio.ensure_future(stopped.wait())
     try:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["options_of", "sandbox", "sandbox_kubeconfig", "sandbox_server"]
 
 _MARKER = (
-    "sandbox(nodes=3, seed=0, manifests=(), failures=(), rbac=False, ...): the content of the test's cluster"
+    "sandbox(nodes=3, seed=0, manifests=(), failures=(), rbac=False, ...): options of the test's cluster"
 )
 
 

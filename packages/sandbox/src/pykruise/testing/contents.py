@@ -87,7 +87,7 @@ async def find_resource(client: Client, name: str) -> Resource:
 
 
 async def put_all(client: Client, documents: Iterable[tuple[str, Document]]) -> list[Document]:
-    """Put each object, and return them as stored. An error has a note with the object and its file."""
+    """Create or merge all objects, and return them as stored. An error has a note with the object and its file."""
     stored = []
     for source, document in documents:
         try:

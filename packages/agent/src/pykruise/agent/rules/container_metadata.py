@@ -205,7 +205,7 @@ def _parse_reported(text: str | None) -> Mapping[str, Reported] | None:
     try:
         wire = _decode_wire(text)
     except ValueError:
-        return None  # the annotation is written again
+        return None  # the agent then overwrites the unreadable annotation
     return {
         container.name: Reported(
             name=container.name,

@@ -39,5 +39,5 @@ def may_use(wanted: WantedPull, namespace: str) -> bool:
 
 
 def list_usable_credentials(wanted: WantedPull, secret: Mapping[str, Any]) -> list[Credential]:
-    """Return the secret's credentials for this tag; empty if requests of another namespace may use the secret."""
+    """Return the secret's credentials for this tag; empty if only requests of another namespace may use it."""
     return read_secret_credentials(secret) if may_use(wanted, read_served_namespace(secret)) else []

@@ -83,7 +83,7 @@ class SimulatedAgents:
         await run_beside(first, *others)
 
     async def stop(self) -> None:
-        """Finish the writes in flight; `run()` returns."""
+        """Finish the writes in flight; then `run()` returns."""
         for part in self.parts:
             await part.stop()
 

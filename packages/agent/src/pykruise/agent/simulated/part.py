@@ -35,7 +35,7 @@ class AgentPart(ABC):
         await run_beside(self._controller.run(), self._cache.run())
 
     async def stop(self) -> None:
-        """Finish the writes in flight; `run()` returns."""
+        """Finish the writes in flight; then `run()` returns."""
         self._queue.close()
         await self._controller.stop()
 

@@ -163,13 +163,13 @@ function freshness() {
 // ── keys ─────────────────────────────────────────────────────────────────────
 
 const KEYS = [
-  ["j, k", "the next and the previous object"],
-  ["Enter", "open it"],
+  ["j, k", "go to the next or the previous object"],
+  ["Enter", "open the object"],
   ["/", "find"],
-  ["w", "wall mode, and back"],
-  ["u", "back to the list"],
-  ["?", "these keys"],
-  ["Esc", "close what is open"],
+  ["w", "switch wall mode on or off"],
+  ["u", "go from an object back to the list"],
+  ["?", "show these keys"],
+  ["Esc", "close a dialog, or end wall mode"],
 ];
 
 function help() {

@@ -30,7 +30,8 @@ let isWhole = true;
 
 /**
  * Update the children of a node to match these. The focused element keeps the focus. At most `most` lazy elements are
- * made: the others stay as they are, or are left out, and the same call makes more. Returns whether none is left.
+ * made: the others stay as they are, or are left out, and the next call with the same elements makes more of them.
+ * Returns whether all were made.
  */
 export function patch(parent, children, most = Infinity) {
   const focused = document.activeElement;
@@ -91,7 +92,7 @@ function patchChildren(parent, old, wanted) {
     const before = pairs[number];
     const node = before ? update(before, one) : make(one);
     if (node === next) next = next.nextSibling;
-    else if (next && node === next.nextSibling) next = node.nextSibling; // the one between gets its place later
+    else if (next && node === next.nextSibling) next = node.nextSibling; // the node between them gets its place later
     else parent.insertBefore(node, next);
   });
 }

@@ -1,6 +1,6 @@
 // Requests to the server, and the stream of rows. All addresses are relative: a proxy may serve the page at any path.
 
-/** Return the server's answer. Throws an Error with its message; the HTTP status is in .status. */
+/** Return the server's response. For an error response, throws an Error with its message, and its HTTP status in .status. */
 export async function ask(path, body) {
   const given = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
   const answer = await fetch(`api/${path}`, {
@@ -10,7 +10,7 @@ export async function ask(path, body) {
   });
   const found = await answer.json().catch(() => ({}));
   if (answer.ok) return found;
-  throw Object.assign(new Error(found.error || `the server answers ${answer.status}`), { status: answer.status });
+  throw Object.assign(new Error(found.error || `the server responds with status ${answer.status}`), { status: answer.status });
 }
 
 const SILENT_MS = 40_000;
@@ -21,7 +21,7 @@ async function refusalOf(path) {
   const stop = new AbortController();
   try {
     const answer = await fetch(`api/${path}`, { headers: { "x-pykruise-dashboard": "1" }, credentials: "same-origin", signal: stop.signal });
-    return answer.ok ? "" : (await answer.json()).error || `the server answers ${answer.status}`;
+    return answer.ok ? "" : (await answer.json()).error || `the server responds with status ${answer.status}`;
   } catch {
     return "";
   } finally {

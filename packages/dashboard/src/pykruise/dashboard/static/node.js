@@ -6,10 +6,10 @@ import { compare } from "./table.js";
 import { clean, many, titleLine } from "./words.js";
 
 const AGENT = {
-  silent: ["Degraded", "The agent does not answer: it pulls no image and runs no probe."],
-  answers: ["Healthy", "The agent answers."],
-  asked: ["Progressing", "Jobs requested images, and the agent has not answered yet."],
-  idle: ["Paused", "No job requests an image, so the agent has nothing to answer."],
+  silent: ["Degraded", "The agent does not respond: it pulls no image and runs no probe."],
+  answers: ["Healthy", "The agent responds."],
+  asked: ["Progressing", "Jobs requested images, and the agent has not responded yet."],
+  idle: ["Paused", "No job requests an image, so the agent has nothing to report."],
 };
 const PROBES = { Succeeded: "Healthy", Failed: "Failed" };
 
@@ -96,7 +96,7 @@ function probeList(given) {
     h(
       "li",
       { key: `${one.namespace}/${one.pod}/${one.probe}` },
-      chipOf(PROBES[one.state] || "Paused", one.state || "Not yet made"),
+      chipOf(PROBES[one.state] || "Paused", one.state || "No result yet"),
       h("b", null, name(`${one.namespace}/${one.pod}`)),
       h("div", null, broken(one.probe.replace("#", " # ")), h("span", { class: "small" }, `, container ${clean(one.container)}`, one.since ? [", for ", when(one.since)] : null), one.message ? h("p", { class: "cause" }, sentence(one.message, 2_000)) : null),
     );

@@ -135,7 +135,7 @@ const sinceOf = (row) => (row.why && row.why.since) || row.since || row.begun ||
 const byVerdict = (a, b) => ORDER[a.phase] - ORDER[b.phase] || (a.needs_action ? compare(sinceOf(a), sinceOf(b)) : 0) || compare(a.id, b.id);
 
 const GROUPS = {
-  namespace: (row) => row.namespace || "of the cluster",
+  namespace: (row) => row.namespace || "without a namespace",
   kind: (row) => row.kind,
   owner: (row, table) => {
     const owner = table.ownerOf(row);
@@ -380,16 +380,16 @@ function asText(title, around, rows, parts) {
 
 export const rollouts = board({
   title: "Rollouts",
-  empty: "There are no rollouts here that you may see. The examples of a checkout have one of each kind:",
+  empty: "There are no rollouts here that you may see. The examples in the repository contain one of each kind:",
   first: "kubectl apply -R -f examples/",
 });
 export const jobs = board({
   title: "Jobs and images",
-  empty: "There are no jobs here that you may see. The examples of a checkout have one of each kind:",
+  empty: "There are no jobs here that you may see. The examples in the repository contain one of each kind:",
   first: "kubectl apply -R -f examples/",
 });
 export const others = board({
   title: "Other objects",
-  empty: "There are no other objects here that you may see. The examples of a checkout have one of each kind:",
+  empty: "There are no other objects here that you may see. The examples in the repository contain one of each kind:",
   first: "kubectl apply -R -f examples/",
 });

@@ -17,7 +17,7 @@ export const link = (values, ...children) => h("a", { href: address({ ...values 
 
 const toObject = (row) => address({ page: "workload", kind: row.resource, namespace: row.namespace, name: row.name });
 
-/** The link of a card or row, which the keys j and k walk along. */
+/** The link of a card or row. The keys j and k move between these links. */
 export const workloadLink = (row, ...children) => h("a", { class: "main-link", href: toObject(row) }, ...children);
 
 /** A link to another object than the one of the card or row. */
@@ -54,7 +54,7 @@ const phone = matchMedia("(max-width: 40rem)");
 /** Controls that a phone folds away, so that it shows the causes first. Wider screens always show them. */
 export const foldedOnPhone = (key, title, ...children) => h("details", { key, class: "fold", open: !phone.matches }, h("summary", null, title), children);
 
-/** Call this when the width becomes that of a phone, or no longer is. */
+/** Call `changed` when the window becomes as narrow as a phone, and when it becomes wider again. */
 export const onFold = (changed) => phone.addEventListener("change", changed);
 
 export const when = (time) => (time ? h("time", { datetime: time, title: clean(time) }, age(time)) : null);
@@ -119,8 +119,8 @@ function done(row) {
   return h("div", { class: "progress" }, h("span", null, parts.join(", ")));
 }
 
-/** A command or a sentence: a line breaks between its words, not at the hyphens of one that fits on a line, nor between
- *  a flag and its value; a long path of fields breaks at its dots. */
+/** A command or a sentence. A line breaks between words, but not at the hyphens of a word that fits on a line, and not
+ *  between a flag and its value. A long path of fields also breaks at its dots. */
 export function words(text) {
   const found = [];
   let plain = "";
@@ -136,7 +136,7 @@ export function words(text) {
 const IN_PARTS = /[-/]|[:@_.]\w|[a-z][A-Z]/;
 const LONG_WORD = 40; // characters: a longer word stays in its line, and breaks between its parts
 
-/** A text of a cluster, as words(). */
+/** A text of a cluster, displayed like words(). */
 export const sentence = (text, most) => words(clean(text, most));
 
 async function copied(button, text, code) {

@@ -132,7 +132,7 @@ export class Table {
         path.add(id);
         id = parentOf.get(id).id;
       }
-      const root = roots.get(id) || this.all.get(id); // of a circle: the one that it was entered by
+      const root = roots.get(id) || this.all.get(id); // in a circle: the row at which the search entered it
       for (const part of path) if (part !== root.id) roots.set(part, root);
       if (path.has(root.id)) parentOf.delete(root.id);
     }

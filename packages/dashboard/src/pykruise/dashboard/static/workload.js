@@ -103,7 +103,7 @@ function steps(given, row) {
   if (!given) return null;
   const { rollout, workload, current } = given;
   const isOver = given.phase === "Healthy" || given.state === "Completed";
-  const text = (step) => [step.replicas ? (/^\d+$/.test(step.replicas) ? many(Number(step.replicas), "new pod") : `${clean(step.replicas)} of pods`) : "", step.traffic ? `${clean(step.traffic)} of requests` : "", step.has_matches ? "requests that match" : ""].filter(Boolean).join(", ");
+  const text = (step) => [step.replicas ? (/^\d+$/.test(step.replicas) ? many(Number(step.replicas), "new pod") : `${clean(step.replicas)} of pods`) : "", step.traffic ? `${clean(step.traffic)} of requests` : "", step.has_matches ? "only requests that match the step" : ""].filter(Boolean).join(", ");
   const after = (step) => (step.waits_for_approval ? ", then a person approves" : step.pause_s ? `, then it pauses ${step.pause_s} s` : "");
   return h(
     "div",
@@ -332,7 +332,7 @@ function events(given, { kind, namespace, name: object }, live) {
     "section",
     { key: "events", id: "events" },
     h("h2", null, "Events, the newest first"),
-    given.problem ? h("p", { class: "note" }, `They could not be read: ${clean(given.problem, 1_000)}`) : null,
+    given.problem ? h("p", { class: "note" }, `The events could not be read: ${clean(given.problem, 1_000)}`) : null,
     given.events.length
       ? h("ol", { class: "timeline" }, given.events.map((row) => h("li", { class: row.type }, h("span", { class: "since" }, when(row.last)), h("span", null, row.type === "Warning" ? h("span", { class: "unseen" }, "Warning: ") : null, coded(row.reason), sentence(row.message, 2_000), row.count > 1 ? h("span", { class: "small" }, ` (${many(row.count, "time")})`) : null))))
       : given.problem
@@ -464,7 +464,7 @@ function askFirst(action, head, live) {
         ? h(
             "form",
             { onsubmit: act, class: "confirm" },
-            question.needs_name ? h("label", null, `It has ${many(question.pods, "pod")}. Type its name: ${clean(row.name)}`, h("input", { name: "typed", autocomplete: "off", spellcheck: "false", oninput: (event) => (event.currentTarget.form.querySelector("button").disabled = event.currentTarget.value !== row.name) })) : null,
+            question.needs_name ? h("label", null, `It has ${many(question.pods, "pod")}. To confirm, type its name: ${clean(row.name)}`, h("input", { name: "typed", autocomplete: "off", spellcheck: "false", oninput: (event) => (event.currentTarget.form.querySelector("button").disabled = event.currentTarget.value !== row.name) })) : null,
             h("div", { class: "actions" }, h("button", { type: "submit", class: "primary", disabled: question.needs_name }, `Do it: ${clean(action.title)}`)),
           )
         : null,
@@ -511,7 +511,7 @@ function fieldOf(field, past, best, changed) {
       "select",
       { name: field.name, "data-field": "", required: true, onchange: changed },
       best ? null : h("option", { value: "" }, "choose a revision"),
-      listed.map((row) => h("option", { key: row.number, value: String(row.number), selected: String(row.number) === best }, `${row.number}${String(row.number) === best ? ": its pods serve" : ""}${row.cause ? `: ${clean(row.cause, 60)}` : ""}`)),
+      listed.map((row) => h("option", { key: row.number, value: String(row.number), selected: String(row.number) === best }, `${row.number}${String(row.number) === best ? ": recommended" : ""}${row.cause ? `: ${clean(row.cause, 60)}` : ""}`)),
     ),
   );
 }

@@ -51,7 +51,7 @@ GATHER_S: Final = 0.03
 """Seconds that a batch waits for more requests during a burst."""
 
 BURST_S: Final = 0.1
-"""A batch that follows the previous write within this time is part of a burst."""
+"""A batch is part of a burst if it begins at most this number of seconds after the previous write."""
 
 CONTENDED_S: Final = 1.0
 """Seconds after a conflict during which another replica is assumed to write the same object. Decisions are then based
@@ -65,7 +65,7 @@ MOST: Final = 1000
 """Number of objects that are remembered. When there are more, idle objects are forgotten."""
 
 FORGET_S: Final = 600.0
-"""Seconds from the latest request for an object until it is forgotten; the caches have its last write by then."""
+"""Seconds from the latest request for an object until it is forgotten; its last write is in the caches by then."""
 
 
 class UnsettledError(Exception):
@@ -77,7 +77,7 @@ class ContendedError(UnsettledError):
 
 
 class UpdateRequest(msgspec.Struct, kw_only=True):
-    """A requested decision. Each kind has a subclass, which adds the subject of the decision and the answer."""
+    """A requested decision. Each kind of decision has a subclass, which adds its subject and the answer."""
 
     attempts: int = 0
     """Number of writes that included this request."""

@@ -303,8 +303,9 @@ class Cache(Generic[T]):
         """Apply the response to a DELETE of the object `uid`; b"": the server reported that it does not exist. Never
         raises.
 
-        An object that is only marked (finalizers, a grace period) is put into the cache, as after any write. Any other
-        response (a Status, an object that is not marked or has nothing to wait for) means that `uid` is deleted. If
+        An object that is only marked for deletion (it has finalizers or a grace period) is put into the cache, as after
+        any write. Any other response (a Status, an object that is not marked for deletion or has nothing to wait for)
+        means that `uid` is deleted. If
         neither the caller nor the response names a uid, the object cannot be distinguished from a successor, so the
         call is ignored.
         """

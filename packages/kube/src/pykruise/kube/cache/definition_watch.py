@@ -5,7 +5,7 @@ CRDs ──watch──▶ Renewal.handle_definition() ──▶ Cache.watch_anew
 An API server that gets a new spec for a CRD replaces the storage that serves its objects. Older watches stay open and
 receive no more events: only their silence would show the replacement, after two minutes (IDLE_TIMEOUT_S in
 reflector.py). The watch of the CRDs shows it immediately. An API server may need a moment until it serves objects by
-the new definition, and a watch that is opened before then would be silent as well, so each watch is opened again a few
+the new definition. A watch that is opened before then would be silent as well. So each watch is opened once more a few
 seconds later.
 """
 
@@ -29,7 +29,7 @@ server needs some hundred milliseconds to apply a new definition.
 
 
 def definitions_of(client: Client, *, clock: Clock, rng: random.Random) -> Cache[MetadataView]:
-    """Return a cache of all CRDs that keeps only their name, uid and versions. The caller must run it."""
+    """Return a cache of all CRDs that keeps only their metadata (MetadataView). The caller must run it."""
     return Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_metadata, clock=clock, rng=rng)
 
 

@@ -7,8 +7,8 @@ watch events, responses to writes ──put()──▶ waiting, in their order �
 Reading one pod in between other work costs three times as much as reading it directly after another pod, because
 neither code nor data are in the processor's caches any more (measured beside a busy API server: 182 µs for a single
 pod, about 60 µs for each of several pods in a row). While many events arrive, no event is needed immediately: a
-reconcile reads the cache, which processes all waiting events before it answers. So no reader gets old data because of
-this; only a task that waits for a change may continue a moment later.
+reconcile reads the cache, which processes all waiting events before it answers. So a reader never gets old data
+because events wait. Only a task that waits for a change may continue a moment later.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 AT_LEISURE: Final = Pace(burst=16, per_s=20.0, wait_s=0.1)
 """Pace for resources with hundreds of events: a few events are read immediately, many are read in portions. The wait is
-short: an updated pod is out of service for ten times as long.
+short compared with the time for which an update takes a pod out of service: about a second.
 """
 
 

@@ -33,8 +33,8 @@ _HEAD: Final = 1024
 
 _VERSION: Final = re.compile(rb'"resourceVersion":"([0-9]+)"')
 _GRACE: Final = re.compile(rb'"deletionGracePeriodSeconds":[1-9]')
-"""The deletion grace period of a pod whose containers may still run. An object with this field is not deleted yet, so
-it does not have to be decoded as a whole.
+"""The deletion grace period of a pod whose containers may still run. An object with such a period is not deleted
+yet, so it does not have to be decoded as a whole.
 """
 
 T = TypeVar("T", bound=Projected)
@@ -107,7 +107,7 @@ class SelectorView:
 
 
 def _read_field(doc: Document, path: str) -> str:
-    """Return the value of a field as field selectors see it: `spec.nodeName`; empty when it is not set."""
+    """Return the value of a field, such as `spec.nodeName`, as field selectors see it; empty when it is not set."""
     value = get_path(doc, *path.split("."), default="")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -133,7 +133,7 @@ class Ingest(Generic[T]):
     ) -> None:
         self.events = 0
         self.foreign = 0
-        """Number of responses to writes whose objects do not belong to this cache."""
+        """Number of responses to writes of objects that do not belong to this cache."""
         self.unreadable = 0
         self.last_event_at: Instant | None = None
         self.synced = asyncio.Event()
@@ -261,7 +261,7 @@ class Ingest(Generic[T]):
         self._store.apply_unreadable(envelope.key, version)
 
     def _take_envelope(self, kind: str, raw: msgspec.Raw) -> None:
-        # The metadata contain all that these events need: a deleted object has the version of its deletion.
+        # Metadata is enough for DELETED and BOOKMARK: a deleted object has the resourceVersion of its deletion.
         try:
             envelope = _decode_envelope(raw)
             version = envelope.version

@@ -42,8 +42,8 @@ _log = logging.getLogger(__name__)
 
 IDLE_TIMEOUT_S: Final = 120.0
 """Seconds of silence after which a watch is opened again. A real API server sends a bookmark about once a minute to
-clients that request them, so two bookmarks are missing. It does not guarantee bookmarks. But opening the watch again
-costs one request and loses nothing, and the server ends every watch after some minutes anyway.
+clients that request them, so two bookmarks are missing. API servers do not guarantee bookmarks. But opening the
+watch again costs one request and loses nothing, and the server ends every watch after some minutes anyway.
 """
 
 BACKOFF_BASE_S = 0.2
@@ -130,7 +130,7 @@ class Reflector:
             self._end_watch()
 
     async def list_anew(self) -> None:
-        """Return when a list that was requested after this call has been applied, however often it fails before."""
+        """Return when a list that was requested after this call has been applied. Failed lists are repeated."""
         wanted = asyncio.get_running_loop().create_future()
         self._wanted_lists.append(wanted)
         self.watch_anew()
@@ -313,7 +313,7 @@ def _do_nothing() -> None:
 
 
 def _needs_list(error: Exception) -> bool:
-    """Whether watching again from the same position cannot help."""
+    """Whether a list is needed, because a new watch from the same position would fail again."""
     match error:
         case GoneError() | NotFoundError() | BadRequestError() | InvalidError() | _DistrustError():
             return True

@@ -4,14 +4,14 @@
 long
 Recent(entries=…, size=…)       ──▶ a map that forgets entries that are no longer used
 SharedValues(entries=…)         ──▶ one object for equal values, until no object refers to it any more
-register_limit(what, entries=…, bytes_each=…) ──▶ a line for anything that is remembered differently   ──▶ REMEMBERED
+register_limit(what, entries=…, bytes_each=…) ──▶ a line for what is remembered in another way   ──▶ REMEMBERED
 
-A limit on entries alone does not limit memory: texts that users write may be as large as an object. A test compares
-the sum of the table with the memory of a manager, and finds code that remembers something without a line in the
-table.
+A limit on the number of entries does not limit memory: texts that users write may be as large as an object. A test
+compares the sum of the table with the memory of a manager, and finds code that remembers something without a line in
+the table.
 
 A limit does not keep memory constant either. A cache that drops entries only when it is full grows for days with
-objects that were deleted long ago. So all of them forget entries that are no longer used, and the manager calls
+objects that were deleted long ago. So all caches forget entries that are no longer used, and the manager calls
 `forget_unused()` every ten minutes: its memory follows the objects that exist, not their number in the past.
 """
 

@@ -32,9 +32,9 @@ response or the object was known at a version that the list covers. Recently DEL
 ring), so a response that arrives after its event leaves no tombstone. The rare tombstones that nothing can confirm (an
 object that was never in view) are removed with the first bookmark after five minutes.
 
-**Lists** (the first one, or after 410) have a version L and replace everything that is not newer: objects with a
-version above L stay, absent objects at or below L are deleted (deletions during a gap of the watch are reported as
-changes too).
+**Lists** (the first one, or after 410) have a version L and replace everything that is not newer. Objects with a
+version above L stay. Objects at or below L that are not in the list are deleted; so deletions during a gap of the watch
+are reported as changes too.
 
 **Events** older than or equal to the stored object of that key are ignored. DELETED removes an object only if the uid
 is the same. An unexplained event below W (servers never send one) means that the order was broken: list again.
@@ -279,8 +279,8 @@ class Store(Generic[T]):
             self._measured = (version, self._now())
 
     def put_deleted(self, key: Key, uid: str, *, known: int) -> None:
-        """Remove the object `uid` after the response to a deletion by this program. `known`: a version that it is known
-        to have had; 0: none.
+        """Remove the object `uid` after the response to a deletion by this program. `known`: a version that the object
+        is known to have had; 0: none.
         """
         self.answered = max(self.answered, known)
         old = self._objects.get(key)
@@ -388,7 +388,7 @@ class Store(Generic[T]):
         return False
 
     def _confirm_write(self, key: Key, version: int) -> bool:
-        """Whether this program has written no newer version of that key. If so, its write is not pending any more."""
+        """Whether no newer write of this program to that key is pending. Confirms a pending write up to `version`."""
         pending = self._pending.get(key)
         if pending is None:
             return True
@@ -477,8 +477,8 @@ class Store(Generic[T]):
                 if is_newer_list:
                     del self._tombstones[uid]
             elif is_newer_list or 0 < stone.known <= version:
-                # The list began later, or covers a known version of the object and does not contain it: DELETED is
-                # past.
+                # The list does not contain the object, although it began later or covers a version that the object had:
+                # the watch will not send DELETED any more.
                 del self._tombstones[uid]
                 self._remember_deleted(uid)
 

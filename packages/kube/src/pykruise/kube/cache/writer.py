@@ -92,7 +92,7 @@ class Writer:
     async def update(
         self, resource: Resource, key: Key, body: Body, *, uid: str = "", **options: Unpack[WriteOptions]
     ) -> bytes:
-        """`Client.update`; `uid` is the object that the decision was about (the caller puts it into the body)."""
+        """`Client.update`; `uid` is the UID of the object to write (the caller also puts it into the body)."""
         try:
             raw = await self._client.update(resource, key.namespace, key.name, body, **options)
         except NotFoundError as err:
@@ -112,7 +112,7 @@ class Writer:
         force: bool = False,
         **options: Unpack[WriteOptions],
     ) -> bytes:
-        """`Client.patch`; `uid` is the object that the decision was about (the caller puts it into the body)."""
+        """`Client.patch`; `uid` is the UID of the object to write (the caller also puts it into the body)."""
         try:
             raw = await self._client.patch(
                 resource, key.namespace, key.name, body, patch_type=patch_type, force=force, **options

@@ -422,8 +422,8 @@ class Client:
     ) -> bytes:
         """DELETE an object, only if it still has `uid` and `resource_version` (where given).
 
-        Returns the object when it is only marked as terminating, else the object or a Status. Raises NotFoundError;
-        ConflictError when a precondition does not hold.
+        Returns the terminating object if it is only marked for deletion, else the deleted object or a Status. Raises
+        NotFoundError; ConflictError when a precondition does not hold.
         """
         path = resource.format_path(namespace, name)
         body = orjson.dumps(_to_delete_options(uid, options))

@@ -46,11 +46,11 @@ MOST_OF_REVIEWS: Final = 16
 """Further requests in flight, for reviews. `Client.separate_limit` explains why they are separate."""
 
 PATIENCE_S: Final = 3.0
-"""Seconds that a request waits for the end of a hold."""
+"""Longest time in seconds that a request waits while its scope is held (Retry-After)."""
 
 _LANE_0_SHARE = 8
 _SLOW_FACTOR = 3.0  # a response this many times slower than usual does not raise the limit
-_SLOW_FLOOR_S = 0.02  # ... unless it is faster than this: below it, only jitter of the machine is measured
+_SLOW_FLOOR_S = 0.02  # ... unless it takes less time than this, which would measure only jitter
 
 
 class LimiterStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class Limiter:
     ) -> None:
         if not 1 <= minimum <= start <= maximum:
             raise ValueError(
-                f"limiter: want 1 <= minimum <= start <= maximum, not {minimum}, {start}, {maximum}"
+                f"limiter: 1 <= minimum <= start <= maximum must hold, not {minimum}, {start}, {maximum}"
             )
         self._longest_hold_s = longest_hold_s
         self._minimum = minimum
@@ -111,8 +111,8 @@ class Limiter:
         """Wait for a slot, and hold it while one request is in flight. `scope`: the requests that a Retry-After
         affects.
 
-        The limiter learns from the exception that leaves the block (or none), so raise the error of a response inside
-        the block. Waiting can be cancelled. Entering raises HeldBackError.
+        The limiter learns from whether the block ends with an exception, and with which one. So raise the error of a
+        response inside the block. Waiting can be cancelled. Entering raises HeldBackError.
         """
         return _Slot(self, priority, scope)
 
@@ -137,7 +137,7 @@ class Limiter:
     # ── turns ────────────────────────────────────────────────────────────────
 
     async def acquire(self, loop: asyncio.AbstractEventLoop, priority: int, scope: str) -> None:
-        """Enter a slot. Raises HeldBackError when the server asked to wait longer than PATIENCE_S."""
+        """Enter a slot. Raises HeldBackError when the server requested a wait longer than PATIENCE_S."""
         while (left_s := self._held_until.get(scope, 0.0) - loop.time()) > 0:
             if left_s > PATIENCE_S:
                 raise HeldBackError(_held_back(scope), retry_after_s=left_s)
@@ -240,7 +240,7 @@ class Limiter:
             level = logging.WARNING if until - now > PATIENCE_S else logging.DEBUG
             _LOG.log(
                 level,
-                "%s: no requests are sent for %g s, because a response with status code %d asked to wait",
+                "%s: no requests are sent for %g s, because a response with status code %d requested this wait",
                 scope,
                 until - now,
                 code,
@@ -249,7 +249,7 @@ class Limiter:
 
 
 class _Slot:
-    """A slot. A separate class costs a third of the time of a generator, and every request uses one."""
+    """A slot. It is a class, because every request takes a slot and a generator would take three times as long."""
 
     __slots__ = ("_began", "_limiter", "_loop", "_priority", "_scope")
 
@@ -277,5 +277,5 @@ def _is_overload(err: BaseException) -> bool:
 
 
 def _held_back(scope: str) -> ErrorStatus:
-    message = f"{scope}: the request was not sent, because an earlier response asked to wait"
+    message = f"{scope}: the request was not sent, because an earlier response requested a wait"
     return ErrorStatus(status="Failure", message=message, reason="TooManyRequests", code=429)

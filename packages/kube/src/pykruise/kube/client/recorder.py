@@ -255,8 +255,8 @@ class EventRecorder:
     # ── writing ──────────────────────────────────────────────────────────────
 
     async def _write_next(self) -> int:
-        """Write the oldest pending event. Returns how often its writes have failed so far; 0: none failed, or none
-        waits.
+        """Write the oldest pending event. Returns how often its writes have failed so far; 0: no write failed, or no
+        event is pending.
         """
         async with self._writing:
             if not self._pending:
@@ -327,8 +327,8 @@ class EventRecorder:
         return _compute_digest(self._component, str(event.warning), *texts, *said)
 
     def _name_for(self, subject: str) -> str:
-        """Return `<object>.<16 hex digits>`: time in nanoseconds, as of Kubernetes' recorders, from which programs
-        read it. The last three digits of the time are random.
+        """Return `<object>.<16 hex digits>`. The digits are the time in nanoseconds, as in the names of Kubernetes'
+        recorders, from which programs read the time. The last three decimal digits of the time are random.
         """
         stamp = int(self._clock() * 1_000_000) * 1_000 + self._rng.getrandbits(12) % 1_000
         return f"{subject[: _MAX_NAME - 17].rstrip('-.')}.{stamp:016x}"

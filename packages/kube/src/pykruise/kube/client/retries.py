@@ -42,10 +42,10 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     writes: int = 3
     """Repetitions of a write that was certainly not processed."""
     base_s: float = 0.2
-    """The first wait is up to this long; each further one up to twice the previous one (full jitter)."""
+    """Maximum of the first wait. The maximum doubles with each further wait; the wait is random (full jitter)."""
     cap_s: float = 10.0
     total_s: float = 60.0
-    """A repetition may start up to this number of seconds after the first attempt."""
+    """A request is repeated only within this number of seconds after its first attempt."""
     patience_s: float = 3.0
     """A request is not repeated when the response requests a longer wait: the caller gets the time and can do other
     work until then. Otherwise the objects of one tenant would block a worker of a controller.

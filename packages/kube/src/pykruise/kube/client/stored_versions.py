@@ -5,8 +5,8 @@ Client ──Request in the hub version──▶ StoredVersionTransport ──in
                     discovery ──▶ StoredVersions: which version of each kind is stored
 
 An API server calls a conversion webhook whenever a client reads a version other than the stored one. While two managers
-run side by side, either of them may respond, so a manager that reads the stored version depends on no webhook. In a
-cluster that serves only the older version, no other version can be read.
+run side by side, this webhook may belong to the other one. A manager that reads the stored version does not depend on
+it. In a cluster that serves only the older version, no other version can be read.
 
 The transport converts (kube/schemas/conversion.py):
 
@@ -56,7 +56,7 @@ STORED_VERSION: Final = "pykruise.io/stored-version"
 """Annotation, in memory only: the version in which the object was read, when that is not the hub version."""
 
 MOST_TRIES: Final = 4
-"""Attempts at one patch that is computed here, when other clients write the object at the same time."""
+"""Maximum number of attempts at a patch that is computed here, if other clients write the object at the same time."""
 
 _OK: Final = range(200, 300)
 _CONFLICT: Final = 409
@@ -66,7 +66,7 @@ _GROUP_AT: Final = 2
 _PATCH_ERROR: Final = {400: "BadRequest", 422: "Invalid"}
 
 _DECODED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
-"""Parts of an object whose merge patches can be sent unchanged."""
+"""Only a merge patch of these fields can be sent unchanged."""
 
 
 def compute_storage_version_hash(group: str, version: str, kind: str) -> str:
@@ -76,8 +76,8 @@ def compute_storage_version_hash(group: str, version: str, kind: str) -> str:
 
 
 def stored_version_of(annotations: Mapping[str, str], *, hub: str) -> str:
-    """Return the version in which an object is stored, according to its annotations as a client of this program sees
-    them.
+    """Return the version in which an object is stored, according to the annotations that clients of this program
+    see.
     """
     return annotations.get(STORED_VERSION, hub)
 
@@ -434,8 +434,9 @@ def _patched_references(operation: Document) -> Any:
 def _requests_of(difference: Document, plain: str, target: _Target) -> list[tuple[str, Document]]:
     """Return the patches that write a difference, each with its path.
 
-    Parts of a newer status are annotations in the older version. A status write stores no annotations, so they are
-    written first. Other annotations that a conversion keeps are left out, since the next status contains them again.
+    Parts of a newer status are annotations in the older version. A status write stores no annotations, so these
+    annotations are written first. Annotations with kept fields (`KEPT_PREFIX`) are left out, since the next status
+    contains these fields again.
     """
     if not target.subresource:
         return [(plain, difference)] if difference else []

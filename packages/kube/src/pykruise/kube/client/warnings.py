@@ -1,4 +1,4 @@
-"""Warnings that an API server sends beside its responses, as `kubectl apply` prints them.
+"""Warnings in the responses of an API server: those that `kubectl apply` prints.
 
 Transport ──▶ WarningTransport (passes each warning to `warn`) ──▶ Client
 

@@ -37,7 +37,7 @@ class Credentials(Protocol):
     async def read_headers(self) -> Mapping[str, str]:
         """Return the headers for one request, renewed when they are about to expire.
 
-        Raises ConfigurationError when no credentials have ever been read (a plugin that fails).
+        Raises ConfigurationError when no credentials have ever been read, for example because a plugin fails.
         """
         ...
 
@@ -116,7 +116,9 @@ class RenewedCredentials:
         return self._current.tls if self._current else None
 
     async def read_headers(self) -> Mapping[str, str]:
-        """Return the current headers. Reads first when there are none or they are due."""
+        """Return the current headers. Reads new credentials first when there are none, or when it is time to renew
+        them.
+        """
         if self._current is None or self._is_due():
             async with self._lock:
                 if self._current is None or self._is_due():

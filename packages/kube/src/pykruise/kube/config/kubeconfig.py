@@ -54,7 +54,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _CLUSTER_INFO = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
 
-_REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its lifetime (8 minutes before its end or more)
+_REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its lifetime, at least 8 minutes before its end
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
@@ -331,7 +331,7 @@ class _Kubeconfig:
         if is_insecure and ca:
             raise ConfigurationError(
                 f"{self._at_cluster}: insecure-skip-tls-verify and certificate-authority exclude each other;"
-                " remove the first"
+                " remove insecure-skip-tls-verify"
             )
         chain, key = certificate or (
             self._read_pem(self._user, "client-certificate", self._user_base, self._at_user),
@@ -349,7 +349,7 @@ class _Kubeconfig:
         return make_tls_context(parts, self._at_cluster, self._at_user)
 
     def _read_pem(self, entry: Mapping[str, Any], name: str, base: Path, where: str) -> bytes:
-        """Return the PEM of a field that is a file or data; empty without either. Data takes precedence."""
+        """Return the PEM of a field, from its data or else from its file; empty when the entry has neither."""
         if data := entry.get(f"{name}-data"):
             try:
                 return base64.b64decode("".join(data.split()), validate=True)
@@ -462,7 +462,7 @@ class _Kubeconfig:
 
 
 class _CertificateReader:
-    """Builds a new TLS context only when its parts have changed, because connections depend on it."""
+    """Builds a new TLS context only when its parts have changed: open connections cannot be used with a new context."""
 
     def __init__(self, parts: Callable[[], TlsParts], make: Callable[[TlsParts], ssl.SSLContext]) -> None:
         self._parts = parts

@@ -95,7 +95,7 @@ _NO_KUBECONFIG: Final = "is not a kubeconfig; expected a document with clusters,
 
 
 def has_file(user: Mapping[str, Any], name: str) -> bool:
-    """Whether the user names a file that is used: data in the kubeconfig takes precedence."""
+    """Whether the user's entry names a file, and has no data, which would take precedence."""
     return bool(user.get(name)) and not user.get(f"{name}-data")
 
 
@@ -140,7 +140,7 @@ def make_tls_context(parts: TlsParts, at_cluster: str, at_user: str) -> ssl.SSLC
     if parts.chain:
         try:
             with _file_of(parts.chain + b"\n" + parts.key) as path:
-                # A password callback keeps OpenSSL from asking on the terminal.
+                # A password callback keeps OpenSSL from asking for a password on the terminal.
                 context.load_cert_chain(path, password=lambda: b"")
         except (ssl.SSLError, ValueError) as err:
             raise ConfigurationError(

@@ -42,7 +42,7 @@ class OidcTokens:
         self._refresh_token = str(settings.get("refresh-token") or "")
 
     def read_current(self) -> tuple[str, Instant]:
-        """Return the id token and its expiry; a new token if it expires soon. Blocks. Raises ConfigurationError."""
+        """Return the id token and its expiry. Renews a token that expires soon. Blocks. Raises ConfigurationError."""
         ends = self._end_of(self._id_token) if self._id_token else 0.0
         if ends - self._clock() < _EARLY_S:
             self._renew()
@@ -80,7 +80,7 @@ class OidcTokens:
         self._refresh_token = str(answer.get("refresh_token") or self._refresh_token)
 
     def _request(self, url: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """GET, or POST a form; returns the JSON object of the response."""
+        """Send a GET or, with a `form`, a POST; return the JSON object in the response."""
         if not url.startswith("https://"):
             raise ConfigurationError(f"{self._where}: {url!r} is not an https:// URL")
         data = None if form is None else urllib.parse.urlencode(form).encode()

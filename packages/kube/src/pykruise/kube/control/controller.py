@@ -6,8 +6,8 @@ WorkQueue.get() ──▶ reconcile(key) ──▶ seconds ──▶ add_after  
 `run()` owns its workers. `stop()` lets reconciles in flight finish, so that no plan remains partly executed. A
 reconcile that is cancelled nevertheless puts its key back into the queue, so the next `run()` begins with it.
 
-The cost of a reconcile, from which the queue computes how long the key rests, is the CPU time of its own steps
-(planning), not the time it waited for responses: its own writes do not slow a rollout down.
+From the cost of a reconcile, the queue computes how long the key rests. The cost is the CPU time of the reconcile's own
+steps (planning), not the time for which it waited for responses: waiting for writes does not slow a rollout down.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ CONFLICT_RETRY_S = 0.05
 """Seconds until the retry after a conflict. A conflict means that the cache is stale: the event with the newer
 version is on its way.
 """
-_QUICK_CONFLICTS = 3  # in a row; further conflicts wait like any failure
+_QUICK_CONFLICTS = 3  # conflicts in a row that are retried quickly; further ones wait like any failure
 
 
 class ControllerStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +197,7 @@ class Controller(Generic[K]):
                 self._cancelled += 1
                 self.queue.add(key, force=True)
                 raise
-            self._note_failure(key, error)  # something inside it was cancelled, not this worker
+            self._note_failure(key, error)  # something inside the reconcile was cancelled, not this worker
         except Exception as error:
             self._note_failure(key, error)
         else:
@@ -249,7 +249,7 @@ def skip_measuring() -> float:
 
 
 class _Timed(Generic[K]):
-    """Awaits `reconcile(key)` and adds up the time of its steps, from being resumed to waiting again."""
+    """Awaits `reconcile(key)` and adds up the time of its steps; a step lasts until the reconcile waits again."""
 
     def __init__(
         self, reconcile: Callable[[K], Awaitable[float | None]], key: K, cpu_time: Callable[[], float]

@@ -53,13 +53,13 @@ class Aside:
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
-                # A thread cannot be stopped, and a cancelled caller must not cause two of them to run.
+                # A thread cannot be stopped: wait for it, since no second function may run at the same time.
                 await asyncio.wait([work])
                 raise
             finally:
                 self._rests_until = 2 * loop.time() - began
-                # An error's traceback refers to this frame, and this frame to the error: its arguments would stay in
-                # memory.
+                # An error's traceback refers to this frame, and this frame to the error: the function's arguments would
+                # stay in memory.
                 del work
 
 

@@ -7,14 +7,13 @@ add_after(), add_rate_limited() ──▶ delayed ──its time comes──┘
 A key carries no message: its worker looks at the current state. So adding a key that already waits changes nothing, and
 a key that is added while in flight is handed out again after its worker is done.
 
-Keys that are expensive to plan are planned less often: after work that cost d seconds a key rests for
-`cost_factor * d`, so that one key never takes more than its share, however often it is added (`mark_done(key,
-cost_s=d)`; costs below `cost_threshold_s` do not count). Adds during the rest take effect at its end; adds with
-`force=True` end it.
+Keys that are expensive to plan are planned less often: after work that cost d seconds (`mark_done(key, cost_s=d)`), a
+key rests for `cost_factor * d`. So one key never takes more than its share, however often it is added. Costs below
+`cost_threshold_s` do not count. Adds during the rest take effect at its end; adds with `force=True` end the rest.
 
-Each wait of a failing key is twice as long as the previous one. It depends on how long the key has been failing, not on
-the number of failures: a key that an event wakes before its wait has ended, and that fails again, keeps its remaining
-wait. Otherwise each of the many events that arrive while a server recovers would double the wait.
+Each wait of a failing key is twice as long as the previous one. The wait depends on how long the key has been failing,
+not on the number of failures. If an event wakes a key before its wait has ended, and the key fails again, it keeps its
+remaining wait. Otherwise each of the many events that arrive while a server recovers would double the wait.
 
 Time is the event loop's. The queue has no task: one timer waits for the earliest delayed key.
 """
@@ -87,7 +86,7 @@ class WorkQueue(Generic[K]):
     shortened by up to a fifth, so that keys which failed together are not all retried together. After the cause of the
     failures has ended, a key is retried within about the time for which the cause lasted. `retries_per_s` limits the
     retries of all keys together, after an initial burst of `retry_burst` (0: no limit). With `cost_factor` 1 a key is
-    worked on for at most half of the time; 0 turns resting off.
+    worked on for at most half of the time; with 0, keys never rest.
     """
 
     def __init__(
@@ -142,7 +141,7 @@ class WorkQueue(Generic[K]):
             self._enqueue(key, force=force, now=_now())
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Enqueue `key` after `seconds`, or earlier if it is already delayed to an earlier time."""
+        """Enqueue `key` after `seconds`, or at an earlier time to which the key is already delayed."""
         if seconds <= 0:
             self.add(key)
         elif not self._is_closed and key not in self._waiting_since:
@@ -236,7 +235,7 @@ class WorkQueue(Generic[K]):
             self._wake_getter()
 
     def read_stats(self) -> QueueStats:
-        """Return the current state. Call it where the event loop runs."""
+        """Return the current state. Call it in the event loop's thread."""
         since = self._waiting_since[self._waiting[0]] if self._waiting else None
         return QueueStats(
             depth=len(self._waiting),

@@ -14,7 +14,7 @@ __all__ = ["FullError", "Quota"]
 
 
 class FullError(Exception):
-    """No place is free; the message names the keys that use the places."""
+    """No place is free; the message names the limit that is reached."""
 
 
 class Quota:

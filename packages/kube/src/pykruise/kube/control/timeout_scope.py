@@ -1,4 +1,4 @@
-"""Ends a block in which another task waits, under `asyncio.timeout(None)`."""
+"""Ends a block under `asyncio.timeout(None)` in which another task waits."""
 
 import asyncio
 

@@ -69,7 +69,7 @@ def slot_of(kind: str, key: Key, *, keying: Keying = "object") -> int:
 
 
 def _spread(value: int) -> int:
-    """Spread a hash over all bits: the low bits of FNV-1a are similar for names that differ in their last digit."""
+    """Mix the bits of a hash: the low bits of FNV-1a are similar for names that differ in their last digit."""
     value = ((value ^ (value >> 33)) * 0xFF51AFD7ED558CCD) & _MASK
     return value ^ (value >> 33)
 
@@ -81,7 +81,7 @@ def assign_rendezvous(seats: Sequence[Seat]) -> tuple[Seat, ...]:
     share. So a seat that joins or leaves changes few other slots.
     """
     if not seats:
-        raise ValueError("no member to hold a slot")
+        raise ValueError("there is no member that could hold a slot")
     most = -(-SLOTS // len(seats))
     pairs = ((_spread(hash_fnv1a(f"{slot}@{seat}")), slot, seat) for slot in range(SLOTS) for seat in seats)
     result: dict[int, Seat] = {}

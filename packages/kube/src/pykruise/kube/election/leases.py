@@ -17,7 +17,7 @@ A leader that releases the Lease leaves a note on it: the highest version that i
 reads the versions from `inherited` (kube/election/takeover.py). A leader can also name its successor on the Lease;
 the Lease is then never free.
 
-A candidate also knows until when the current holder may act (`other_term`), because members may act under the holder
+A candidate also knows until when the current holder may act (`other_term`), because members act while it leads
 (membership.py). If a watch shows the renewals to the candidate (`see`), it takes the Lease as soon as the Lease
 expires.
 
@@ -94,11 +94,11 @@ class LeaseTerm:
         return self._now() < self._until
 
     def write_time_s(self) -> float:
-        """Return the seconds that a write which begins now may take: until another program could lead."""
+        """Return the seconds that a write which begins now may take: it must end before another program can lead."""
         return self._taken_at - self._now()
 
     def extend(self, *, until: float, taken_at: float) -> None:
-        """Extend the term after a renewal to `until`; no other program can lead before `taken_at`."""
+        """Extend the term to `until` after a renewal; no other program can lead before `taken_at`."""
         self._until, self._taken_at = until, taken_at
 
     def end(self) -> None:
@@ -207,9 +207,9 @@ class LeaderElector:
         """The highest version of each resource that previous leaders wrote. None: unknown."""
 
         self._lease: Document | None = None  # as last seen
-        self._seen_at = 0.0  # when this state was first seen
+        self._seen_at = 0.0  # when the Lease was first seen in this state
         self._version = 0  # resourceVersion as last seen
-        self._looked_at = float("-inf")  # when the latest read of it began
+        self._looked_at = float("-inf")  # when the latest read of the Lease began
         self._renewed_at = float("-inf")
         self._leading = asyncio.Event()
         self._releasing = asyncio.Event()
@@ -286,7 +286,7 @@ class LeaderElector:
         try:
             async with asyncio.timeout(self._renew_s / 2):
                 lease = decode(await self._client.get(LEASES, self._namespace, self._name))
-        except (KubeError, TimeoutError) as error:  # then the Lease expires
+        except (KubeError, TimeoutError) as error:  # the Lease is not passed on: it expires
             _log.warning(
                 "lease %s/%s cannot be read: %s", self._namespace, self._name, str(error) or "no response"
             )

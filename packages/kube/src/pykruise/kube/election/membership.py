@@ -174,8 +174,8 @@ class Membership:
     """Takes part in sharing. `client` should not share a limiter with busy clients. Times are in seconds, as in
     LeaderElector.
 
-    `members`: number of members that hold slots at the same time, the earliest first; all other members wait. `keying`:
-    see key_slots.py; members with a different keying do not share with each other.
+    `members`: maximum number of members that hold slots at the same time: those that joined first. All others wait.
+    `keying`: see key_slots.py; only members with the same keying share slots.
     """
 
     def __init__(
@@ -490,7 +490,7 @@ class Membership:
             await self.leader.release(successor=holder)
         else:
             await self.leader.release()
-            holder = self.identity  # another leaving member may have named this one meanwhile
+            holder = self.identity  # another leaving member may have named this member
         for _ in range(SLOTS):
             successor = await self._choose_successor(instead_of=holder)
             if successor == holder:

@@ -23,8 +23,8 @@ __all__ = ["HandOver"]
 
 
 class HandOver:
-    """Handover to one leader. Caches may be added to `caches` and removed. Run `run()` beside them; call `wait()`
-    before planning.
+    """Handover to one leader. Caches may be added to `caches` and removed. Run `run()` at the same time as
+    these caches; call `wait()` before planning.
     """
 
     def __init__(self, caches: Callable[[], Iterable[Cache[Any]]], elector: LeaderElector) -> None:

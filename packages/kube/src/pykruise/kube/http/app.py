@@ -44,7 +44,8 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum time from the first byte of a request to its last byte."""
     idle_s: float = 300.0
     """Maximum time between two requests, and before the first one, because clients open connections in reserve. A
-    client should close an unused connection earlier: otherwise it may send a request while the server closes.
+    client should close an unused connection earlier: otherwise it may send a request while the server closes the
+    connection.
     """
     answer_s: float = 300.0
     """Maximum time in which a client must read a response."""

@@ -226,7 +226,7 @@ class HttpClient:
                 return await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._pass_on(loop, turn.result())  # it became free at the moment when the wait ended
+                self._pass_on(loop, turn.result())  # a connection became free just when the wait ended
             if isinstance(error, TimeoutError):
                 raise UnreachableError(f"{what}: no connection became free in time") from error
             raise

@@ -68,7 +68,7 @@ _MOST_WORDS: Final = 512
 _READ_BYTES: Final = 64 * 1024
 
 MOST_HEAD: Final = 64 * 1024
-"""Maximum number of bytes outside bodies: heads (interim ones together with the final one), and data behind a body."""
+"""Maximum number of bytes outside bodies: heads (interim ones together with the final one), and data after a body."""
 MOST_BODY: Final = 64 * 1024 * 1024
 """Maximum number of bytes of a response's body: a page of a list. A list with larger pages is requested in small pages.
 """
@@ -208,8 +208,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.is_usable = False
         self.on_lost(exc or lost_by_server())
         self.lost.set_result(None)
-        # These refer back to the connection: the memory of TLS (256 KiB of buffer) would stay until the next garbage
-        # collection of old objects, and forever if the connection was open when the heap was frozen.
+        # These attributes refer back to the connection: the memory of TLS (256 KiB of buffer) would stay until the
+        # next garbage collection of old objects, and forever if the connection was open when the heap was frozen.
         self._parser = self._transport = self._cut = None
 
     # ── called by the parser ─────────────────────────────────────────────────
@@ -289,7 +289,7 @@ async def _open_connection(
 
 
 def text_of(error: Exception) -> str:
-    """Return an error as one short line: its text, or its type without a text. The text may repeat received data."""
+    """Return an error as one short line: its text or, if it has none, its type. The text may repeat received data."""
     words = excerpt(str(error), most=_MOST_WORDS).split()
     line = " ".join("".join(mark if mark.isprintable() else "?" for mark in word) for word in words)
     return line or type(error).__name__
@@ -355,7 +355,7 @@ def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], 
             try:
                 transport.abort()
             except AttributeError:
-                if sock is not None:  # otherwise it was already closed twice, and ends automatically
+                if sock is not None:  # without a socket, nothing is left to close
                     with suppress(OSError):
                         sock.shutdown(socket.SHUT_RDWR)
 

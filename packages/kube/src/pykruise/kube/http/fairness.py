@@ -85,7 +85,9 @@ class ServerRoom(Generic[HolderT]):
     # ── connections ──────────────────────────────────────────────────────────
 
     def enter(self, connection: HolderT, peer: str, *, evict: Callable[[HolderT], object]) -> bool:
-        """Add a connection. `evict` closes the one that it replaces. Returns False when all others are busy."""
+        """Add a connection. `evict` closes the one that it replaces. Returns False when every connection that it
+        could replace is busy.
+        """
         share = self._shares.get(peer)
         most = self._most_connections
         if most and share is not None and len(share.connections) >= self._of_one[0]:

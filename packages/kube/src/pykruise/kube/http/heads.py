@@ -57,13 +57,13 @@ _PLAIN: Final = "/%?&=;:@!$'()*+,~[]"
 
 
 class HttpHeadError(ValueError):
-    """A part of a head contains a character that would end it."""
+    """A part of a head contains a character that would end this part."""
 
 
 def flaw_of_target(text: str) -> str:
     """Return the mistake in a request's target (path and query); empty: none."""
     if not text or not text.isascii() or not text.isprintable() or " " in text:
-        return "it must be printable ASCII without spaces (percent-encoded)"
+        return "it must be printable ASCII without spaces; percent-encode all other characters"
     return ""
 
 

@@ -32,7 +32,7 @@ class ProxyAddress(msgspec.Struct, frozen=True):
     """Address of a proxy."""
 
     tls: ssl.SSLContext | None
-    """TLS context for connections to the proxy itself, shared by all; None: plain HTTP."""
+    """TLS context of all connections to the proxy itself; None: plain HTTP."""
     host: str
     port: int
     authorization: str
@@ -91,7 +91,7 @@ async def open_tunnel(
         version, _, code = status.partition(b" ")
         if not version.startswith(b"HTTP/") or code[:3] != b"200":
             words = excerpt(status.decode("latin-1"), most=_MOST_WORDS)
-            raise ConnectionRefusedError(f"the proxy {proxy} responded {words!r}")
+            raise ConnectionRefusedError(f"the proxy {proxy} opened no tunnel; it responded {words!r}")
         protocol = make()
         inner = await loop.start_tls(
             transport, protocol, tls, server_hostname=server_hostname, ssl_shutdown_timeout=goodbye_s
@@ -130,4 +130,4 @@ class _Greeting(asyncio.Protocol):
     def _set_error(self, error: Exception) -> None:
         if not self.status.done():
             self.status.set_exception(error)
-            self.status.exception()  # a caller that has given up does not retrieve it
+            self.status.exception()  # otherwise asyncio logs an error that no caller retrieves

@@ -6,7 +6,7 @@
 
 A general HTTP server takes several times as much CPU time (measured: docs/lab/performance.md).
 
-Owns: the listening socket, the connections and their tasks.
+HttpServer owns the listening socket, the connections and their tasks.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 _FLUSH_S: Final = 0.01
 _BACKLOG: Final = 4096
-"""Length of the accept queue. Beyond it the kernel drops new connections, and a client tries again only after a
+"""Length of the accept queue. When it is full, the kernel drops new connections, and a client tries again only after a
 second.
 """
 _ACCEPTS: Final = 128
@@ -140,7 +140,7 @@ class HttpServer:
 
     async def stop(self, *, grace_s: float | None = None) -> None:
         """Accept no more connections, let requests in flight finish (`grace_s`, or `HttpLimits.stop_s`), and close
-        all.
+        all connections.
         """
         listeners, self._listeners = self._listeners, []
         if not listeners:
@@ -164,7 +164,7 @@ class HttpServer:
         cut = cut_of(connection.transport for connection in connections)
         for connection in connections:
             connection.close()
-        await asyncio.sleep(_FLUSH_S)  # for data that has been written
+        await asyncio.sleep(_FLUSH_S)  # time to send the data that has been written
         tasks = [connection.task for connection in connections if connection.task is not None]
         cut()
         for task in tasks:
@@ -186,7 +186,9 @@ async def _open_listeners(host: str, port: int) -> list[socket.socket]:
     try:
         for sock in sockets:
             sock.setblocking(False)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)  # its connections inherit it
+            sock.setsockopt(
+                socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE
+            )  # accepted connections inherit this size
             sock.listen(_BACKLOG)
     except OSError:
         for sock in sockets:

@@ -8,18 +8,23 @@
 Each connection has one task, which answers its requests sequentially. The task ends with the connection: otherwise a
 watch whose client has disconnected would stay until the next event.
 
-One step of the loop does a limited amount of work for one connection, whatever the content of a packet: parsing stops
-after the first whole message and after 4 KiB of heads and chunks (the rest of a body with a known length is read in one
-step, which copies and parses nothing). The remaining bytes wait. Only one request that a client sends in advance is
+One step of the loop does a limited amount of work for one connection, whatever the content of a packet. Parsing stops
+after the first whole message and after 4 KiB of heads and chunks; the remaining bytes wait. The rest of a body with a
+known length is read in one step, which copies and parses nothing. Only one request that a client sends in advance is
 parsed. Connections with more bytes wait in `Turns`, which lets two of them continue in one iteration of the loop;
 addresses take turns. The task answers one request in a step.
 
 Every limit has a defined outcome. The App builds every error response (`REFUSAL_CODES`):
 
-    not HTTP 400 · head too large 431 · body too large 413 · not arrived in time, or too slow 408
-    another value of Expect 417 · another coding than chunked, CONNECT 501 · another version than 1.0 and 1.1 505
-    too many requests to answer, or too many bytes of bodies in memory 429
-    a response that is not read, a connection that is not used, or an idle one beyond the limit: closed
+    400     the data is not HTTP
+    408     a request is not complete in time, or arrives too slowly
+    413     a body is too large
+    417     the header Expect is not 100-continue
+    429     too many requests are being answered, or too many bytes of bodies are in memory
+    431     a head is too large
+    501     the transfer coding is not chunked, or the method is CONNECT
+    505     the version is not HTTP/1.0 or HTTP/1.1
+    closed  a connection whose client does not read, an unused one, and an idle one beyond the limit of connections
 
 A request is counted when its body has arrived. So a client that sends incomplete requests blocks no other client. Its
 bodies use memory, but each address has only its share of that memory, and the oldest incomplete body is rejected first.
@@ -201,14 +206,14 @@ class ServerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if self._server.is_stopping or self._is_deaf:  # its handshake was in progress until now
+        if self._server.is_stopping or self._is_deaf:  # the handshake has ended only now
             self._is_deaf = True
             self._transport.abort()
             return
         self._is_verified = bool(transport.get_extra_info("peercert"))
         if (
             limit := getattr(transport, "set_read_buffer_limits", None)
-        ) is not None:  # only TLS transports have it
+        ) is not None:  # only TLS transports have this method
             limit(high=RECEIVE)
         self._parser = httptools.HttpRequestParser(self)
         self._since = self._loop.time()
@@ -222,8 +227,8 @@ class ServerConnection(asyncio.Protocol):
         if self.task is not None:
             self.task.cancel()
         self._rest, self._at = b"", 0
-        # These refer back to the connection: the memory of TLS and the body would stay until the next garbage
-        # collection.
+        # These attributes refer back to the connection: the memory of TLS and the body would stay until the next
+        # garbage collection.
         self._parser = self._transport = self._drained = self._upgraded = None
         self._turns.clear()
 
@@ -301,7 +306,7 @@ class ServerConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(memoryview(data)[begin:end])
         except httptools.HttpParserUpgrade:
-            self._is_deaf = True  # the request was answered as if it had not requested another protocol
+            self._is_deaf = True  # the App answers as if the request did not ask for another protocol
         except httptools.HttpParserError:
             self._refuse(400)
         if not self._is_begun:
@@ -309,7 +314,7 @@ class ServerConnection(asyncio.Protocol):
         if self._request is None and self._arrived > self._limits.head:
             self._refuse(431)
         elif self._request is not None and self._arrived > 2 * self._request.most_body + self._limits.head:
-            self._refuse(413)  # tiny chunks, or their extensions
+            self._refuse(413)  # the chunks are tiny, or have long extensions
 
     def _end_of_piece(self, data: bytes) -> int:
         """Return the end of the next piece: the end of a body with a known length, else a place where a message may
@@ -719,7 +724,10 @@ class ServerConnection(asyncio.Protocol):
                 await self._drained
         except TimeoutError:
             _LOG.info(
-                "%s %s was dropped: its client did not read for %g s", request.method, request.path, limit_s
+                "the response to %s %s is cut off: the client read nothing for %g s",
+                request.method,
+                request.path,
+                limit_s,
             )
             raise _UnreadError from None
         finally:

@@ -271,8 +271,8 @@ async def lines_of(stream: Stream, *, what: str, idle_timeout_s: float | None) -
 
 
 class _IdleTimer:
-    """Ends a stream that is silent for `idle_timeout_s` (None: never). It uses one timer per silence: a timer for
-    every packet would take a fiftieth of the CPU of a busy manager.
+    """Ends a stream that is silent for `idle_timeout_s` (None: never). It uses one timer for each silence: a timer for
+    each packet would take a fiftieth of the CPU of a busy manager.
     """
 
     def __init__(self, fail: Callable[[Exception], None], idle_timeout_s: float | None) -> None:

@@ -5,8 +5,8 @@ caches ──▶ HttpTransport.stream()  ──▶ one connection for each watch
                                             both directly, or through a proxy (proxy.py)
 
 Requests and streams have separate pools, so watches never delay a request. Every request carries the current headers
-of the Connection's credentials; after a 401 the credentials are refreshed once. Every failure below is raised as a
-TransportError, whose `sent` is true when the request may have taken effect.
+of the Connection's credentials; after a 401 the credentials are refreshed once. Every failure of a connection is raised
+as a TransportError, whose `sent` is true when the request may have taken effect.
 """
 
 import asyncio
@@ -118,7 +118,7 @@ class HttpTransport:
                     parts.append(part)
                     size += len(part)
                     if size > MOST_REFUSAL:
-                        break  # it is an error in any case
+                        break  # the rest of an error response is not needed
         except TimeoutError as err:
             raise RequestTimeoutError(f"{what}: no response in time") from err
         except BROKEN as err:

@@ -36,9 +36,9 @@ class WireRequest:
 
     Names of headers are lower case. A repeated header has its first value, or all values joined as lines if it may
     repeat.
-    `noted` is for the App, which may use it when the body has arrived; `most_body` is the maximum number of bytes of
-    the body. `peer` is the client's address; `is_verified`: the client has a certificate of a trusted CA. `is_counted`:
-    the request needs one of the places for requests, unless App.admit decides otherwise.
+    `noted`: a value that App.admit may store for App.answer. `most_body`: the maximum number of bytes of the body.
+    `peer`: the client's address. `is_verified`: the client has a certificate of a trusted CA. `is_counted`: the request
+    needs one of the places for requests, unless App.admit decides otherwise.
     """
 
     __slots__ = (
@@ -119,7 +119,7 @@ class HeadWriter:
         begun = self._begun.get(asked)
         if begun is None:
             begun = _begin_head(*asked)
-            if len(self._begun) >= _MOST_REMEMBERED:  # warnings differ
+            if len(self._begun) >= _MOST_REMEMBERED:  # responses with warnings differ in their headers
                 self._begun.clear()
             self._begun[asked] = begun
         length = b"" if answer.status == 204 else format_length_line(len(answer.body))
@@ -148,6 +148,6 @@ class HeadWriter:
 
 
 def _begin_head(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
-    # Warnings repeat text of clients; an empty header is left out.
+    # Warnings repeat text of clients, which may contain control characters. An empty header is left out.
     fields = [(name.title(), replace_controls(value)) for name, value in headers if value]
     return format_status_line(status) + format_field_lines(fields)

@@ -6,7 +6,7 @@ Each kind has a class (`Certificate`). The name of each further class is the pat
 `CertificateSpecIssuerRef`. So a new field renames no class. Objects with equal schemas share one class; the other names
 are aliases of it. The class of the items of a list `ports` ends in `Port`.
 
-Pure. The rules of the schema that a type cannot express (patterns, CEL) are checked by the API server alone.
+Pure. Only the API server checks the rules of the schema that a type cannot express (patterns, CEL).
 """
 
 import keyword
@@ -41,7 +41,7 @@ _FACTS: Final[Mapping[str, str]] = {
     "pattern": "Pattern",
     "format": "Format",
 }
-"""Keywords of a schema whose values are written into docstrings, and their names there."""
+"""Keywords of a schema whose values are written into docstrings, each with its name in the docstring."""
 
 
 class GenerationError(ValueError):
@@ -328,7 +328,7 @@ def _singular(name: str) -> str:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """Return the name, with a number behind it if it is taken already."""
+    """Return the name, with a number at its end if the name is taken already."""
     result, number = name, 2
     while result in taken:
         result, number = f"{name}{'' if name.endswith('_') else '_'}{number}", number + 1

@@ -55,7 +55,7 @@ class ModelMetadata(Model, frozen=True, kw_only=True):
     """Metadata of an object. Other fields, such as `managedFields`, are in `rest`."""
 
     name: str | None = None
-    """None with `generate_name`: the API server generates a name from it."""
+    """None if `generate_name` is set: the API server generates a name from it."""
     generate_name: str | None = None
     namespace: str | None = None
     uid: str | None = None

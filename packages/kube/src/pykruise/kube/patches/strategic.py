@@ -228,8 +228,8 @@ def _check_order(change: list[Any], order: list[Any], key: str) -> None:
 def _live_order(before: list[Any], merged: list[Any], change: list[Any], key: str) -> list[Any]:
     """Return the order of the live list with which a `$setElementOrder` is interleaved.
 
-    New items take the places that deletions freed at the end of the list, as on the API server: a container that
-    replaces another one stays behind an injected one that was in front.
+    New items take the places that deletions freed at the end of the list, as on the API server. So if a container
+    replaces another one that was after an injected container, it is after the injected container too.
     """
     known, kept = _find_positions(before, key), _find_positions(merged, key)
     survivors = [item for item in before if _identity_of(item, key) in kept]
@@ -256,7 +256,7 @@ def _order_items(merged: list[Any], *, given: Sequence[Any], live: Sequence[Any]
     """Return `merged` in the API server's order.
 
     Items in `given` (the patch, or its $setElementOrder) have that order; the others keep the order of `live`. The
-    two sequences are interleaved: another item precedes the next given one only if it does so in `live`.
+    two sequences are interleaved: one of the others precedes the next item of `given` only if it does so in `live`.
     """
     given_at, live_at = _find_positions(given, key), _find_positions(live, key)
     last = len(given) + len(live)

@@ -84,8 +84,8 @@ def check_container(
 
 
 def check_whitespace(spec: Doc, path: str) -> Causes:
-    """Yield an error for each image with surrounding whitespace. check_pod_spec accepts it, as Kubernetes does in
-    templates.
+    """Yield an error for each image with surrounding whitespace. check_pod_spec accepts such images, as Kubernetes does
+    in templates.
     """
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
@@ -276,7 +276,7 @@ def collect_claim_names(spec: Doc) -> frozenset[str]:
 
 
 def check_claims(resources: Doc, path: str, names: Set[str]) -> Causes:
-    """Yield an error for each device claim that refers to none of these claims of the pod."""
+    """Yield an error for each device claim that has no name, or whose name is not one of the pod's claims `names`."""
     for index, claim in enumerate(resources.get("claims") or ()):
         if not claim.get("name"):
             yield make_required_error(f"{path}.claims[{index}].name")
@@ -435,7 +435,9 @@ def _check_action(kind: str, action: Doc, path: str) -> Causes:
 
 
 def check_http_head(action: Doc, path: str) -> Causes:
-    """Reject parts of a request that would end its line. API servers accept them; kubelets reject or encode them."""
+    """Reject parts of an HTTP request that would end a line of its head. API servers accept such parts; kubelets reject
+    or encode them.
+    """
     if (host := str(action.get("host") or "")) and (flaw := flaw_of_host(host)):
         yield make_invalid_error(f"{path}.host", host, flaw)
     if flaw := flaw_of_value(str(action.get("path") or "")):
@@ -453,7 +455,7 @@ TOO_LOW_ID: Final = f"must be between 0 and {_MAX_INT32}, inclusive"
 
 
 def check_ids(context: Doc, path: str) -> Causes:
-    """Yield the errors of runAsUser and runAsGroup."""
+    """Yield the errors of fsGroup, runAsUser and runAsGroup."""
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
         value = context.get(field)
         if value is not None and not 0 <= value <= _MAX_INT32:

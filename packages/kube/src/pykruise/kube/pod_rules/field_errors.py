@@ -162,8 +162,8 @@ def build_refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> Err
 
 
 def drop_stored_errors(errors: Sequence[Cause], stored: Callable[[], Iterable[Cause]]) -> list[Cause]:
-    """Return the new errors. An error that the stored object already has, for any reason, must not prevent a user from
-    changing something else. `stored` is called only when there are errors.
+    """Return the errors that the stored object does not have: an error that it has already must not prevent a user from
+    changing something else. `stored` returns the errors of the stored object; it is called only when there are errors.
     """
     if not errors:
         return []

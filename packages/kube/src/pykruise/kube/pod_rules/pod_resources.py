@@ -20,7 +20,7 @@ __all__ = ["POD_RESOURCES", "check_pod_resources", "fill_pod_resources", "sum_co
 
 Doc = Mapping[str, Any]
 POD_RESOURCES: Final = ("cpu", "memory")
-"""Resources that a pod can request as a whole and that can change while it runs; huge pages are a third kind."""
+"""Resources that a pod can request as a whole and that can change while it runs. Huge pages can only be requested."""
 
 
 def check_pod_resources(spec: Doc, path: str) -> Causes:
@@ -55,8 +55,8 @@ def check_pod_resources(spec: Doc, path: str) -> Causes:
 
 
 def sum_container_requests(spec: Doc) -> dict[str, int]:
-    """Return the requests of all containers together, in nano units: the sum of regular containers and sidecars, or the
-    amount that an init container needs with the sidecars before it, if that is more.
+    """Return the requests of all containers together, in nano units: the sum of regular containers and sidecars or, if
+    that is more, the amount that an init container needs together with the sidecars before it.
     """
     sidecars: dict[str, int] = {}
     start: dict[str, int] = {}

@@ -4,7 +4,7 @@
 
 All checks read documents in canonical form (builtin_types.py) after defaulting, so absent means empty. Pure. An API
 server applies these rules to every pod. The sandbox's API server applies them, and admission does so before a
-workload creates pods from its template. Rules about Windows and device claims are left out.
+workload creates pods from its template. Most rules about Windows are left out.
 """
 
 import ipaddress
@@ -111,7 +111,7 @@ def check_pod_spec(
 
 
 def check_names(spec: Doc, path: str) -> Causes:
-    """Yield the errors of the names of other objects in a pod spec, and its own host name."""
+    """Yield the errors of the names of other objects in a pod spec, and of the pod's own host name."""
     for field, rule in _NAME_RULES.items():
         value = spec.get(field)
         if value:
@@ -196,7 +196,7 @@ def _check_ephemeral_containers(spec: Doc, volumes: Mapping[str, Doc], path: str
 def check_ephemeral_container(
     container: Doc, path: str, *, volumes: Mapping[str, Doc], spec: Doc, claims: Set[str]
 ) -> Causes:
-    """Yield the errors of one ephemeral container on its own.
+    """Yield the errors of one ephemeral container, without comparing it with other containers.
 
     `spec`, `volumes` and `claims` (names) are those of its pod.
     """

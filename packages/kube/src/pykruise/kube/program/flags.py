@@ -2,8 +2,9 @@
 
 argv, table ──▶ read_texts() ──▶ the texts of each flag ──▶ read_value() ──▶ its value      format_help_lines()
 
-Pure. Flags are `--name=value` or `--name value`, with one dash or two; a boolean alone means true. An unknown flag is
-an error. A flag that has no effect here is accepted with a note, so that manifests can be used unchanged.
+Pure. Flags are `--name=value` or `--name value`, with one dash or two; a boolean flag without a value is
+true. An unknown flag is an error. A flag that has no effect here is accepted with a note, so that manifests can be
+used unchanged.
 """
 
 import difflib

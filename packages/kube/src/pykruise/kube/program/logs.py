@@ -1,4 +1,4 @@
-"""Format of log lines: text for people, JSON for machines, without secrets in either.
+"""Format of log lines: text for people, or JSON for machines. Both contain no secrets.
 
 logging.getLogger(...).info("…", extra={"fields": {"object": "default/web"}}) ──▶ formatter ──▶ standard error
 
@@ -33,7 +33,9 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 MOST_LINE: Final = 8 * 1024
 _MOST_LINES: Final = 200
 _MOST_MASKED: Final = 256 * 1024
-"""Number of characters that are searched for secrets; further characters are never shown, and the search takes time."""
+"""Maximum number of characters that are searched for secrets, because the search takes time. Further characters are
+never shown.
+"""
 _SHORT: Final = (int, float, bool, type(None))
 """Types that are written to JSON unchanged."""
 
@@ -64,8 +66,8 @@ _TOKEN_START = re.compile(r"\beyJ(?=[\w-]{8})")
 def mask_secrets(text: str) -> str:
     """Return `text` without anything that looks like a credential: keys, tokens, passwords, users of URLs.
 
-    Each pattern either ends where its next try could begin, or is tried once per word. So a line of 120 kB takes
-    milliseconds, whatever its content.
+    The time grows linearly with the text: no pattern reads a part of the text again and again. So a line of 120 kB
+    takes milliseconds, whatever its content.
     """
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)

@@ -87,7 +87,7 @@ def collect_request_metrics(metered: MeteredTransport, host: str) -> Iterator[Me
 def collect_controller_metrics(
     controllers: Mapping[str, ControllerStats], labels: Mapping[str, str]
 ) -> Iterator[Metric]:
-    """Return controller-runtime's series about reconciles. `labels`: other names for controllers."""
+    """Return controller-runtime's series about reconciles. `labels`: label values that replace controller names."""
     metrics = [([labels.get(name, name)], controller) for name, controller in controllers.items()]
     yield make_counter(
         "controller_runtime_reconcile",
@@ -103,7 +103,7 @@ def collect_controller_metrics(
 
 
 def collect_queue_metrics(queues: Mapping[str, QueueStats], labels: Mapping[str, str]) -> Iterator[Metric]:
-    """Return the series of work queues, as client-go names them. `labels`: other names for queues."""
+    """Return the series of work queues, as client-go names them. `labels`: label values that replace queue names."""
     metrics = [([labels.get(name, name)] * 2, queue) for name, queue in queues.items()]
     yield from _yield_metrics(["name", "controller"], metrics, _OF_QUEUES)
 

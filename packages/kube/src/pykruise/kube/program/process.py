@@ -28,12 +28,12 @@ _log = logging.getLogger(__name__)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _MALLOC = {_M_MMAP_THRESHOLD: 128 * 1024, _M_TRIM_THRESHOLD: 2 * 1024 * 1024, _M_ARENA_MAX: 2}
 """Settings of malloc. A rollout allocates and frees some hundred KiB again and again: returning them to the system
-each time, and getting them again, would take a fiftieth of its CPU.
+each time, and getting them again, would take a fiftieth of the rollout's CPU time.
 """
 
 
 def return_memory() -> None:
-    """Return large buffers to the system as soon as they are free, if the C library is glibc.
+    """Make glibc, if the program uses it, return large buffers to the system as soon as they are free.
 
     By default glibc keeps such buffers after the first large one is freed: those of TLS, 256 KiB per connection.
     """
@@ -44,7 +44,7 @@ def return_memory() -> None:
 
 
 async def run_beside_servers(work: Coroutine[None, None, None], servers: Sequence[PlainServer]) -> None:
-    """Run the program's work, and until it ends also the servers that report its state."""
+    """Run the program's work and, until the work ends, the servers that report the program's state."""
     try:
         async with asyncio.TaskGroup() as tasks:
             for server in servers:

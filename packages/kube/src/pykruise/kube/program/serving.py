@@ -2,8 +2,9 @@
 
 kubelet, Prometheus, a person ──▶ HttpServer ──▶ PlainServer ──▶ one function for each path ──▶ text
 
-HTTP and its limits are in kube/http/server.py: an incomplete request is closed after some seconds, as is an unused
-connection. When there are too many connections, the one that has been idle longest is closed.
+HTTP and its limits are in kube/http/server.py: a connection is closed if a request stays incomplete for some
+seconds, or after 90 seconds without a request. When there are too many connections, the one that has been idle longest
+is closed.
 """
 
 import asyncio

@@ -11,9 +11,9 @@ their version. On the way back the fields return to their places and the annotat
 
 A kept field is dropped when it contradicts later changes of a client: it is restored only if every resulting difference
 in the other version is a value that the client wrote. So a client of an old version that changes a field overrides the
-kept value, and a client that changes another field loses nothing. Contradicting fields are found by halving, in at most
-MOST_TRIES tries; a half that then still contradicts is dropped as a whole. So the cost of a conversion depends only on
-the size of the document.
+kept value, and a client that changes another field loses nothing. To find the contradicting fields,
+the kept fields are halved repeatedly, in at most MOST_TRIES tries; a part that still contradicts then is dropped as a
+whole. So the cost of a conversion depends only on the size of the document.
 
 Pure: input documents are not changed. Rules get their own copy of the document, may change it, and must not raise on
 values of the wrong type: such values stay unchanged. They raise ConversionError for values that have no meaning in the
@@ -101,7 +101,7 @@ def convert(doc: Mapping[str, Any], to: str, conversions: Conversions) -> Docume
     """
     version_of, kind = doc.get("apiVersion"), doc.get("kind")
     if not isinstance(version_of, str) or not isinstance(kind, str):
-        raise ConversionError("the object has no apiVersion and kind")
+        raise ConversionError("the object must have an apiVersion and a kind")
     group, _, version = version_of.rpartition("/")
     to_group, _, to_version = to.rpartition("/")
     conversion = conversions.get((group, kind))
@@ -110,7 +110,9 @@ def convert(doc: Mapping[str, Any], to: str, conversions: Conversions) -> Docume
     for each in (version, to_version):
         if to_group != group or each not in conversion.versions:
             known = " and ".join(f"{group}/{version}" for version in conversion.versions)
-            raise ConversionError(f"{kind} is converted between {known}, not from {version_of} to {to}")
+            raise ConversionError(
+                f"{kind} can only be converted between {known}, not from {version_of} to {to}"
+            )
     if version == to_version:
         return deep_copy(dict(doc))  # type: ignore[no-any-return]  # the copy of a dict is one
     if version == conversion.hub:
@@ -128,7 +130,7 @@ def convert(doc: Mapping[str, Any], to: str, conversions: Conversions) -> Docume
 def _convert_keeping(doc: Mapping[str, Any], *, there: Rule, back: Rule, to: str, of: Conversion) -> Document:
     source: Document = deep_copy(dict(doc))
     here = of.hub if to == of.spoke else of.spoke
-    annotate(source, KEPT_PREFIX + here, None)  # its fields are in their places
+    annotate(source, KEPT_PREFIX + here, None)  # in this version its fields are in their places
     kept = _parse_kept(_read_annotation(source, KEPT_PREFIX + to))
     annotate(source, KEPT_PREFIX + to, None)
     across = there(deep_copy(source))
@@ -149,7 +151,7 @@ def _convert_keeping(doc: Mapping[str, Any], *, there: Rule, back: Rule, to: str
 _ABSENT: Final = object()
 _OWN: Final = ("apiVersion", "kind")
 _IDENTITY: Final = ("uid", "namespace", "name", "type", "key", "tag")
-"""Fields that identify an item of a list in another list."""
+"""Fields by which the same item is found in two lists."""
 
 
 def _find_lost(source: Document, seen: Document) -> Document:

@@ -75,7 +75,7 @@ def _of_struct(value: Mapping[str, Any], definition: str, release: Release) -> D
         known = fields.get(name)
         kept = part if known is None else _of_kind(part, known.kind, release)
         if name == _LIFECYCLE and part and not kept:
-            continue  # it contained only a stop signal, which is dropped
+            continue  # the lifecycle contained only a stop signal, which is dropped
         result[name] = kept
     if definition == _SPEC:
         _drop_together(result, release)

@@ -52,24 +52,27 @@ MERGED: Final[Mapping[str, Set[str]]] = {
 """Lists that are merged in templates. Kubernetes rejects a pod that has the same key twice in one of these lists."""
 
 _OTHER_FIELDS: Final = "Fields that this schema does not list are kept as they are."
-_REPEATED_VARIABLE: Final = "a container may have a variable twice; the last counts"
+_REPEATED_VARIABLE: Final = "a container may define a variable twice; the last definition counts"
 _PROTOCOL: Final = (
-    "the key `protocol` has the default TCP, which the API server would write into stored templates: to a controller"
-    " they were other templates"
+    "the key `protocol` has the default TCP: the API server would write it into stored templates, and controllers"
+    " would take this for a change of the templates"
 )
 LEFT_WHOLE: Final[Mapping[tuple[str, str], str]] = {
     (f"{_CORE}.Container", "env"): _REPEATED_VARIABLE,
     (f"{_CORE}.EphemeralContainer", "env"): _REPEATED_VARIABLE,
     (f"{_CORE}.Container", "ports"): _PROTOCOL,
     (f"{_CORE}.EphemeralContainer", "ports"): _PROTOCOL,
-    (f"{_CORE}.PodSpec", "hostAliases"): "a pod may have aliases of one address in several items",
+    (f"{_CORE}.PodSpec", "hostAliases"): "a pod may list the same IP address in several items",
     (f"{_CORE}.PodSpec", "imagePullSecrets"): "a pod may name a secret twice",
     (
         f"{_CORE}.PodSpec",
         "ephemeralContainers",
-    ): "a template has none; an EphemeralJob has its own list of them",
-    (f"{_CORE}.PodSpec", "evictionResponders"): "only the newest minor has it, and not by default",
-    (f"{_CORE}.ResourceRequirements", "claims"): "a container may make several requests of one claim",
+    ): "a template has no ephemeral containers; an EphemeralJob has its own list of them",
+    (
+        f"{_CORE}.PodSpec",
+        "evictionResponders",
+    ): "only the newest minor has this field, and its feature gate is off by default",
+    (f"{_CORE}.ResourceRequirements", "claims"): "a container may use several requests of one claim",
     ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "ownerReferences"): "a template has no owner",
 }
 """Lists that Kubernetes merges by key, but that stay atomic in templates, with the reason."""
@@ -141,7 +144,7 @@ def _properties(definition: str, rules: Mapping[str, FieldRule]) -> Iterator[tup
 
 @cache
 def _leads_to_merged(kind: str) -> bool:
-    """Whether an object of this kind, not a list or map of them, has merged lists below it."""
+    """Whether the kind is an object (not a list or a map of objects) that has merged lists below it."""
     if kind.removeprefix("*") != definition_of(kind):
         return False
     return any(field in MERGED.get(owner, ()) for owner, field in map_lists(definition_of(kind)))

@@ -71,7 +71,7 @@ def release_of(minor: str, *, possible: bool = False) -> Release:
 def minor_of(version: Mapping[str, Any] | str) -> str:
     """Return the minor in MINORS that is nearest to a version: that of an API server (/version), or its gitVersion.
 
-    Vendors append to any part (`v1.32+gke.1`). An invalid version counts as the newest minor, which has the most
+    Vendors append text to any part (`v1.32+gke.1`). An invalid version counts as the newest minor, which has the most
     features.
     """
     number = _number_in(version)

@@ -1,5 +1,5 @@
-"""Fields that the API server of a cluster knows: those of its minor, and for a newer one those of its OpenAPI
-document.
+"""Fields that the API server of a cluster knows: those of its minor and, if the minor is newer than all known ones,
+those of its OpenAPI document.
 
     minor, OpenAPI v3 of the core group ──▶ list_further_fields() ──▶ ServedFields.list_unknown_fields(document)
 
@@ -26,7 +26,7 @@ class ServedFields(msgspec.Struct, frozen=True):
     minor: str = NEWEST_MINOR
     """The server's minor, or the nearest known one."""
     further: frozenset[tuple[str, str]] = frozenset()
-    """Definition and name of each further field that it knows."""
+    """Definition and name of each further field that the server knows."""
 
     def list_unknown_fields(self, document: Mapping[str, Any], definition: str) -> list[str]:
         """Return the paths of the fields of a document that the server drops. Raises DecodeError."""
@@ -70,6 +70,6 @@ def _place_of(path: str, definition: str, minor: str) -> tuple[str, str]:
     *above, last = path.split(".")
     for step in above:
         field = (fields_of(definition, minor) or {}).get(step.partition("[")[0])
-        if field is not None:  # otherwise it is the key of a map
+        if field is not None:  # otherwise the step is the key of a map
             definition = field.kind.lstrip("[]{}*")
     return definition, last

@@ -2,7 +2,7 @@
 
 kinds/<kind>/types.py ──▶ these types ──▶ kube/schemas/crds.py (schemas), msgspec (decoding)
 
-The module has only types whose fields are listed in the schemas of API objects; pod templates and such are untyped
+The module has only types whose fields are listed in the schemas of API objects; pod templates, for example, are untyped
 JSON. Field names, optional fields and defaults are Kubernetes'. `kubectl explain` shows the docstring of a field.
 """
 

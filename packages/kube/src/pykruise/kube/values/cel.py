@@ -25,7 +25,8 @@ NEVER: Final = "false"
 
 MOST_TERMS: Final = 64
 MOST_NAMESPACES: Final = 256
-"""Maximum number of namespaces in an expression: with more, it costs an API server more than the calls that it saves.
+"""Maximum number of namespaces in an expression: an expression with more namespaces costs an API server more than the
+calls that it saves.
 """
 
 _LABELS: Final = "object.metadata.labels"

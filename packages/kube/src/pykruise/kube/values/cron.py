@@ -1,7 +1,7 @@
 """Times of a cron schedule, as Kubernetes' CronJobs read it.
 
 text, zone ──▶ parse_schedule() ──▶ Schedule.next(after) ──▶ the next instant, or None when there is none
-                                ──▶ find_ticks()      ──▶ the latest instant of a span, and their number
+                                ──▶ find_ticks()      ──▶ the latest instant in a span, and the number of instants
 
 Pure. Schedules have five fields (minute, hour, day of the month, month, day of the week) with `*`, `?`, names,
 ranges, steps and lists, or are one of the words `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`,
@@ -214,7 +214,7 @@ def _find_zone(name: str) -> tzinfo:
 
 
 def _parse_seconds(text: str) -> int:
-    """Parse whole seconds, at least one. Same rule as Go's durations, `1h30m` or `1.5h`."""
+    """Parse a duration such as `1h30m` or `1.5h` into whole seconds, at least one. Same rule as Go's durations."""
     if _DURATION.fullmatch(text.strip()) is None:
         raise ScheduleError(f"failed to parse duration @every {text}")
     total = sum((Fraction(number) * _UNITS[unit] for number, unit in _split_duration(text)), Fraction(0))

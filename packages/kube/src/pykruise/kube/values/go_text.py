@@ -81,7 +81,9 @@ def name_go_type(value: Any) -> str:
 
 
 def _format_float(value: float) -> str:
-    """Return the shortest digits that restore the number; exponents below -4 and from 6 on use scientific notation."""
+    """Return the shortest digits that restore the number; in scientific notation if the exponent is below -4 or above
+    5.
+    """
     sign, digits, _ = (number := Decimal(repr(value)).normalize()).as_tuple()
     power = number.adjusted()
     if -4 <= power < 6 or not value:

@@ -3,7 +3,7 @@ r"""Regular expressions of users: RE2, as in OpenKruise. The time of a search gr
 text of a pattern ──▶ compile_pattern() ──▶ Pattern ──▶ .search(text)
 
 Python's own engine backtracks: with `^(\w+-?)+$` each further letter of a name doubles its work. RE2 never
-backtracks. It does not support look-around and references to groups; OpenKruise does not support them either.
+backtracks. It supports neither look-around nor references to groups; nor does OpenKruise.
 
 The engine is loaded with the first pattern, so that a process without patterns does not use its memory.
 """
@@ -45,7 +45,7 @@ class Pattern(Protocol):
 
 @remember(entries=_MOST_KEPT, longest=1_024)
 def compile_pattern(text: str) -> Pattern:
-    """Compile a pattern. Raises PatternError, also for one that takes more than 4 MiB compiled."""
+    """Compile a pattern. Raises PatternError, also for a pattern that takes more than 4 MiB when it is compiled."""
     import re2
 
     options = re2.Options()

@@ -60,7 +60,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def parse(cls, text: str | int | float) -> "Quantity":
-        """Parse the quantity of a document's field. Digits below a billionth are rounded away from zero.
+        """Parse the quantity of a document's field. Parts smaller than a billionth are rounded up (away from zero).
 
         Raises ValueError with Kubernetes' text. Same rule as Kubernetes' `resource.ParseQuantity`.
         """
@@ -89,7 +89,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         return Quantity(self.milli * 10**6, self.family)
 
     def __add__(self, other: "Quantity") -> "Quantity":
-        """Return the sum, in the family of the first quantity unless that is zero."""
+        """Return the sum. It has the family of the first quantity or, if that is zero, of the second."""
         return Quantity(self.nano + other.nano, self.family if self.nano else other.family)
 
     def __sub__(self, other: "Quantity") -> "Quantity":
@@ -177,7 +177,9 @@ def _interpret_suffix(suffix: str) -> tuple[Family, int]:
 
 
 def _to_nano(number: int, decimals: int, family: Family, exponent: int) -> int:
-    """Return `number` shifted by its decimals and its suffix, in billionths, rounded up."""
+    """Return the amount in billionths, rounded up: `number` is written with `decimals` decimal places and the suffix of
+    this family and exponent.
+    """
     if family is Family.BINARY:
         return _away_from_zero(number * _NANO << exponent, 10**decimals)
     shift = exponent - decimals + 9
@@ -187,8 +189,8 @@ def _to_nano(number: int, decimals: int, family: Family, exponent: int) -> int:
 def _is_kept(digits: str, fraction: str, family: Family, exponent: int) -> bool:
     """Whether Kubernetes keeps the text of a number as it was written instead of its canonical form.
 
-    It keeps short numbers that a quick check considers canonical, so `1.500` and `1E3` stay. Stored objects show
-    this, and template hashes depend on it.
+    Kubernetes keeps short numbers that its quick check considers canonical: `1.500` and `1E3` stay as they are. Stored
+    objects contain these texts, so template hashes depend on them.
     """
     if family is Family.BINARY:
         short = len(digits) + int(exponent * 3 / 10) <= 14

@@ -22,7 +22,7 @@ class Ranges(msgspec.Struct, frozen=True):
     lasts: tuple[int, ...] = ()
     """Last number of each range; no range touches the next one."""
     totals: tuple[int, ...] = ()
-    """Count of the numbers in each range and all ranges before it."""
+    """Cumulative counts: by range, the count of the numbers in it and in all ranges before it."""
 
     @property
     def pairs(self) -> Iterable[tuple[int, int]]:
@@ -44,7 +44,7 @@ class Ranges(msgspec.Struct, frozen=True):
         yield start, None
 
     def count_below(self, number: int) -> int:
-        """Return the count of numbers smaller than `number`."""
+        """Return the count of the set's numbers that are smaller than `number`."""
         place = bisect_right(self.firsts, number - 1) - 1
         if place < 0:
             return 0

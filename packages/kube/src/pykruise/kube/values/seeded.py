@@ -11,5 +11,5 @@ __all__ = ["make_random"]
 
 
 def make_random(seed: int | str) -> random.Random:
-    """Return a separate source that starts from the seed."""
+    """Return a separate source of random numbers that starts from the seed."""
     return random.Random(seed)

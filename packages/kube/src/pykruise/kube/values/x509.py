@@ -61,7 +61,7 @@ def make_common_name(text: str) -> x509.Name:
 
 
 def make_key_usage(*, signs_certificates: bool, enciphers_keys: bool = False) -> x509.KeyUsage:
-    """Return the usage for handshakes and optionally for certificates (a CA) or RSA key exchange (an RSA server)."""
+    """Return the usage of a key: handshakes and, if set, signing certificates (a CA) or RSA key exchange (a server)."""
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,

@@ -63,7 +63,9 @@ LONG_REVIEW: Final = 64 * 1024
 """Size of a body in bytes from which its review runs outside the event loop. Decoding 64 kB takes about a millisecond.
 """
 LONG_AT_ONCE: Final = 2
-"""Maximum number of long reviews in memory as documents, which take about ten times the bytes. Further reviews wait."""
+"""Maximum number of long reviews that are decoded at the same time: a document takes about ten times as much memory as
+its body. Further reviews wait.
+"""
 
 
 class ReviewError(Exception):
@@ -247,7 +249,9 @@ class ReviewDispatcher:
         return frozenset(self.by_path)
 
     async def answer(self, path: str, body: bytes, *, timeout_s: float = 10.0) -> bytes:
-        """Return the response to a body sent to one of `paths`. The reviewer must finish shortly before `timeout_s`."""
+        """Return the response to a body sent to one of `paths`. If the reviewer does not finish shortly
+        before `timeout_s`, the response is an error.
+        """
         rule = self.by_path[path]
         clock = asyncio.get_running_loop().time
         begun, code = clock(), 400
@@ -301,7 +305,10 @@ async def _answer_in_time(
         return AdmissionAnswer(refusal=build_bad_request("the object is nested too deeply"))
     except InvalidNameError as error:
         status = ErrorStatus(
-            status="Failure", message=f"a name in the object {error}", reason="Invalid", code=422
+            status="Failure",
+            message=f"the object contains an invalid name: {error}",
+            reason="Invalid",
+            code=422,
         )
         return AdmissionAnswer(refusal=status)
     except Exception:

@@ -4,10 +4,13 @@ API server ──TLS──▶ HttpServer ──▶ WebhookServer: path? size? ro
 
 Every limit has a defined outcome:
 
-    unknown path 404 · not POST 405 · body too large 413 · body too slow 408
-    a review without a client certificate, if a client CA is configured: 401
-    too many concurrent requests, or too many bytes of their bodies in memory: 429 with Retry-After
-    a connection that sends no request in time, or an idle one beyond the limit: closed
+    401     a client CA is configured, and the client of a review has no certificate
+    404     the path is unknown
+    405     the method is not POST
+    408     a body arrives too slowly
+    413     a body is too large
+    429     too many concurrent requests, or too many bytes of their bodies in memory; with Retry-After
+    closed  a connection that sends no request in time, and an idle one beyond the limit of connections
 
 kube/http/server.py implements HTTP itself: a general server needed half of a review's CPU time. After 429, an API
 server tries again within its timeout, perhaps at another replica. `is_overloaded` makes the replica unready, so that
@@ -80,7 +83,7 @@ class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     answer_s: float = 10.0
     """Maximum time until the client has received the response."""
     request_s: float = 10.0
-    """Maximum time for the TLS handshake of a new connection, and then for the header of its first request."""
+    """Maximum time for the TLS handshake of a new connection, and then for the head of its first request."""
     timeout_s: float = 10.0
     """Time for a review whose request has no timeout."""
     longest_timeout_s: float = 30.0
@@ -159,7 +162,7 @@ class WebhookServer:
 
     @property
     def shed(self) -> int:
-        """Number of requests that were rejected since the start because there were too many."""
+        """Number of requests that were rejected since the start because there were too many requests."""
         return self._shed
 
     @property
@@ -203,13 +206,15 @@ class WebhookServer:
         self._http.retire()
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
-        """Accept no new connections, complete requests in progress for at most `grace_s`, and close."""
+        """Accept no new connections, complete requests in progress for at most `grace_s`, and close all connections."""
         await self._http.stop(grace_s=grace_s)
 
     # ── calls by HttpServer ──────────────────────────────────────────────────────
 
     def admit(self, request: WireRequest) -> Response | None:
-        """Return the response that rejects a request for an unknown path or without room; None: it is admitted."""
+        """Return the response that rejects a request for an unknown path, or one for which there is no room; None: the
+        request is admitted.
+        """
         if request.path == _HEALTH:
             # A health request waits for nothing, so it needs no place among the reviews and no body.
             request.is_counted, request.most_body = False, 0
@@ -267,7 +272,7 @@ class WebhookServer:
 
     def _turned_away(self) -> Response:
         self._shed += 1
-        # Only a lack of room makes this replica unready: a client that exceeds its share, or sends slowly, must not.
+        # Only a lack of room makes this replica unready, and not a client that exceeds its share or sends slowly.
         if self._http.room.has_no_place_for_requests:
             self._shed_at = asyncio.get_running_loop().time()
         return _plain_response(429, "too many concurrent reviews; retry in a second", **{"retry-after": "1"})
@@ -323,7 +328,7 @@ class ClientAuthority:
         try:
             return self._file_stamp() != self._read
         except OSError:
-            return False  # it is being replaced
+            return False  # another program is replacing the file
 
     def load_into(self, context: ssl.SSLContext) -> None:
         """Trust these CAs. Raises OSError or ValueError."""

@@ -29,7 +29,7 @@ from pykruise.cli.commands.running import reach, report_failure, run
 @click.option(
     "--all-namespaces", "-A", "everywhere", is_flag=True, help="Explain the objects of all namespaces."
 )
-@click.option("--selector", "-l", default="", help="Label selector, for a kind without a name.")
+@click.option("--selector", "-l", default="", help="Label selector; only with KIND, not with KIND/NAME.")
 @click.option("--details", is_flag=True, help="Show the details of each object instead of a row.")
 @click.option("--watch", "-w", is_flag=True, help="Watch until all objects are done.")
 @click.option("--timeout", default="0s", help="Time limit of --watch, such as 5m; 0s means no limit.")
@@ -165,7 +165,7 @@ def plan(
 @click.option(
     "--takes", default="1s", help="Running time of a job's pod, or of a schedule's objects: 10m, or 5m..1h."
 )
-@click.option("--for", "lasts", default="30d", help="Length of a schedule's simulation.")
+@click.option("--for", "lasts", default="30d", help="Simulated period of a schedule, such as 90d.")
 @click.option(
     "--from",
     "begin",

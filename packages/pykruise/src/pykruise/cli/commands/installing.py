@@ -214,9 +214,9 @@ def crds(stored_version: str) -> None:
     click.echo(format_crd_manifests(layout=stored_version), nl=False)
 
 
-@words.group(short_help="Print manifests for other tools that work with the kinds.")
+@words.group(short_help="Print manifests for other tools that work with OpenKruise's kinds.")
 def manifests() -> None:
-    """Print manifests that other tools need to support pykruise's kinds."""
+    """Print manifests that other tools need to support OpenKruise's kinds."""
 
 
 @manifests.command(
@@ -245,7 +245,8 @@ def argocd(namespace: str, name: str) -> None:
     "--runbooks",
     default="",
     metavar="URL",
-    help="URL of docs/monitoring.md for runbook_url of the alerts (default: the path of the page, in runbook).",
+    help="URL of docs/monitoring.md, for the annotation runbook_url of the alerts. By default, the alerts have the "
+    "annotation runbook with the path of the page.",
 )
 def prometheus(namespace: str, state: bool, runbooks: str) -> None:
     """Print a PodMonitor and a PrometheusRule."""
@@ -289,7 +290,7 @@ def kustomize_schema() -> None:
 
 
 @manifests.command(
-    short_help="Configuration of kube-state-metrics for the kinds.",
+    short_help="Configuration of kube-state-metrics for OpenKruise's kinds.",
     examples=("manifests kube-state-metrics > custom-resource-state.yaml",),
 )
 def kube_state_metrics() -> None:
@@ -304,7 +305,7 @@ def kube_state_metrics() -> None:
 
 
 @manifests.command(
-    short_help="Interpreters of the kinds for Karmada.",
+    short_help="Karmada's resource interpreters for OpenKruise's kinds.",
     examples=("manifests karmada | kubectl apply --server-side -f -",),
 )
 def karmada() -> None:

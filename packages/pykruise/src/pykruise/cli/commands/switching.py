@@ -59,7 +59,7 @@ def check(
 
 @words.group(short_help="Show or change the version in which kinds are stored.")
 def storage() -> None:
-    """Show or change the version in which the cluster stores objects of kinds that have two."""
+    """Show or change the version in which the cluster stores objects of kinds with two versions."""
 
 
 @storage.command(short_help="Print the stored version of each kind.", examples=("storage show",))
@@ -67,7 +67,7 @@ def storage() -> None:
 @options.kubeconfig
 @options.context
 def show(output: str, kubeconfig: Path | None, context: str | None) -> None:
-    """Print the version in which each kind is stored, and those in which objects may still be stored."""
+    """Print the version in which each kind is stored, and the versions in which objects may still be stored."""
     from pykruise.cli.switch_over import run_show
 
     run(run_show(kubeconfig=kubeconfig, context=context, output=output, say=click.echo, reach=reach()))

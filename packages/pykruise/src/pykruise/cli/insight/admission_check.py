@@ -98,8 +98,8 @@ object.
 async def _refusal_of_creation(
     client: Client, resource: Resource, key: Key, document: Document
 ) -> ApiError | None:
-    """Return the rejection of a creation of the same object, because its message is short; None if a creation is not
-    rejected for this reason.
+    """Return the rejection of a creation of the same object, because its message is short; None if the creation is not
+    rejected for the same reason.
     """
     try:
         await client.create(resource, key.namespace, document, dry_run=True, field_validation=STRICT)

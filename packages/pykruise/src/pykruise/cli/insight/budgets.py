@@ -1,4 +1,4 @@
-"""Notes of a plan about budgets that a rollout violates because it does not evict its pods.
+"""Notes of a plan about budgets that a rollout violates, because a rollout does not evict pods.
 
 Client ──read_budgets()──▶ budgets of the namespace ──list_budgets_below()──▶ one line each
 

@@ -54,7 +54,7 @@ def draw_terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
 
 
 def _find_subsets(played: Played) -> list[str]:
-    """Return the subsets that have pods at any time."""
+    """Return the subsets that have pods at some time."""
     return sorted({name for sample in played.samples for name in sample.subsets})
 
 

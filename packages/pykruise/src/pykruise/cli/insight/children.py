@@ -39,7 +39,7 @@ MOST: Final = 10
 """Maximum number of children that are examined."""
 
 MOST_NAMED: Final = 6
-"""Maximum number of pods or nodes that the words about a failed child name."""
+"""Maximum number of pods or nodes that are named in the words about a failed child."""
 
 _VERDICTS: Final = {Phase.FAILED: "failed", Phase.PAUSED: "paused"}
 
@@ -86,10 +86,12 @@ async def add_children(
 
 
 def _after_cause(wait: Wait) -> Wait:
-    """Return a parent's own wait beside the cause of a child that does not work: another limit lets no child end."""
+    """Return a parent's own wait, to be shown after the cause of a child that does not work. If children use up a limit
+    of the parent, the new remedy is to correct this cause: a higher limit would not help.
+    """
     if wait.code not in _LIMITS:
         return wait
-    remedy = "first correct the cause above: another run would meet it too"
+    remedy = "first correct the cause above: another run would have the same problem"
     return msgspec.structs.replace(wait, remedy=remedy)
 
 

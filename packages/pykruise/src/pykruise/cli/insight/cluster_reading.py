@@ -50,7 +50,7 @@ class GateProblem(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
     """Action that opens the gate; empty: only the controller of the condition knows."""
     is_whole: bool = False
-    """Whether the words say everything; False: they follow the words about the gate."""
+    """Whether the words replace the words about the gate; False: they follow the words about the gate."""
 
     def add_to(self, words: str) -> str:
         """Return the words about the gate with this problem."""

@@ -106,7 +106,7 @@ def _format_creation(need: ConfigNeed, namespace: str) -> str:
     ]
     if need.is_mounted and not need.files:
         options.insert(0, "--from-file=FILE")
-    # kubectl does not accept this option beside others
+    # kubectl does not accept this option together with other options
     contents = " ".join(options) or "--from-env-file=FILE"
     return f"kubectl create {noun} -n {namespace} {need.name} {contents}"
 

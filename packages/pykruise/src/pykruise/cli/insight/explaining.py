@@ -93,7 +93,10 @@ def _describe_state(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     if insight is not None and insight.headline is not None:
         return insight.headline(status)
     if not isinstance(insight, WorkloadInsight):
-        return f"{format_count(len(list(plan.steps)), 'write')} to make, {len(plan.skipped)} waiting"
+        return (
+            f"{format_count(len(list(plan.steps)), 'write is', 'writes are')} due, "
+            f"and {format_count(len(plan.skipped), 'object waits', 'objects wait')}"
+        )
     counts = find_workload_insight(sight.kind).counts(sight.document, status, plan)
     goal = (
         f"{counts.to_be_updated} of {counts.wanted}"
@@ -125,7 +128,7 @@ def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document, phase: Pha
     if Code.REFUSED in codes:
         return "refused"
     if codes & NOT_WRITTEN:
-        return "waiting"  # the next write is rejected or never tried
+        return "waiting"  # the next write is rejected, or is not tried at all
     if any(stage.purpose != Purpose.TIDY_UP for stage in plan.stages):
         return "moving"
     if codes - AT_REST:
@@ -335,8 +338,8 @@ def _waits_of_conditions(status: Mapping[str, Any], namespace: str) -> Iterator[
 def _failed_writes(
     stored: Mapping[str, Any], plan: Plan, status: Mapping[str, Any], namespace: str
 ) -> Iterator[Wait]:
-    """Yield writes that failed at the last attempt and that the plan still contains. The plan repeats them, so its
-    new status no longer shows the failure.
+    """Yield a wait for each write that failed at the last attempt, as the stored conditions report. The plan repeats
+    the write, so the status that the plan computes does not report the failure.
     """
     if not plan.stages:
         return
@@ -382,7 +385,9 @@ def _pods_have(count: int, revision: str) -> str:
 
 
 def _correction_in(sight: Sight) -> Correction:
-    """Return the correction of the object's template. While updates are paused, the correction reaches no pod."""
+    """Return how a user corrects the object's template. While updates are paused, a corrected template reaches no pod,
+    so the result also says how to resume them.
+    """
     correction = correction_of(sight.kind, sight.document)
     return msgspec.structs.replace(correction, then=f", then {RESUME}") if is_paused(sight) else correction
 
@@ -391,7 +396,9 @@ def _correction_in(sight: Sight) -> Correction:
 
 
 def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
-    """Next steps of the manager, one line each, and ConfigMaps and Secrets whose content cannot be followed."""
+    """Yield lines: problems with ConfigMaps and Secrets whose content a workload follows, and then the next steps of
+    the manager.
+    """
     yield from (note.message for note in plan.notes if note.reason == CONFIG_MISSING)
     for stage in plan.stages:
         reasons: dict[str, list[str]] = {}

@@ -44,7 +44,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """State of the work: done, moving, waiting, paused, refused, failed or terminating."""
     headline: str
     phase: Phase = Phase.PROGRESSING
-    """Phase as the dashboard, Argo CD and the metrics show it too (plans/progress.py)."""
+    """Phase. The dashboard, Argo CD and the metrics show the same phase (plans/progress.py)."""
     condition: str = ""
     """The object's condition Waiting: reason and message."""
     done: tuple[str, ...] = ()

@@ -72,8 +72,8 @@ def _origin_of_fields(
 async def _find_untraced(
     client: Client, workload: Document, pod: Document, stored: Mapping[str, Sequence[Document]]
 ) -> PodOrigin | None:
-    """Return the first origin that makes the API server reject the pod. The first dry run did not include the changes
-    of these origins.
+    """Return the first origin whose change makes the API server reject the pod. Only changes are tried that are not
+    made in a dry run (`PodOrigins.untraced`).
     """
     for kind, origins in _find_origins():
         if origins.untraced is None:

@@ -36,9 +36,11 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
     plan: Callable[[Client, Document, Key, Instant, ManagerSettings | None], Awaitable[Outlook]]
     """Read the objects and forecast the result of applying the manifest. Raises KubeError for reads that fail."""
     has_own_pods: bool = False
-    """Whether pods belong to the kind's objects, or to their workloads."""
+    """Whether the kind's objects, or the workloads that they create, own pods. False: the pods have other owners."""
     records_tries: bool = True
-    """Whether the events about a rejected write record each attempt; False: only the first one of several minutes."""
+    """Whether the events about a rejected write record each attempt. False: an event records only the first attempt in
+    several minutes.
+    """
 
 
 async def _explain_sidecars(

@@ -99,7 +99,7 @@ async def _with_environment(client: Client, wait: Wait, namespace: str) -> Wait:
     if not lacks:
         return wait
     words = wait.words
-    if wait.code == Code.IMAGE_PULL:  # kubelets pull without a missing Secret, and do not say so
+    if wait.code == Code.IMAGE_PULL:  # kubelets do not report a missing pull secret
         words = "; ".join((words, *_describe_missing(lacks)))
     remedy = _join_remedies(_give_what_lacks(lacks, key.namespace), wait.remedy)
     return msgspec.structs.replace(wait, words=words, remedy=remedy)
@@ -165,7 +165,7 @@ async def _with_mount(
 
 
 class _Lacks(msgspec.Struct, frozen=True):
-    """Objects that a pod needs and that do not exist, and existing ones without some of the keys that it needs."""
+    """Objects that a pod needs and that do not exist, and existing objects that lack some of the keys."""
 
     missing: Sequence[ConfigNeed] = ()
     incomplete: Sequence[ConfigNeed] = ()

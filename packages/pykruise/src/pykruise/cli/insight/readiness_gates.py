@@ -32,7 +32,7 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
 MOST: Final = 10
-"""Maximum number of waits of which a pod is examined."""
+"""Maximum number of waits for which a pod is examined."""
 
 
 class _Setter(msgspec.Struct, frozen=True):
@@ -113,8 +113,8 @@ async def _read_reasons(
 def _explain_gate(
     gate: str, able: Sequence[_Setter], selecting: Sequence[tuple[_Setter, Reason | None]]
 ) -> GateProblem:
-    """Return the problem of a gate. `able`: objects that set the condition in some pods; `selecting`: those of them
-    that select the pod, with the reasons of their plans for it.
+    """Return the problem of a gate. `able`: objects that set the condition in some pods; `selecting`: the ones
+    that select this pod, each with the reason that its plan has for the pod.
     """
     closed = f"its readiness gate {gate} is not True"
     if not selecting:

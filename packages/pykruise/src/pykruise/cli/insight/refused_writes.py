@@ -22,8 +22,8 @@ def make_refusal_wait(code: Code, message: str, *, namespace: str, since: str = 
 
 
 def find_refusal_remedy(code: Code, message: str, *, namespace: str) -> str:
-    """Return the remedy of a rejected write whose message has none: that of the message's cause, or the general one of
-    the code.
+    """Return the remedy of a rejected write whose message contains no remedy: the remedy of the cause that the message
+    names, or the general remedy of the code.
     """
     known = explain_refusal(message, namespace=namespace)
     return known[1] if known is not None and known[0].value == code.value else CODES[code].helps

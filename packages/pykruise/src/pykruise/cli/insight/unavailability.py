@@ -1,5 +1,5 @@
-"""A PodUnavailableBudget in words: pods that have used it up, what remains of the budget, pods that wait, and when it
-allows more.
+"""A PodUnavailableBudget in words: pods that have used it up, what remains of the budget, pods that wait, and when the
+budget allows more disruptions.
 
 Client ──▶ look_at() ──▶ BudgetSight ──▶ explain_budget() ──▶ Explanation
                                      ──▶ forecast_budget() ──▶ Outlook: what applying a manifest would do

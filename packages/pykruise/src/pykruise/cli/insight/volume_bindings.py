@@ -167,7 +167,7 @@ def make_room_on(nodes: str, *, first: str) -> str:
 
     `nodes`: their names in words; `first`: the name of one.
     """
-    return f"make room on {nodes} (kubectl uncordon {first} where it is cordoned)"
+    return f"make room on {nodes} (kubectl uncordon {first} if it is cordoned)"
 
 
 async def _list_nodes(client: Client) -> list[Document] | None:

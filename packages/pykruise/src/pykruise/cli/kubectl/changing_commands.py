@@ -458,7 +458,7 @@ CREATE: Final = Command(
             text("image", "Image of the container."),
             text("pod-selector", "Labels of the pods: KEY=VALUE,…"),
             text("container", "Name of the container."),
-            text("target", "Container that shares its processes."),
+            text("target", "Container of the pod whose processes the new container sees."),
             _TTL,
             aliases=("EphemeralJob",),
             examples=("create ephemeraljob look --image busybox --pod-selector app=web -- sleep 600",),

@@ -3,8 +3,8 @@
 UPDATE + the time ──▶ record_change() ──▶ the object with the annotation SCHEDULED_SINCE (its mutating webhook)
 last observed spec ──▶ SeenSchedule.find_seen_since() ──▶ the same time, if no webhook recorded the change
 
-Pure. A change of the schedule, the time zone or the deadline, or the end of a pause, must not create a job for a due
-time before the change. The annotation survives a restart of the manager; the observed spec is only in memory.
+Pure. When the schedule, the time zone or the deadline changes, or when a pause ends, no job must be created for an
+earlier due time. The annotation survives a restart of the manager; the observed spec is only in memory.
 """
 
 from collections.abc import Mapping

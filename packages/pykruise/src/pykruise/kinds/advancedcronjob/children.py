@@ -165,7 +165,9 @@ def _list_controllers(child: ChildView) -> tuple[str, ...]:
 
 
 BY_STEM: Final = "stem"
-"""Index: namespace and name of the AdvancedCronJob whose children have names like this one."""
+"""Index of children by namespace and by their name without the last dash and the text after it. For a child that an
+AdvancedCronJob created, this is the name of the AdvancedCronJob.
+"""
 
 
 def _list_stems(child: ChildView) -> tuple[Key, ...]:
@@ -173,8 +175,8 @@ def _list_stems(child: ChildView) -> tuple[Key, ...]:
 
 
 def _build_views(resource: Resource) -> Views[ChildView]:
-    """Return views of children. If pykruise also reconciles objects of this resource, they have a second, separate
-    cache.
+    """Return views of children, with a cache of their own. If pykruise also reconciles objects of this resource, these
+    objects are in another cache too.
     """
     return Views[ChildView](
         resource=resource,
@@ -211,7 +213,7 @@ def build_child_document(
     namespace: str,
     tick: Instant,
 ) -> Document:
-    """Return the object to create for the tick. Only labels and annotations of the template's metadata are copied."""
+    """Return the object to create for the tick. Of the template's metadata, only labels and annotations are copied."""
     given: Mapping[str, Any] = template.get("metadata") or {}
     metadata: Document = {
         "name": format_child_name(owner["name"], tick),

@@ -343,8 +343,8 @@ def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, R
 
 
 def _late_at(snapshot: AdvancedCronJobSnapshot, child: ChildView) -> Instant | None:
-    """Return the time at which a Job without pods is late: from then on, its pods must have been rejected. None if the
-    Job has pods, or needs no pods now.
+    """Return the time from which a Job without pods is late: if it has no pods by then, the API server must have
+    rejected them. None if the Job has pods, or needs no pods now.
     """
     is_begun = child.kind == JOB.kind and bool(child.started_at) and not child.is_suspended
     if not is_begun or snapshot.job_pods.get(child.uid):

@@ -68,9 +68,7 @@ class AdvancedCronJobSpec(Typed, frozen=True, kw_only=True):
     schedule: Annotated[str, schema(min_length=0)]
     """The schedule as a cron expression."""
     starting_deadline_seconds: Int64 | None = None
-    """Deadline in seconds, after its scheduled time, for starting a job. After the deadline the job is skipped.
-    Defaults to no deadline.
-    """
+    """Maximum delay of a job's start in seconds. A job that cannot start by then is skipped. No limit by default."""
     successful_jobs_history_limit: Int32 | None = None
     """Number of successful jobs to keep. Defaults to 3."""
     template: CronJobTemplate

@@ -125,7 +125,7 @@ KIND = Kind(
             object_of=lambda snapshot: snapshot.job,
             plan=plan_broadcastjob,
             standing=job_standing_of,
-            # A write of counts that arrives late must not undo the end of a job.
+            # A late write of counts must not overwrite the status of a job that has ended.
             is_status_shared=True,
         ),
         _STORED,

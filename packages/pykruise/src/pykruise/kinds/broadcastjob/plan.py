@@ -340,9 +340,12 @@ def _plan_paused(
 
 
 def _reason_of_pause(job: BroadcastJobView, failed: Sequence[PodView]) -> Reason:
-    """Return why the job is paused: pods failed. The job pauses again as long as one of these pods exists."""
+    """Return why the job is paused: pods failed. A job that is resumed while one of these pods exists pauses again."""
     pods = format_count(len(failed), "failed pod")
-    words = f"{pods} paused the job (failurePolicy.type Pause); the job pauses again as long as a failed pod exists"
+    words = (
+        f"{pods} paused the job (failurePolicy.type Pause); if the job is resumed while a failed pod exists, it pauses "
+        "again"
+    )
     return Reason(Code.POD_FAILED, words, _continue_without(job, failed))
 
 
@@ -398,8 +401,8 @@ def _stop_pods(targets: BroadcastJobTargets, names: Iterable[str], because: str)
 
 
 def _drop_left_to_gc(targets: BroadcastJobTargets, names: Iterable[str]) -> Iterator[str]:
-    """Leave out pods on unknown nodes: Kubernetes deletes these pods, unless only the cache does not contain the node
-    yet.
+    """Leave out pods on unknown nodes. If such a node does not exist, Kubernetes deletes its pods. If the node is
+    only missing in the cache, its pods are kept.
     """
     return (name for name in names if name not in targets.is_left_to_gc)
 
@@ -445,8 +448,8 @@ def _list_active_pods(targets: BroadcastJobTargets) -> Iterator[PodView]:
 def _find_requeue_s(
     snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
 ) -> float | None:
-    """Return the seconds until the job must be reconciled even without an event: because the decision asks for this, or
-    because a pod will be late then.
+    """Return the seconds until the job must be reconciled even without an event: at the time that the decision names,
+    or when a pod that does not run must be reported.
     """
     late_at = find_next_blocker_time(_list_active_pods(targets), now=snapshot.now)
     return find_soonest([decision.requeue_after_s, compute_seconds_until(late_at, now=snapshot.now)])
@@ -476,8 +479,8 @@ def _explain_failing(pod: PodView) -> Reason:
     failure = explain_failure(pod)
     times = format_count(restarts_of(pod), "time")
     message = (
-        f"{failure.message}; the pod has failed, because its containers restarted {times}, more often than restartLimit"
-        " allows"
+        f"{failure.message}; the pod counts as failed, because its containers restarted {times}, more often than "
+        "restartLimit allows"
     )
     delete = (
         f"delete the pod (kubectl delete pod -n {pod.namespace} {pod.name}), so that its node gets a new pod"

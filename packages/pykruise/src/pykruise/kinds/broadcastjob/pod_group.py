@@ -4,7 +4,8 @@ pods + nodes ──▶ find_gang() ──▶ BroadcastJobGang: minCount, and the
 annotation + spec ──▶ find_option_conflicts() ──▶ field errors, if the pods could not be started as a group
 
 Pure. Each pod has a node affinity for one node, and the scheduler places all pods of the group at the same time. Pods
-that are created later are in no group: they would wait forever, because the scheduler does not count finished pods.
+that are created later are in no group. In a group they would wait forever, because the scheduler does not count
+finished pods.
 """
 
 from collections.abc import Iterator, Mapping

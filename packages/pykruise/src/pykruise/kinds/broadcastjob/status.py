@@ -47,8 +47,8 @@ def compute_status(snapshot: ReadableBroadcastJob, counts: FanOutCounts, *, phas
 def finish_status(
     snapshot: ReadableBroadcastJob, decision: FanOutDecision, finish: Finish, *, stopped: str = ""
 ) -> BroadcastJobStatus:
-    """Return the status at the end of the job. No pod is active, and active pods count as failed, because they are
-    deleted. `stopped` describes these pods: after their deletion, only the status shows why they did not finish.
+    """Return the status at the end of the job. Pods that are still active are deleted, so they count as failed.
+    `stopped` describes these pods: after their deletion, only the status shows why they did not finish.
     """
     counts = decision.counts
     status = compute_status(snapshot, counts, phase=FAILED if finish.is_failure else COMPLETED)

@@ -118,7 +118,7 @@ class _Gathering:
         for pod in pods:
             if pod.phase == "Failed":
                 continue
-            self._add_surplus(pod, f"its node {node} no longer exists" if node else "it names no node")
+            self._add_surplus(pod, f"its node {node} no longer exists" if node else "its spec names no node")
             if pod.node_name:
                 self.left.append(_name_of(pod))
 

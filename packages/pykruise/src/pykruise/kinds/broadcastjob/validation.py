@@ -105,8 +105,8 @@ def _amount_errors(spec: BroadcastJobSpec) -> Iterator[Cause]:
 
 
 def warnings_of(spec: BroadcastJobSpec) -> Iterator[str]:
-    """Warn about unknown types of the policies. OpenKruise treats them as these known types too, but without a
-    warning.
+    """Warn about unknown types of the policies: the controller treats them as Always and Continue. OpenKruise does this
+    too, but without a warning.
     """
     completion = spec.completion_policy.type if spec.completion_policy else ""
     if completion and completion not in COMPLETION_TYPES:

@@ -2,7 +2,7 @@
 
 CloneSetWorkingSet ──▶ plan_evictions() ──▶ PlanPhase
 
-Pure. The deletion of an evicted pod does not use maxUnavailable, because its successor already serves. As every
+Pure. The deletion of an evicted pod does not use maxUnavailable, because its successor already serves. Like every
 deletion, it must be allowed by the pod's PodUnavailableBudget.
 """
 

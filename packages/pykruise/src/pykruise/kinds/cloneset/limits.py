@@ -247,9 +247,9 @@ def numbers_of(
     `may_roll_back`: updated pods can return to the current revision. `surge_for_updates`: whether maxSurge applies to
     updates; not under OnDelete, and not if the update restarts no container (`restarts` is False). Without restarts, as
     many pods are updated at the same time as if maxSurge applied. `terminating`: number of terminating pods whose
-    successors wait until they have ended; None if no successor waits. `left_out`: number of pods on nodes out of
-    service that do not use up maxUnavailable. `is_gang`: pods of the old group are deleted only after the new group has
-    all its pods.
+    successors wait until they have ended; None if no successor waits. `left_out`: number of pods that do not count
+    against maxUnavailable, because their nodes are out of service. `is_gang`: pods of the old group are deleted only
+    after the new group has all its pods.
     """
     old_diff = tally.total_old - tally.pre_deleting_old - limits.partition
     new_diff = tally.total_new - tally.pre_deleting_new - (limits.replicas - limits.partition)

@@ -71,7 +71,7 @@ def recreate(
 
 def _recreation_notes(pod: PodView, target: RevisionView) -> tuple[Note, Note]:
     """Return the events for a pod that is recreated for an update: for success and for failure. Reasons and messages
-    are those of OpenKruise, because alerts search for them. They are the same if the pod is deleted without a mark.
+    are those of OpenKruise, because alerts search for them. A pod that is deleted without a mark gets the same events.
     """
     revision = f"for update(revision {target.name})"
     return (

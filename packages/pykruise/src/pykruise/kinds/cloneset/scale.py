@@ -228,7 +228,7 @@ def _list_groups(ws: CloneSetWorkingSet, numbers: Numbers) -> Iterator[tuple[Seq
     """Yield groups of pods to delete, each with the number of serving pods that can be deleted now, and the reason."""
     waiting = _sort_by_name(ws.pre_deleting)
     # These pods are already out of service, so their deletion is not limited.
-    yield waiting, len(waiting), "was waiting in PreparingDelete"
+    yield waiting, len(waiting), "is in PreparingDelete"
     # `to_delete` also contains pods in PreparingDelete. They do not serve, so their deletion does not use the budget.
     specified = _sort_by_name(ws.to_delete)
     if specified:

@@ -180,7 +180,7 @@ class CloneSetSnapshot(Judged, frozen=True, kw_only=True):
     successor-placement or ignore-unavailable-nodes is set.
     """
     undeclaring: frozenset[str] = frozenset()
-    """Nodes of the pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
+    """Names of nodes that declare features, but not the resize of whole pods (plans/declared_features.py)."""
     config_problem: str = ""
     """Reason why a changed ConfigMap or Secret does not start a rollout; empty if it does."""
     groups: FoundGroups = FoundGroups()

@@ -163,7 +163,7 @@ class CloneSetStatus(Status, frozen=True, kw_only=True):
     current_revision: str = ""
     """Revision of the pods before the update."""
     expected_updated_replicas: Int32 = 0
-    """Number of pods that the partition lets be updated to the update revision."""
+    """Number of pods that should have the update revision: replicas minus the partition."""
     label_selector: str = ""
     """Selector as a string, for autoscalers."""
     observed_generation: Int64 = 0

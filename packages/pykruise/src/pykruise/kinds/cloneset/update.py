@@ -242,7 +242,9 @@ def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
 
 
 def _is_kept_in_grace(ws: CloneSetWorkingSet, pod: PodView) -> bool:
-    """Whether the pod's grace period is over, and its next step is a resize. The API server rejects resizes."""
+    """Whether the pod's grace period is over, and its next step is a resize. Call this only while the API server
+    rejects resizes: the pod then stays in its grace period.
+    """
     if not pod.is_in_grace:
         return False
     decision = ws.recall.find_progress(pod, now=ws.now, settings=ws.settings.in_place).decision

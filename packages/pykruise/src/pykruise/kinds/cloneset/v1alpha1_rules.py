@@ -1,6 +1,6 @@
 """Validation of a CloneSet that a client wrote in v1alpha1: the rules that exist only in v1alpha1.
 
-AdmissionRequest in v1alpha1 ──▶ make_spoke_rules().errors() ──▶ field errors of these rules alone
+AdmissionRequest in v1alpha1 ──▶ make_spoke_rules().errors() ──▶ the field errors of these rules
 field of a v1beta1 error     ──▶ make_spoke_rules().field_of() ──▶ its name in v1alpha1; None if v1alpha1 has no rule
 
 validation.py contains all other rules, and checks the object after its conversion to v1beta1. The rules in this module

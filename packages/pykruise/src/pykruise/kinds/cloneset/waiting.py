@@ -157,6 +157,6 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
         return Reason(
             Code.UPDATE_HELD,
             f"{count}; pod {name}: {skipped[name].message}",
-            f"remove what blocks the update of pod {name}",
+            f"remove the obstacle that keeps pod {name} from being updated",
         )
     return Reason(Code.UPDATING, f"{count} and being updated")

@@ -2,8 +2,8 @@
 
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 
-The agent on the pod's node stops the containers. This controller takes the pod out of service before, and ends a
-request that no agent carries out. Admission copies the data that the agent needs from the pod.
+This controller first takes the pod out of service. Then the agent on the pod's node stops the containers. If no agent
+carries out the request, this controller ends it. Admission copies the data that the agent needs from the pod.
 """
 
 from collections.abc import Iterator, Mapping

@@ -47,7 +47,7 @@ from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "crr.apps.kruise.io/unready-acquired"
-"""Finalizer of a request for which its pod is out of service. It is removed after the pod is back in service."""
+"""Finalizer of a request that takes its pod out of service. It is removed after the pod is back in service."""
 
 RESPONSE_S: Final = 60.0
 """Seconds within which an agent must start to carry out a request; otherwise the request fails."""
@@ -102,8 +102,8 @@ def _times_left(snapshot: ReadableContainerRecreateRequest) -> Iterator[tuple[st
 
 
 def _note_turn(snapshot: RecreationSnapshot) -> Stage:
-    """Annotate the request: it waits for another request, or since when it no longer waits (the creation time does not
-    show this). This time is rounded up to whole seconds, so it is never too early.
+    """Annotate the request: either it waits for another request, or it has not waited since a certain time, which its
+    creation time does not show. The time is rounded up to whole seconds, so it is never too early.
     """
     since = WAITS if _is_behind_another(snapshot) else format_time(math.ceil(snapshot.turn_at))
     patch = _request_patch(snapshot.request, {"metadata": {"annotations": {TURN_ANNOTATION: since}}})
@@ -177,7 +177,7 @@ def _is_recreating(request: ReadableRequestView, container: str) -> bool:
 
 
 _OBSTACLES: Final = NEEDS_A_PERSON - {Code.READINESS_GATE}
-"""Codes of reasons that need a person. Without readiness gates: the request itself sets such a condition to False."""
+"""Codes of reasons that need a person, except READINESS_GATE: the request itself sets a readiness gate to False."""
 
 
 def _copy_statuses(request: ReadableRequestView, pod: PodView) -> list[Document]:

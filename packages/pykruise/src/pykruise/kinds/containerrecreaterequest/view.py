@@ -109,7 +109,7 @@ def is_readable(snapshot: RecreationSnapshot) -> TypeGuard[ReadableContainerRecr
 
 class RequestTurn:
     """Remembers since when a request no longer waits for other requests. After another request is deleted, no object
-    shows when it ended. So the waiting request is annotated, and also other managers know its state.
+    shows when it ended. So the waiting request is annotated, and other managers know its state too.
     """
 
     at: Instant | None = None
@@ -126,8 +126,8 @@ class RequestTurn:
 
 
 def _find_turn(request: RequestView, now: Instant) -> Instant:
-    """Return since when the request does not wait. This manager sees the request for the first time, and no other
-    request for the pod is being carried out.
+    """Return since when the request does not wait. Call this when this manager sees the request for the first time, and
+    only if no other request for the pod is being carried out.
     """
     noted = _parse_turn(request)
     if noted is not None:

@@ -15,7 +15,7 @@ from pykruise.kube.clock import Instant
 FIRST_S = 1.0
 LONGEST_S = 900.0
 FORGOTTEN_AFTER_S = 1800.0
-"""Seconds without a replacement after which the next delay of a node is the first delay again."""
+"""Seconds without a replacement after which the delays of a node start again with the first delay."""
 
 
 class _Delay(msgspec.Struct):

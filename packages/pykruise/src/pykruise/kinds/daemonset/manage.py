@@ -98,7 +98,7 @@ def _keep_running(
         if pod.is_deleting:
             continue
         if is_leaving(pod):
-            value.going.append(Going(pod, "was waiting in PreparingDelete"))
+            value.going.append(Going(pod, "is in PreparingDelete"))
         elif pod.phase in FINISHED:
             has_finished = True
             _replace_finished(ws, state.name, pod, value)
@@ -132,7 +132,7 @@ def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: M
 
 def _backoff_reason(pod: PodView) -> Reason:
     """Return the reason why a finished pod is not replaced yet."""
-    message = f"{pod.phase.lower()} again shortly after the previous pod of its node; the pod is replaced after a delay"
+    message = f"has {pod.phase.lower()} shortly after the previous pod of its node ended; it is replaced after a delay"
     if pod.phase == "Failed":
         return Reason(Code.BACKOFF, message, "find out why the pod fails on its node")
     return Reason(Code.BACKOFF, message, "a DaemonSet's pod must keep running: find out why it ends")

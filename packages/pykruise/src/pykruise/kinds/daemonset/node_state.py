@@ -24,7 +24,7 @@ from pykruise.pods.view.pod_view import PodView
 TEMPLATE_GENERATION_LABEL: Final = "pod-template-generation"
 
 MadeFor = tuple[str, str]
-"""Revision of a pod: the hash of the revision, and the template generation, which older DaemonSets used instead."""
+"""Revision of a pod: the hash of the revision, and the deprecated template generation."""
 
 
 def read_made_for(pod: PodView) -> MadeFor:

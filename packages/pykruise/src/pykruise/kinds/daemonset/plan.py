@@ -122,7 +122,8 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
 def _claim(snapshot: DaemonSetSnapshot) -> list[Stage]:
     """Adopt orphans that the selector matches, and release controlled pods that it does not match.
 
-    A person can isolate a pod by a change of its labels, so such a pod is released. A revision is never released.
+    A person can isolate a pod by changing its labels, so a pod that no longer matches is released. A revision is never
+    released.
     """
     states = snapshot.overview.open
     adopted = [pod for state in states for pod in state.pods if pod.controller is None]

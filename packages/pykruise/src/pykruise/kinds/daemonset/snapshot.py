@@ -143,7 +143,7 @@ class DaemonSetSnapshot(Judged, frozen=True, kw_only=True):
     failed_until: Mapping[str, Instant] = {}
     """Nodes on which a pod finished a short time ago, each with the time until which a finished pod is not replaced."""
     undeclaring: frozenset[str] = frozenset()
-    """Nodes of the pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
+    """Names of nodes that declare features, but not the resize of whole pods (plans/declared_features.py)."""
     config_problem: str = ""
     """Reason why a changed ConfigMap or Secret does not start a rollout; empty if it does."""
     now: Instant

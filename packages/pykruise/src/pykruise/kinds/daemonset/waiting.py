@@ -222,7 +222,7 @@ def _reason_of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason
     if missing and all(_is_kept(skipped_nodes.get(node)) for node in missing):
         return Reason(
             Code.PARTITIONED_SCALING,
-            f"{count}; the partition keeps {ws.limits.partition} of them without a pod",
+            f"{count}; because of the partition, {ws.limits.partition} of them get no pod",
             f"lower {_BLOCK}.partition to continue",
         )
     if missing:

@@ -32,8 +32,8 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.options import STRICT_MAX_UNAVAILABLE
 
 FIRST_STEPS_S = 60.0
-"""If a pod's Ready condition is False since a time within this number of seconds after the pod's creation, the pod was
-never ready: the kubelet sets the condition to False when it first sees the pod.
+"""If a pod's Ready condition is False, and last changed within this number of seconds after the pod's creation, the pod
+was never ready: the kubelet sets the condition to False when it first sees the pod.
 """
 
 

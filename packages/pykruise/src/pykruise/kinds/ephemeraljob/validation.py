@@ -25,7 +25,7 @@ from pykruise.pods.template.validation import find_amount_errors
 
 _PATH: Final = "spec.template.ephemeralContainers"
 _NEEDED: Final = {"terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"}
-"""Fields that must be set, because the API server sets these defaults only in pods."""
+"""Fields that must be set, each with its default in a pod. The API server sets the defaults only in pods."""
 _MOUNTS: Final = ("volumeMounts", "volumeDevices")
 _MAY_BE_SET: Final = frozenset(
     {

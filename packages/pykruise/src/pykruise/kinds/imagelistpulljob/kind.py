@@ -84,7 +84,7 @@ KIND = Kind(
             snapshot=read_snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_imagelistpulljob,
-            # A write of counts that arrives late must not undo the end of a job.
+            # A late write of counts must not overwrite the status of a job that has ended.
             is_status_shared=True,
         ),
         _STORED,

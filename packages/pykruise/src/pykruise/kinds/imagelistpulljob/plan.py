@@ -97,7 +97,7 @@ def _policy_of(spec: ImageListPullJobSpec) -> JobPolicy:
 
 
 def _run_of(snapshot: ReadableImageListPullJob) -> JobRun:
-    """Return the times of the job. Any start time is right, because only a deadline depends on it."""
+    """Return the times of the job. Any start time is right: only a deadline depends on it, and the list has none."""
     ended = snapshot.job.status.completion_time
     finished_at = instant_of(ended)
     if ended and finished_at is None:
@@ -229,8 +229,8 @@ def _plan_after_end(job: ListJobView, own: Mapping[str, PullJobView], decision: 
 
 
 def _list_failed(job: ListJobView, own: Mapping[str, PullJobView]) -> Iterator[tuple[str, Reason]]:
-    """Yield the failed images of a list that has ended whose ImagePullJobs are deleted. The others report the reason
-    themselves.
+    """Yield the failed images whose ImagePullJobs were deleted after the end of the list. Existing ImagePullJobs report
+    the reason themselves.
     """
     for entry in job.status.failed_image_statuses or ():
         if entry.name in own:
@@ -277,7 +277,7 @@ def _describe_failure(child: PullJobView) -> str:
     if not child.status.failed:
         return "its ImagePullJob ended, and no node was selected"
     nodes = format_first(child.status.failed_nodes or (), MOST_NAMED)
-    where = f"on {nodes}" if nodes else "on all nodes"
+    where = f"on {nodes}" if nodes else "on some nodes"
     return f"it could not be pulled {where}"
 
 

@@ -64,7 +64,7 @@ def build_entry_patch(
 
 
 def lacks_secrets(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> bool:
-    """Whether the NodeImage does not reference all these secrets yet. It must contain the image."""
+    """Whether the NodeImage, which must contain the image, does not reference all these secrets yet."""
     before = node.images[image.name]
     return len(_merge_secrets(before, secrets) or ()) > len(before.pull_secrets or ())
 
@@ -144,8 +144,8 @@ def _reference_to(job: PullJobView) -> ObjectReference:
 
 
 def policy_of(spec: ImagePullJobSpec, snapshot: ReadableImagePullJob, *, seed: str) -> TagPullPolicy:
-    """Return the pull policy of an entry, with a time to live. It differs by some minutes between entries, by their
-    `seed`.
+    """Return the pull policy of an entry, with a time to live. `seed` lets the time to live differ by some minutes
+    between entries.
     """
     given = spec.pull_policy
     timeout_s = TIMEOUT_S if given is None or given.timeout_seconds is None else given.timeout_seconds

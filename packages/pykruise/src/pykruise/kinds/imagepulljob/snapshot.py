@@ -36,7 +36,7 @@ from pykruise.runtime.read import Read
 LONGEST_TTL_S: Final = 31 * 24 * 3600
 
 ORDER_AGAIN_S: Final = 60.0
-"""Seconds for which the stored object of a workload is remembered, from which the update order is computed."""
+"""Seconds for which the object of a workload is remembered. The update order of its pods is computed from it."""
 
 
 class ImagePullJobSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,10 +42,21 @@ KIND = Kind(
             "delete",
             why="NodePodProbe: to create a NodePodProbe for every node",
         ),
-        make_right(POD_PROBE_MARKERS, *READ, why="NodePodProbe: to read how outcomes change pods"),
+        make_right(
+            POD_PROBE_MARKERS,
+            *READ,
+            why="NodePodProbe: to read which labels and annotations a probe result sets",
+        ),
         make_right(NODES, *READ, why="NodePodProbe: to watch nodes"),
-        make_right(PODS, *READ, "patch", why="NodePodProbe: to set labels and annotations by outcome"),
-        make_right(PODS, "patch", subresource="status", why="NodePodProbe: to set conditions by outcome"),
+        make_right(
+            PODS, *READ, "patch", why="NodePodProbe: to write probe results to pods as labels and annotations"
+        ),
+        make_right(
+            PODS,
+            "patch",
+            subresource="status",
+            why="NodePodProbe: to write probe results to pods as conditions",
+        ),
     ),
     insight=INSIGHT,
     shown=SHOWN,

@@ -72,7 +72,7 @@ class _Made:
 
     def __init__(self) -> None:
         self._at: dict[str, Instant] = {}
-        """Name of each node → time, the latest last."""
+        """Name of each node → when its NodePodProbe was last missing, in ascending order of these times."""
 
     def is_again(self, name: str, now: Instant) -> bool:
         """Whether the NodePodProbe was also missing a short time ago. Remember that it is missing now."""
@@ -93,9 +93,9 @@ def needs_node_pod_probe(node: NodeView | None) -> bool:
 async def read_snapshot(
     view: NodeProbesView, read: Read[NodePodProbeSettings]
 ) -> NodePodProbeSnapshot | None:
-    """Read a NodePodProbe, its node, its pods and their markers. None if the cache of nodes is not filled yet, or if it
-    differs from the API server: another manager perhaps has newer data, and the two managers would undo each other's
-    writes forever.
+    """Read a NodePodProbe, its node, its pods and their markers. Return None if the cache of nodes is not filled yet,
+    or differs from the API server. If it differs, another manager perhaps has newer data, and each manager would undo
+    the writes of the other manager forever.
     """
     if not read.is_read(NODE_VIEWS):
         return None

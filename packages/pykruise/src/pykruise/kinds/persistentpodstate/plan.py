@@ -136,7 +136,9 @@ def _find_missing_labels(state: ReadableStateView, node: NodeView | None) -> lis
 
 
 def _generation(snapshot: StateSnapshot) -> tuple[Sequence[Step], Sequence[Note], bool]:
-    """Return steps, notes, and whether the PersistentPodState does not exist before or after these steps."""
+    """Return the steps that create, change or delete the PersistentPodState, the events, and whether no records are
+    planned: the PersistentPodState does not exist yet, or the steps delete it.
+    """
     state = snapshot.state
     asking = [
         namesake

@@ -17,13 +17,13 @@ from pykruise.pods.probes.views import MarkerView, split_name
 
 
 class ProbeConflict(msgspec.Struct, frozen=True):
-    """A condition type that the marker sets, although the pod's condition shows the probe of another marker."""
+    """Condition type of one of the marker's probes. The pod's condition shows the result of another marker's probe."""
 
     condition_type: str
     probe: str
-    """Name of the probe that is not shown."""
+    """Name of the marker's probe, whose result is not shown."""
     winner: str
-    """Name of the marker whose probe is shown."""
+    """Name of the other marker."""
 
 
 def find_conflicts(

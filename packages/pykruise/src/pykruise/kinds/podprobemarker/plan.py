@@ -228,7 +228,7 @@ def _mark_pods(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
         )
         if body is not None:
             action = pod_patch(pod, body, patch_type=PatchType.MERGE)
-            because = "a pod condition, set on a virtual node, reports the result of the probe"
+            because = "a condition of the pod reports the result of a probe on a virtual node"
             yield Chain(subject=pod.name, steps=(Step(action=action, because=because),))
 
 

@@ -1,8 +1,9 @@
 """Events that enqueue a PodProbeMarker.
 
-PodProbeMarker: any change; another marker gained or lost a condition type that this one sets · pod that it selects:
-created, deleted, initialized, address or obstacle changed; on virtual nodes: condition changed
-· NodePodProbe: created, deleted, probes lost or added · node: created, deleted
+PodProbeMarker: any change; another marker gained or lost a condition type that this one sets · pod that it selects: can
+now be probed, can no longer be probed, got another IP, or does not run for another reason than before; on virtual
+nodes: a condition that a probe sets changed · NodePodProbe: created, or an entry with the marker's probes changed
+· node: created, deleted, became a virtual node, or is no longer one
 
 Pure, except for what `around` reads. Other changes of pods and heartbeats of nodes enqueue nothing.
 """

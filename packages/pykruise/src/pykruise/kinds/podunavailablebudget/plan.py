@@ -73,9 +73,9 @@ REMEDY_OF_UNKNOWN: Final = "set spec.protectTotalReplicas"
 
 
 def describe_unknown(snapshot: BudgetSnapshot) -> str:
-    """Return the problem of workloads that do not say how many pods they want."""
+    """Return the problem of workloads whose desired number of pods is unknown."""
     names = ", ".join(snapshot.unknown)
-    return f"the number of pods that {names} wants is unknown, so the budget protects none of them"
+    return f"the desired number of pods of {names} is unknown, so the budget does not protect these pods"
 
 
 def _make_notes(snapshot: BudgetSnapshot) -> Iterator[Note]:

@@ -93,7 +93,7 @@ KIND = Kind(
             RESOURCE_DISTRIBUTIONS,
             "update",
             subresource="finalizers",
-            why="ResourceDistribution: to own copies",
+            why="ResourceDistribution: to set owner references with blockOwnerDeletion on copies",
         ),
         make_right(NAMESPACES, *READ, why="ResourceDistribution: to watch namespaces"),
         *(

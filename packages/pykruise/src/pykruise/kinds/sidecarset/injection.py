@@ -113,7 +113,7 @@ def _build_sidecars(pod: Document, contents: Mapping[str, SidecarSetContents]) -
         for sidecar in (*content.init_containers, *content.containers):
             taken += source.count_taken(sidecar)
             if taken > MOST_TAKEN:
-                detail = f"sidecars can take at most {MOST_TAKEN} mounts, devices and resources from a pod"
+                detail = f"sidecars can copy at most {MOST_TAKEN} mounts, devices and resources from a pod"
                 raise InjectionError(f"SidecarSet {name}: {detail}", sidecarset=name)
             try:
                 built.append((name, build(sidecar, content, source)))

@@ -71,12 +71,12 @@ class HotUpgradePair(msgspec.Struct, frozen=True, kw_only=True):
     working: str
     other: str
     other_image: str
-    """Image of the container that is not working."""
+    """Image of the other container; empty if the pod lacks this container."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether the other container is idle. True if the sidecar declares no empty image: its state
-        is then unknown.
+        """Whether the other container is idle. If the sidecar declares no empty image, this is unknown, and the result
+        is True.
         """
         return not self.sidecar.empty_image or self.other_image == self.sidecar.empty_image
 

@@ -63,7 +63,7 @@ PAUSED: Final = Reason(
 HOT_UPGRADES_FIRST: Final = Reason(Code.HOT_UPGRADE, "waits until hot upgrades of other pods have ended")
 RESTARTING: Final = Reason(
     Code.UPDATING_IN_PLACE,
-    "waits for the restart of the containers whose environment variables read its new annotations",
+    "waits for the restart of the containers that use the pod's new annotations in environment variables",
 )
 BROKEN_ANNOTATION: Final = "correct the annotation, or recreate the pod"
 
@@ -244,7 +244,7 @@ def _upgrade_pods(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen
         step = Step(
             action=_make_patch(pod, body),
             because=f"sidecars upgraded to revision {revision.name}"
-            + ("" if pod.is_ready else "; the pod is not ready, so it does not count against maxUnavailable"),
+            + ("" if pod.is_ready else "; the pod is not ready, so it does not wait for maxUnavailable"),
         )
         chains.append(Chain(subject=pod.label, steps=(step, *_make_request_steps(pod, snapshot, restarts))))
     if chosen.stuck:

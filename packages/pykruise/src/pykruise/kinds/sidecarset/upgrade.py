@@ -37,7 +37,9 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 
 SETTLED: Final = "0"
-"""Version of an idle container, and alternative version of the working container of the same sidecar."""
+"""Value of two annotations while a hot sidecar has an idle container: the version of the idle container, and the
+alternative version of the working container.
+"""
 
 
 def upgrade_patch(

@@ -74,7 +74,7 @@ def lacks_claim(ws: StatefulSetWorkingSet, ordinal: int) -> bool:
 
 
 def plan_claims(ws: StatefulSetWorkingSet, slot: Slot) -> tuple[tuple[Step, ...], Reason | None]:
-    """Return steps that create missing claims of the pod and correct the owners of others, and the reason to wait.
+    """Return steps that create missing claims and correct the owners of existing claims, and the reason to wait.
 
     Every claim that can be created is created, even while another claim is still terminating.
     """

@@ -3,9 +3,9 @@ order.
 
 StatefulSetWorkingSet ──▶ NeverReady ──▶ scale.py, update.py, waiting.py, plan.py
 
-Pure. Without the option replace-never-ready-after-seconds no pod qualifies. A pod qualifies only when its stored status
-proves that it has never been ready (PodView.is_never_ready), the partition and the strategy allow its update now, and
-it is old enough. Its update costs no budget, because the pod does not serve.
+Pure. Without the option replace-never-ready-after-seconds no pod qualifies. A pod qualifies under three
+conditions: its stored status proves that it has never been ready (PodView.is_never_ready), it is old enough, and the
+partition and the strategy allow its update now. Its update costs no budget, because the pod does not serve.
 """
 
 from collections.abc import Iterator

@@ -182,9 +182,7 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     nodes: Mapping[str, NodeView] = {}
     """Nodes of its pods by name; empty without the option ignore-unavailable-nodes."""
     undeclaring: frozenset[str] = frozenset()
-    """Nodes of its pods that declare their features, without the feature to resize whole pods
-    (plans/declared_features.py).
-    """
+    """Names of nodes that declare features, but not the resize of whole pods (plans/declared_features.py)."""
     config_problem: str = ""
     """Reason why a change of a ConfigMap or Secret starts no rollout; empty: such a change starts a rollout."""
     groups: FoundGroups = FoundGroups()

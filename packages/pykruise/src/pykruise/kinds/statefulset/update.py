@@ -202,8 +202,8 @@ def _skip_old(ws: StatefulSetWorkingSet, reason: Reason) -> Mapping[str, Reason]
 
 
 def _delete_specified(current: _Pass, *, only: str) -> None:
-    """Delete specified pods from the highest ordinal down. A pod that exceeds maxUnavailable is skipped; the pods after
-    it are not.
+    """Delete specified pods from the highest ordinal down. A pod that exceeds maxUnavailable is skipped, and the
+    next pods are checked.
     """
     for slot in reversed(current.ws.slots):
         pod = slot.pod

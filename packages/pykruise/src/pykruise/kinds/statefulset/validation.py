@@ -314,7 +314,7 @@ def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 def _in_place_only_errors(
     doc: Mapping[str, Any], spec: StatefulSetSpec, old: Mapping[str, Any]
 ) -> Iterator[Cause]:
-    """Yield the error of other changes than images under InPlaceOnly, because InPlaceOnly never recreates pods."""
+    """Yield an error if something other than images changes under InPlaceOnly, which never recreates pods."""
     if spec.policy != PodUpdatePolicy.IN_PLACE_ONLY:
         return
     before, after = (get_path(entry, "spec", "template", "spec") for entry in (old, doc))

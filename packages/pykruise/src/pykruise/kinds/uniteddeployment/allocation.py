@@ -5,7 +5,8 @@ shares + replicas + mode ──▶ allocate() ──▶ name of the subset → r
     FIXED      without bounds: each subset gets its number or percentage, and subsets without one share the other
                replicas equally; with bounds: each subset gets its minimum, in the order of the spec; then subsets get
                more, up to their maximums
-    ADAPTIVE   as FIXED with bounds; a subset whose pods find no nodes keeps its ready pods and gets no more
+    ADAPTIVE   as FIXED with bounds; a subset whose pods find no nodes keeps as many replicas as it has ready pods, but
+               at least its minimum, and gets no more
     RESERVE    as FIXED with bounds; reserved replicas do not count, so other subsets replace them
 
 Pure. With bounds, the order of the subsets is their priority. The equal shares do not depend on the order. Same rules

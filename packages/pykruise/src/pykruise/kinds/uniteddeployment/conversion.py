@@ -3,9 +3,9 @@
 The status of v1alpha1 has maps by subset where the status of v1beta1 has a list. A CloneSet template of v1alpha1 has
 two dialects, and the annotation `DIALECT` names the dialect of an object:
 
-- released versions of OpenKruise (up to 1.8) put the whole spec of a v1alpha1 CloneSet there: a flat update strategy,
+- the released dialect: OpenKruise up to 1.8 puts the whole spec of a v1alpha1 CloneSet there: a flat update strategy,
   and `disablePVCReuse`, so claims are reused when the template does not set the field;
-- the development branch of OpenKruise 2.0 puts the spec of a v1beta1 CloneSet there, in both versions of the
+- the newer dialect: OpenKruise from 1.9 on puts the spec of a v1beta1 CloneSet there, in both versions of the
   UnitedDeployment.
 
 Without the annotation, the released dialect applies. If a document contains fields of both dialects, a client has added

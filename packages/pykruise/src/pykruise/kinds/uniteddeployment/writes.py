@@ -60,8 +60,8 @@ def plan_creation(wanted: WantedWorkload, united: UnitedView, *, name: str) -> C
 
 
 def update(workload: SubsetWorkload, body: Document, wanted: WantedWorkload) -> Chain:
-    """Update a workload with this merge patch. A patch computed from the whole spec requires the resourceVersion of
-    the snapshot; a patch of numbers does not.
+    """Update a workload with this merge patch. A patch that was computed from the whole spec fails if the workload has
+    changed since the snapshot. A patch of only replicas, partition and maxUnavailable does not check this.
     """
     is_whole = "metadata" in body
     subject, kind = workload.subset, type_of(workload.template)
@@ -80,7 +80,7 @@ def update(workload: SubsetWorkload, body: Document, wanted: WantedWorkload) -> 
 def _describe_change(workload: SubsetWorkload, wanted: WantedWorkload) -> str:
     result = []
     if workload.replicas != wanted.replicas:
-        result.append(f"subset {wanted.subset.name} must have {wanted.replicas} of the replicas")
+        result.append(f"the replicas of subset {wanted.subset.name} must be {wanted.replicas}")
     if workload.revision != wanted.revision:
         result.append("the template has changed")
     return ", and ".join(result) or f"the fields of subset {wanted.subset.name} have changed"

@@ -26,8 +26,9 @@ def has_costs(snapshot: SpreadSnapshot) -> bool:
 
 
 def compute_wanted_costs(snapshot: SpreadSnapshot, groups: Grouped) -> dict[str, int]:
-    """Return the cost of every active pod except surplus pods: these have no cost, so they are deleted before pods of
-    subsets, whose costs are positive. Return nothing while the latest version is unknown.
+    """Return the cost of every active pod, except surplus pods. A surplus pod gets no cost, which counts as 0. So it is
+    deleted before the pods within the limits of their subsets, which have positive costs. Return nothing while the
+    latest version is unknown.
     """
     if not has_costs(snapshot) or snapshot.latest is None:
         return {}

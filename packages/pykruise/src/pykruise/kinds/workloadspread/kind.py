@@ -72,8 +72,8 @@ def _enqueue_by_pod(
     change: Change[PodView], around: Around[SpreadSettings], *, versioned: frozenset[str]
 ) -> Iterator[Key]:
     """Enqueue the WorkloadSpread that the pod's annotation names. A pod without the annotation enqueues the
-    WorkloadSpreads of its owner after it has got a node, and when it is deleted, because the status lists each version
-    that has pods. A pod that gets another owner enqueues the WorkloadSpreads of both owners.
+    WorkloadSpreads of its owner if it has a node, or if it was deleted: the status lists each version that has pods. A
+    pod that gets another owner enqueues the WorkloadSpreads of both owners.
     """
     pod = change.latest
     if not around.list_by_index(SPREAD_VIEWS, BY_NAMESPACE, pod.namespace):

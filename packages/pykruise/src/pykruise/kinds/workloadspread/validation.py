@@ -222,8 +222,8 @@ def _strategy_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     most = WINDOW_S // (count - 1) if count > 1 else _INT32_MAX
     if seconds is not None and not 0 <= seconds <= most:
         detail = (
-            f"must be between 0 and {most}, so that a pod has time to try each of "
-            f"{format_count(count, 'subset')}"
+            f"must be between 0 and {most}: a pod that finds no node must reach the last of "
+            f"{format_count(count, 'subset')} within {WINDOW_S} s"
         )
         yield make_invalid_error(f"{path}.adaptive.rescheduleCriticalSeconds", seconds, detail)
 

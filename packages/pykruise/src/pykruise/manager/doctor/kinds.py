@@ -43,11 +43,15 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
         findings.append(make_fault("crds", what, APPLY))
     elif not versions[stored_in].get("served"):
         findings.append(
-            make_fault("crds", f"{name} does not serve {stored_in}, in which it is stored", APPLY)
+            make_fault(
+                "crds", f"{name} stores objects in {stored_in}, but does not serve this version", APPLY
+            )
         )
-    elif len(versions) > 1:  # released versions of OpenKruise have one version only
+    elif len(versions) > 1:  # CRDs of older OpenKruise releases have only one
         unserved = sorted(version for version in known if not versions.get(version, {}).get("served"))
-        findings += [make_fault("crds", f"{name} does not serve {version}", APPLY) for version in unserved]
+        findings += [
+            make_fault("crds", f"{name} does not serve version {version}", APPLY) for version in unserved
+        ]
     old = [
         version
         for version in get_path(stored, "status", "storedVersions", default=[])
@@ -115,7 +119,9 @@ async def _try_conversion(live: Live) -> list[Finding]:
             what = f"the conversion webhook does not respond: {error}"
             return [
                 make_fault(
-                    "conversion", what, "see the findings of the checks service, certificate and manager"
+                    "conversion",
+                    what,
+                    'see the findings of the checks "service", "certificate" and "manager"',
                 )
             ]
         return [make_unknown("conversion", f"the dry run failed, because admission rejects it: {error}")]

@@ -42,7 +42,7 @@ from pykruise.manager.settings import WebhookSettings
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 WEEK_S = 7 * 24 * 3600.0
 LOG = f"kubectl -n {{namespace}} logs deployment/{MANAGER}"
-START = f"start a manager if none runs; if one runs, see {LOG}"
+START = f"start a manager if none runs; if one runs, read its log: {LOG}"
 
 
 async def _webhook_settings(live: Live) -> WebhookSettings:
@@ -85,7 +85,7 @@ async def check_service(live: Live) -> Sequence[Finding]:
             make_fault(
                 "service",
                 what,
-                f"see the finding of the check manager; {LOG.format(namespace=live.namespace)}",
+                f'see the finding of the check "manager", and read the log: {LOG.format(namespace=live.namespace)}',
             )
         ]
     return [make_fine("service", f"Service {name} has {format_count(ready, 'ready pod')}")]
@@ -211,11 +211,15 @@ def _check_entry(
         findings.append(make_fault("webhooks", what, START.format(namespace=namespace)))
     elif problem := _problem_of(bundle):
         findings.append(
-            make_fault("webhooks", f"the CA bundle of {name} {problem}", f"restart the manager; {log}")
+            make_fault(
+                "webhooks",
+                f"the CA bundle of {name} {problem}",
+                f"restart the manager, and read its log: {log}",
+            )
         )
     elif service and authority and not shares_authority(bundle, authority):
         what = f"{name} trusts another CA than the one that signed the manager's certificate"
-        findings.append(make_fault("webhooks", what, f"restart the manager; {log}"))
+        findings.append(make_fault("webhooks", what, f"restart the manager, and read its log: {log}"))
     for where, labels in namespaces.items():
         if _guards_pods(entry) and _is_selected(entry, labels) and entry.get("failurePolicy") == "Fail":
             what = f"{name} reviews pods of namespace {where}: when the manager is down, these pods cannot be created"
@@ -282,12 +286,13 @@ async def check_admission(live: Live) -> Sequence[Finding]:
 
 def _fix_of(error: str, namespace: str) -> str:
     log = LOG.format(namespace=namespace)
+    wrong = f"the certificate does not match the CA bundle; restart the manager, and read its log: {log}"
     causes = (
-        ("x509", f"the certificate does not match the CA bundle; restart the manager; {log}"),
-        ("certificate", f"the certificate does not match the CA bundle; restart the manager; {log}"),
-        ("no endpoints", "no manager is ready; see the finding of the check manager"),
+        ("x509", wrong),
+        ("certificate", wrong),
+        ("no endpoints", 'no manager is ready; see the finding of the check "manager"'),
         ("not found", f"the Service is missing; {APPLY}"),
-        ("refused", "the manager does not listen; see the finding of the check manager"),
+        ("refused", 'the manager does not listen; see the finding of the check "manager"'),
         ("deadline", "the API server does not reach the manager: check network policies and firewalls"),
         ("timeout", "the API server does not reach the manager: check network policies and firewalls"),
         (

@@ -168,7 +168,7 @@ async def check_lease(live: Live) -> Sequence[Finding]:
             return [make_fault("lease", what, "check whether that manager is alive, and read its log")]
         if renewed - now > SKEW_S:
             what = f"{holder} renewed lease {name} {renewed - now:.0f} s in the future: its clock is ahead"
-            return [make_fault("lease", what, "synchronise the clocks of the nodes (NTP)")]
+            return [make_fault("lease", what, "synchronize the clocks of the nodes (NTP)")]
     return [make_fine("lease", f"{holder} leads")]
 
 
@@ -184,7 +184,7 @@ async def check_clock(live: Live) -> Sequence[Finding]:
         what = f"this machine is {abs(skew_s):.0f} s {side} the API server"
         return [
             make_warning(
-                "clock", what, "synchronise the clocks (NTP): certificates and times to live depend on it"
+                "clock", what, "synchronize the clocks (NTP): certificates and times to live depend on them"
             )
         ]
     return [make_fine("clock", "the clock of the API server agrees with this machine")]

@@ -191,8 +191,8 @@ def pull_problem(spec: PullSpec, images: Mapping[str, str]) -> str:
     """`<path>: <what is wrong>` of the first fault that the types accept but that makes an ImagePullJob unreadable;
     empty if the spec has no such fault.
 
-    `images`: image references by path. ImageListPullJobs use this rule too: otherwise a list could create jobs that
-    it cannot read, and would create them again.
+    `images`: image references by path. ImageListPullJobs use this rule too: otherwise an
+    ImageListPullJob could create jobs that the manager cannot read, and that it would create again and again.
     """
     try:
         _to_node_selector(spec.selector)

@@ -34,9 +34,12 @@ from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
 from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 
 SECOND_TAG_PATIENCE_S: Final = 10.0
-"""Seconds after which weak evidence suffices, if the container is ready. Weak evidence is another container that shows
-the old image under an old name (because it runs a second tag of the image, or because it crashed and restarted before
-the kubelet saw the change), or another image with an unknown name, if an earlier change was still in progress.
+"""Seconds after which weak evidence suffices, if the container is ready. There are two kinds of weak evidence:
+
+- Another container shows the old image under an old name: it runs a second tag of the image, or it crashed and
+  restarted before the kubelet saw the change.
+- The container shows another image with an unknown name, and the record has no container id, for example because an
+  earlier change was still in progress.
 """
 
 

@@ -56,7 +56,7 @@ def mean_the_same(left: str, right: str) -> bool:
 
 
 def is_running(status: ContainerStatusFacts, image: str) -> bool:
-    """Whether the kubelet reports the container's image as `image`, or reports its digest.
+    """Whether the kubelet reports that the container runs `image`: by its name, or by its digest.
 
     Only True is conclusive: an image can have several names, and the kubelet reports only one of them.
     """

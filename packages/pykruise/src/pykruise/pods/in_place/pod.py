@@ -80,7 +80,7 @@ class InPlaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     resizes_pods: bool = False
     """Whether resources of a pod as a whole can change too. API servers support it since Kubernetes 1.36."""
     resize_patience_s: float = RESIZE_PATIENCE_S
-    """Seconds that an infeasible resize may stay open before a pod that may be recreated is recreated."""
+    """Seconds after which a pod with an infeasible resize is recreated, if it may be recreated."""
     compare_claims: bool = False
     """Gate RecreatePodWhenChangeVCTInCloneSetGate: a change of volume claim templates recreates the pod."""
     uses_resize: bool = True

@@ -103,8 +103,9 @@ def start(
     settings: InPlaceSettings,
     metadata: Mapping[str, Any] | None = None,
 ) -> tuple[PodPatch, ...]:
-    """Writes that begin an update of the pod, in order: not-ready, resize and pod, each only if needed. The API server
-    may reject a resize, so a pod does not leave service before the API server has accepted it (_ask_for_resize).
+    """Writes that begin an update of the pod, each only if needed: the condition that takes the pod out of service, a
+    resize, and the patch of the pod. The API server may reject a resize, so a pod does not leave service before the API
+    server has accepted the resize (_ask_for_resize).
 
     `labels` name the target revision in the form that the kind writes. `metadata`: further labels and annotations for
     the same write (the lifecycle state). Changes that an earlier unfinished update left open are included.
@@ -272,7 +273,7 @@ def _restarts_any(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
 
 
 def _resize_restarts(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
-    """Whether a container restarts for its resources alone, by its resize policies."""
+    """Whether the changes of resources restart a container, according to its resize policies."""
     live = {container.name: container for container in pod.containers}
     changes = ((live[name], change) for name, change in wanted.resources.items() if name != WHOLE_POD)
     return any(is_restarting(container, change) for container, change in changes)
@@ -306,7 +307,9 @@ def _end_grace(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) ->
     if state is None:
         return Broken(problem="the pod is in a grace period, but has no state of an in-place update")
     if shorten_hash(pod.labels.get(keys.REVISION_LABEL, "")) != shorten_hash(spec.revision):
-        return _drop_grace(pod, f"its grace period was for {spec.revision}, which is no longer its revision")
+        return _drop_grace(
+            pod, f"its grace period was for {spec.revision}, but its label names another revision"
+        )
     look_at = compute_grace_end(state.started_at, seconds=spec.grace_seconds, now=now)
     if look_at is not None:
         because = f"out of service for {spec.grace_seconds} s before it is updated to {spec.revision}"

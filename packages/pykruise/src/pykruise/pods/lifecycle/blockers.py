@@ -160,8 +160,8 @@ def find_ephemeral_blocker(pod: PodView, ephemeral: EphemeralView, image: str) -
         return Reason(
             Code.CONTAINER_FAILED,
             f"container {ephemeral.name} has failed: {ended}{why}",
-            f"{read_log(pod.namespace, pod.name, ephemeral.name)}; then create the job again, corrected: an ephemeral"
-            " container cannot be changed",
+            f"{read_log(pod.namespace, pod.name, ephemeral.name)}; then create the job again with a corrected "
+            "container: an ephemeral container cannot be changed",
             ephemeral.name,
         )
     if ephemeral.reason in IMAGE_FAILURES:
@@ -376,7 +376,7 @@ def _find_readiness_obstacle(
     if gate == keys.IN_PLACE_READY:
         return Reason(Code.UPDATING_IN_PLACE, "is being updated in place")
     if gate and pod.restart_policy != "Always":
-        return None  # the pod runs to its end without being ready
+        return None  # a pod of a job runs to its end even if it is never ready
     if gate:
         condition = pod.find_condition(gate)
         said = f" ({condition.message or condition.reason})" if condition else ""

@@ -32,8 +32,8 @@ def hold_back(pod: PodView, key: str, *, now: Instant) -> list[Document]:
 
 
 def remove_hold(pod: PodView, key: str, *, now: Instant) -> list[Document]:
-    """Conditions that remove `key`. Their status is True when no other writer holds the pod back. Afterwards the
-    kubelet updates Ready.
+    """Conditions without the hold because of `key`. If nothing else holds the pod back, their status is True, and the
+    kubelet then updates Ready.
     """
     return remove_message(pod, Message(USER_AGENT, key), now=now)
 

@@ -106,7 +106,8 @@ def find_next_state(
     match pod.state:
         case LifecycleState.PREPARING_NORMAL:
             return LifecycleState.NORMAL if _may_become_normal(pod, lifecycle) else None
-        case LifecycleState.PREPARING_UPDATE if is_updated:  # rolled back before the hook was removed
+        case LifecycleState.PREPARING_UPDATE if is_updated:
+            # The update was rolled back before the hook was removed.
             return _state_after_update(pod, lifecycle)
         case LifecycleState.UPDATING if is_update_complete:
             return _state_after_update(pod, lifecycle)
@@ -119,7 +120,7 @@ def find_next_state(
 def _may_become_normal(pod: PodView, lifecycle: Lifecycle | None) -> bool:
     hook = lifecycle.pre_normal if lifecycle else None
     if hook is None or not hook.has_handlers:
-        # Labels written to a pod without a node can race the scheduler.
+        # No label is written before the pod has a node, because the write could conflict with the scheduler.
         return bool(pod.node_name)
     return is_all_hooked(hook, pod)
 

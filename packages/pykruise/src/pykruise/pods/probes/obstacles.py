@@ -61,7 +61,9 @@ def obstacle_of(
 def _explain_open_gate(
     pod: PodView, states: Sequence[ProbeState], conditions: Mapping[str, str]
 ) -> Reason | None:
-    """Obstacle of a ready container whose pod a probe without success keeps out of service; None: no probe does."""
+    """Obstacle of a pod with ready containers that is out of service because a probe has not succeeded; None if there
+    is no such probe.
+    """
     if any(not status.ready for status in pod.container_statuses):
         return None
     closed = find_closed_gate(pod)
@@ -90,7 +92,7 @@ def _explain_open_gate(
 
 
 def _find_stuck(pod: PodView, now: Instant) -> Reason | None:
-    """Obstacle of the pod itself that needs a person: a probe of a container that does not run has no result."""
+    """Obstacle of the pod itself that needs a person. While a container does not run, its probes have no results."""
     obstacle = None if pod.is_ready else blocker_of(pod, None, now=now, correction=OF_THE_WORKLOAD)
     return obstacle if obstacle is not None and obstacle.code in REPEATED else None
 

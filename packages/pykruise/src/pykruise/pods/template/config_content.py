@@ -24,10 +24,12 @@ from pykruise.pods.view.secrets import read_contents
 from pykruise.pods.workload.options import ALL_OBJECTS, ROLL_ON_CONFIG
 
 CONTENT_ANNOTATION: Final = "pykruise.io/config-content"
-"""Digest of the objects that are mounted as volumes by regular containers."""
+"""Its value: the digest of the objects that are mounted as volumes by regular containers."""
 
 START_ANNOTATION: Final = "pykruise.io/config-at-start"
-"""Digest of the objects that containers read only when they start, a space, and the names of these containers."""
+"""Its value: the digest of the objects that containers read only when they start, a space, and the names of these
+containers.
+"""
 
 CONTENT_ANNOTATIONS: Final = (CONTENT_ANNOTATION, START_ANNOTATION)
 
@@ -62,7 +64,7 @@ class ConfigReference(NamedTuple):
 
 
 _FIELDS: Final = ((SECRETS.kind, "secret"), (CONFIG_MAPS.kind, "configMap"))
-"""Kinds, each with the begin of the names of its fields."""
+"""Kinds, each with the prefix of the names of its fields."""
 
 
 def list_config_uses(template: Mapping[str, Any]) -> Sequence[ConfigUse]:

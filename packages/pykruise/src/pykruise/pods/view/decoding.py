@@ -54,7 +54,7 @@ NEEDED_ANNOTATIONS: Final = (
 )
 """Annotations that a view keeps. A pod with an in-place update also keeps the annotations that decide its completion.
 A pod with sidecars keeps all annotations except the one that is as large as the pod, because SidecarSets may change
-any.
+any annotation.
 """
 
 SHARED_VALUES: Final = register_limit("values that pods share", entries=100_000, bytes_each=256)

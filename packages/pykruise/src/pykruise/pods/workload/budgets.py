@@ -386,8 +386,8 @@ def wait_for_pods(name: str) -> str:
 
 
 def split_budget_remedy(message: str) -> tuple[str, str]:
-    """Split the message of a rejected write that ends with the remedy of a budget into the cause and the remedy; empty:
-    it ends with none.
+    """Split the message of a rejected write into the cause and the remedy of a budget. The remedy is empty if the
+    message does not end with such a remedy.
     """
     match = _REMEDY.search(message)
     return (message, "") if match is None else (message[: match.start()], match["remedy"])
@@ -478,7 +478,9 @@ _OF_UPDATES: Final = (
 
 
 def _is_consistent(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
-    """Whether the pod runs with its spec, by digest where images have one, otherwise by its last in-place update."""
+    """Whether the pod runs with its spec. Images with a digest are compared by the digest. If an image has no digest,
+    the last in-place update of the pod must be complete.
+    """
     digests = {container.name: parse_image_name(container.image).digest for container in pod.containers}
     ids = {status.name: status.image_id for status in pod.container_statuses}
     named: Sequence[tuple[str, str]] = [(name, digest) for name, digest in digests.items() if digest]

@@ -117,7 +117,7 @@ def _parse_amount(text: str) -> IntOrPercent:
     if is_whole_percent(text) and int(text[:-1]) <= 100:
         return text
     if _WHOLE_NUMBER.fullmatch(text) is None:
-        raise ValueError("must be a whole number, such as 3, or a percentage, from 0% to 100%")
+        raise ValueError("must be a whole number (such as 3), or a percentage (from 0% to 100%)")
     return int(text)
 
 
@@ -144,7 +144,7 @@ def _parse_surge(text: str) -> IntOrPercent:
         return int(text)
     if is_whole_percent(text) and 0 < int(text[:-1]) <= 100:
         return text
-    raise ValueError("must be a number of pods, at least 1, or a percentage from 1% to 100%")
+    raise ValueError("must be a number of pods (at least 1), or a percentage (from 1% to 100%)")
 
 
 ALL_PODS: Final = "all"
@@ -157,7 +157,7 @@ def _parse_least(text: str) -> IntOrPercent:
         return int(text)
     if is_whole_percent(text) and 0 < int(text[:-1]) <= 100:
         return text
-    raise ValueError("must be all, a number of pods, at least 1, or a percentage from 1% to 100%")
+    raise ValueError("must be all, a number of pods (at least 1), or a percentage (from 1% to 100%)")
 
 
 ALL_OBJECTS: Final = "all"
@@ -211,7 +211,7 @@ ROLL_ON_POD_METADATA: Final = Option(annotation="pykruise.io/roll-on-pod-metadat
 """Whether a SidecarSet also changes the annotations of running pods, as an upgrade."""
 
 SUCCESSOR_PLACEMENT: Final = Option(annotation="pykruise.io/successor-placement", parse=_parse_placement)
-"""Whether a pod that replaces another one prefers or requires its node or its zone."""
+"""Whether a pod that replaces another pod prefers or requires the node, or the zone, of the other pod."""
 
 EVICTION_SURGE: Final = Option(annotation="pykruise.io/eviction-surge", parse=_parse_surge)
 """Maximum number of pods that have a successor at the same time before they are evicted, or a percentage of replicas,

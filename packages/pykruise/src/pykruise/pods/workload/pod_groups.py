@@ -282,7 +282,7 @@ def find_gang_errors(
             GANG_MIN_COUNT.field, str(value), f"must be at most spec.replicas ({replicas})"
         )
     if is_on_delete:
-        problem = f"must be RollingUpdate with {GANG_MIN_COUNT.field}: one replaced pod cannot start a new group alone"
+        problem = f"must be RollingUpdate with {GANG_MIN_COUNT.field}: a single replaced pod cannot start a new group"
         yield make_invalid_error("spec.updateStrategy.type", "OnDelete", problem)
     elif partition is not None and 0 < resolve_amount(partition, replicas) < replicas:
         problem = f"must be 0 or 100% with {GANG_MIN_COUNT.field}: {TOGETHER}"

@@ -26,7 +26,7 @@ from pykruise.sandbox.apiserver.objects.strategies import Strategy
 
 
 class ServedColumn(msgspec.Struct, frozen=True, kw_only=True):
-    """A column of `kubectl get`; `json_path` only for custom resources (`.spec.replicas`)."""
+    """A column of `kubectl get`. Only custom resources have a `json_path` (`.spec.replicas`)."""
 
     name: str
     type: str = "string"
@@ -203,7 +203,7 @@ class Catalog:
         self.revision += 1
 
     def remove(self, crd: str) -> None:
-        """Stop serving everything of this CRD."""
+        """Remove all entries that this CRD defines."""
         self._entries = {key: entry for key, entry in self._entries.items() if entry.crd != crd}
         self._versions = {
             shelf: kept
@@ -360,8 +360,8 @@ def _build_subresource(item: Mapping[str, Any], group: str, version: str) -> Sub
 
 
 FIRST_WITH_RESIZE: Final = "1.32"
-"""First minor version that serves pods/resize. 1.32 needs the feature gate InPlacePodVerticalScaling for it, which is
-on in a sandbox of 1.32.
+"""First minor version that serves pods/resize. Kubernetes 1.32 serves it only with the feature gate
+InPlacePodVerticalScaling, which is on in a sandbox of 1.32.
 """
 _FIRST_SERVED: Final[Mapping[str, str]] = {
     "pods/resize": FIRST_WITH_RESIZE,

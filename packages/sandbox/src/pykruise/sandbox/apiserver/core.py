@@ -2,8 +2,8 @@
 
 reads.py, writes.py, deletion.py, subresources.py, crds.py ──▶ Core ──▶ Storage.commit() ──▶ Hub.publish()
 
-`put` and `remove` do not await between reading and writing. If the caller does not await either, the object that it
-has checked is the one that the write replaces.
+`put` and `remove` do not await between reading and writing. If the caller also does not await between its check of the
+object and the write, the write replaces exactly the object that the caller has checked.
 """
 
 import random

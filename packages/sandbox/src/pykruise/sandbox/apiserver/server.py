@@ -3,7 +3,7 @@
 method, path, query, headers, body ──▶ ApiServer.handle() ──▶ Response
 path, query, headers (a watch)     ──▶ ApiServer.stream() ──▶ LineStream, or the Response that rejects it
 
-    routes.py ──▶ Call ──▶ reads, writes, deletion, scale, subresources ──▶ Answer ──▶ Response
+    routes.py ──▶ Call ──▶ reads, writes, deletion, scale, subresources ──▶ CallAnswer ──▶ Response
 
 The server starts no tasks. Every response is an object or a Status: an unexpected exception is logged and becomes a
 500.
@@ -178,10 +178,10 @@ class ApiServer:
         return self._core.hub.read_stats()
 
     def restore(self, resource: Resource, documents: Iterable[Document]) -> None:
-        """Store objects as another server stored them: uids, times and status stay.
+        """Store objects as another server stored them: uids, times and status are kept.
 
         There are no defaults, no validation and no admission. Use it for copies of a cluster, before the components
-        run. Raises KeyError for a resource that is not served.
+        of the cluster run. Raises KeyError for a resource that is not served.
         """
         entry = self._core.catalog.find_entry(resource.group, resource.version, resource.plural)
         if entry is None:
@@ -227,7 +227,7 @@ class ApiServer:
         except Refusal as refusal:
             return _refusal_response(refusal)
         except RecursionError:
-            return _refusal_response(make_bad_request("the object is nested too deep"))
+            return _refusal_response(make_bad_request("the object is nested too deeply"))
         except Exception as err:
             _LOG.exception("%s %s failed", method, path)
             return _refusal_response(make_internal_error(f"{type(err).__name__}: {err}"))
@@ -275,7 +275,7 @@ class ApiServer:
         except Refusal as refusal:
             return _refusal_response(refusal)
         except Exception as err:
-            _LOG.exception("watch of %s failed", path)
+            _LOG.exception("stream of %s failed", path)
             return _refusal_response(make_internal_error(f"{type(err).__name__}: {err}"))
 
     def _authorize(
@@ -305,7 +305,9 @@ class ApiServer:
         if result is None:
             return self._outside_resources(method, path, headers)
         if method == "GET" and self._is_watch(path, query):
-            raise make_bad_request("a watch is a stream, and this endpoint does not support streams")
+            raise make_bad_request(
+                "a watch is a stream: `ApiServer.handle` cannot serve it, use `ApiServer.stream`"
+            )
         call = _build_call(method, result, query, headers, body, who)
         if call.entry.deprecated:
             call.warnings.append(call.entry.deprecation_warning)
@@ -385,7 +387,8 @@ class ApiServer:
 
     def _serves_below(self, path: str) -> bool:
         """Whether the path belongs to a served group: a built-in group in any version, or a version that a CRD
-        serves. If a resource below such a path is missing, a Status reports it.
+        serves. If a resource below such a path is missing, a Status reports this; for other paths, plain
+        text does.
         """
         parts = path.strip("/").split("/")
         if parts[0] == "api":

@@ -45,8 +45,8 @@ EVERY_S: Final = 15.0
 
 
 def compute_wanted_replicas(spec: Mapping[str, Any], *, current: int, metric: str) -> int:
-    """Return the number of pods that the autoscaler wants when there are `current` pods. Without a valid metric, it is
-    `current`, but at least minReplicas and at most maxReplicas.
+    """Return the number of pods that the autoscaler wants when there are `current` pods. Without a valid metric, the
+    result is `current`, but at least minReplicas and at most maxReplicas.
     """
     target, value = _target_of(spec), _parse_number(metric)
     wanted = current
@@ -77,7 +77,7 @@ def read_current_metrics(spec: Mapping[str, Any], *, metric: str) -> list[Docume
 
 
 def _target_of(spec: Mapping[str, Any]) -> float | None:
-    """Target of the first metric; 80 percent of the CPU when there is no metric."""
+    """Target of the first metric; without metrics, 80 percent of the requested CPU."""
     for metric in spec.get("metrics") or ():
         for source in metric.values():
             result = source.get("target") if isinstance(source, Mapping) else None
@@ -171,7 +171,7 @@ def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
     steps = (
         _scale_step(scaled, wanted, metric),
         write_status(
-            AUTOSCALERS, autoscaler, status, because="it reports the metric and the wanted replicas"
+            AUTOSCALERS, autoscaler, status, because="the status must show the metric and the wanted replicas"
         ),
     )
     return Plan(stages=run_in_order("scale", steps), requeue_after_s=EVERY_S)
@@ -195,8 +195,8 @@ AUTOSCALER_VIEWS: Final = make_document_views(AUTOSCALERS)
 
 
 def _changed(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
-    """Keys for a changed autoscaler. A change of only the status enqueues nothing, because the average must first
-    include the new pods.
+    """Enqueue a changed autoscaler. A change of only the status enqueues nothing: before the next decision, the average
+    must include the new pods.
     """
     old, new = change.old, change.new
     if old is None or new is None or (old.spec, old.annotations) != (new.spec, new.annotations):

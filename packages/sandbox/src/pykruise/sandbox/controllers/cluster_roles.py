@@ -49,7 +49,7 @@ def plan_role(snapshot: ClusterRoleSnapshot) -> Plan:
     if rules == (snapshot.role.doc.get("rules") or []):
         return Plan()
     step = merge_object(
-        CLUSTER_ROLES, snapshot.role, {"rules": rules}, because="the roles that it selects changed"
+        CLUSTER_ROLES, snapshot.role, {"rules": rules}, because="the selected roles have changed"
     )
     return Plan(stages=run_in_order("aggregate", [step]))
 

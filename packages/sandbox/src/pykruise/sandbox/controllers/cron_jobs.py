@@ -50,7 +50,7 @@ class CronJobDue(msgspec.Struct, frozen=True, kw_only=True):
     """Due times of the schedule."""
 
     at: Instant | None = None
-    """The latest due time without a recorded Job."""
+    """The latest due time that the status does not record yet."""
     missed: int = 0
     """Approximate number of missed times, including `at`."""
     next_s: float | None = None
@@ -67,7 +67,7 @@ class CronJobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that the CronJob owns."""
     due: CronJobDue
     namesake: DocumentView | None
-    """The Job, of any owner, that has the name of the due Job."""
+    """The existing Job with the name of the due Job; it may have another owner."""
     now: Instant
 
 
@@ -151,7 +151,7 @@ def _problem_notes(due: CronJobDue) -> Iterator[Note]:
 
 
 def _note_ends(status: Document, jobs: Sequence[DocumentView]) -> Iterator[Note]:
-    """Remove Jobs that ended or disappeared from the list of active Jobs, and record the last successful time."""
+    """From the list of active Jobs, remove those that have ended or are deleted. Record the last successful time."""
     active = {item.get("uid"): item for item in status.get("active") or ()}
     known = {job.uid: job for job in jobs}
     for uid, value in list(active.items()):
@@ -222,12 +222,12 @@ def find_latest_due(cron: DocumentView, schedule: Schedule, *, now: Instant) -> 
 
 
 def format_job_name(cron: DocumentView, due: Instant) -> str:
-    """Name of the Job for a time. It contains the minute, so that no Job is created twice."""
+    """Name of the Job for a scheduled time. It contains this time in minutes, so that no Job is created twice."""
     return f"{cron.name}-{int(due // 60)}"
 
 
 def build_job(cron: DocumentView, due: Instant) -> Document:
-    """Build the Job for a time."""
+    """Build the Job for a scheduled time."""
     template: Document = cron.spec.get("jobTemplate") or {}
     metadata: Document = template.get("metadata") or {}
     zone = cron.spec.get("timeZone")
@@ -258,7 +258,7 @@ def _create_job(cron: DocumentView, due: Instant) -> Step:
 
 def _delete_job(job: DocumentView) -> Step:
     done = make_normal_note("SuccessfulDelete", f"Deleted job {job.name}")
-    because = "it is beyond the history limit, or replaced"
+    because = "more Jobs have ended than the history limit allows, or a new Job replaces it"
     return delete_object(JOBS, job, because=because, propagation="Background", done=done)
 
 

@@ -3,8 +3,8 @@
 DaemonSet + nodes + its pods ──▶ read_snapshot() ──▶ decide_next_step() ──▶ pods to create and to delete, status
 
 Node affinity selects the pod's node, and the scheduler binds the pod, as in Kubernetes. Updates are OnDelete, or
-rolling within maxUnavailable. With maxSurge, a second pod is created on the node, which replaces the old one when it is
-available.
+rolling within maxUnavailable. With maxSurge, a second pod is created on the node; when it is available, the old pod is
+deleted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ class DaemonSetControllerStep(msgspec.Struct, frozen=True, kw_only=True):
     """The next write."""
 
     create: tuple[str, ...] = ()
-    """Nodes whose pod is missing."""
+    """Nodes on which a pod must be created."""
     delete: tuple[SandboxPodView, ...] = ()
 
 
@@ -85,7 +85,7 @@ def node_of(pod: SandboxPodView) -> str:
 
 
 def is_running_on(owner: DocumentView, node: SandboxNodeView, *, staying: bool) -> bool:
-    """Whether the node should run a pod of the set; `staying`: whether an existing pod may stay."""
+    """Whether the node should run a pod of the set. With `staying`: whether an existing pod may stay on the node."""
     spec = owner.spec["template"]["spec"]
     if not matches_node(spec, node):
         return False
@@ -165,9 +165,9 @@ def _is_available(owner: DocumentView, pod: SandboxPodView, now: Instant) -> boo
 def _select_surplus(
     owner: DocumentView, running: Sequence[SandboxPodView], *, update: str, now: Instant
 ) -> list[SandboxPodView]:
-    """Select the pods of a node to delete during an update with maxSurge. One new and one old pod are kept.
+    """Select the pods to delete from one node during an update with maxSurge. One new and one old pod are kept.
 
-    With a new pod on the node, the old pod is deleted when it is not ready, or when the new pod is available.
+    If the node has a new pod, the old pod is deleted when it is not ready, or when the new pod is available.
     """
     new = [pod for pod in running if pod.labels.get(REVISION_LABEL) == update]
     old = [pod for pod in running if pod.labels.get(REVISION_LABEL) != update]
@@ -187,8 +187,8 @@ def _next_surge_step(
     update: str,
     now: Instant,
 ) -> DaemonSetControllerStep:
-    """Create second pods within the surge limit. If the old pod on a node is unavailable, its new pod is created
-    regardless of the limit.
+    """Create second pods within the surge limit. If the old pod on a node is unavailable, the new pod on this
+    node is created regardless of the limit.
     """
     desired = sum(is_running_on(owner, node, staying=False) for node in nodes)
     room = _surge_limit(owner, of=desired)
@@ -209,12 +209,12 @@ def _next_surge_step(
         if not old:
             continue
         if new:
-            room -= 1  # the new pod is not available yet: otherwise the old one would be gone
+            room -= 1  # the new pod is not available yet: otherwise the old pod would be deleted
         elif is_running_on(owner, node, staying=False):
             (candidates if serves else create).append(node.name)
         else:
             (leaving if serves else delete).append(old[0])
-    # An available pod on a node that no longer matches is deleted when another node has an available pod instead.
+    # An available pod on a node that no longer matches is deleted only when enough other pods are available.
     delete += leaving[: max(0, available - desired)]
     return DaemonSetControllerStep(create=(*create, *candidates[: max(0, room)]), delete=tuple(delete))
 
@@ -227,7 +227,7 @@ def _select_outdated(
     update: str,
     now: Instant,
 ) -> tuple[SandboxPodView, ...]:
-    """Select the old pods to replace now: the unavailable ones, and as many others as the budget allows."""
+    """Select the old pods to replace now: the unavailable ones, and as many others as maxUnavailable allows."""
     strategy = owner.spec.get("updateStrategy") or {}
     wanted = [node for node in nodes if is_running_on(owner, node, staying=False)]
     rolling: Any = get_path(strategy, "rollingUpdate", "maxUnavailable", default=1)
@@ -315,7 +315,7 @@ class DaemonSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Pods that the DaemonSet owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods without an owner in the DaemonSet's namespace."""
+    """Pods in the DaemonSet's namespace that have no owner."""
     history: History
     now: Instant
 
@@ -380,7 +380,7 @@ def _create_pod(owner: DocumentView, node: str, update: str) -> Write:
 
 def _delete_pod(pod: SandboxPodView) -> Write:
     done = make_normal_note("SuccessfulDelete", f"Deleted pod: {pod.name}")
-    return delete_pod(pod, because="it is replaced, or its node is not eligible for it", done=done)
+    return delete_pod(pod, because="another pod replaces it, or it must not run on its node", done=done)
 
 
 def _bind_to_node(spec: Document, node: str) -> None:
@@ -394,7 +394,7 @@ DAEMON_SET_VIEWS: Final = make_document_views(DAEMON_SETS)
 
 
 def _on_node(change: Change[SandboxNodeView], around: Around[Any]) -> Iterator[Key]:
-    """Enqueue all sets, because any set may have a pod on the node. Heartbeats enqueue nothing."""
+    """Enqueue all DaemonSets, because any of them may have a pod on the node. Heartbeats enqueue nothing."""
     old, new = change.old, change.new
     if old is None or new is None or not new.is_similar(old):
         yield from (owner.key for owner in around.list_all(DAEMON_SET_VIEWS))

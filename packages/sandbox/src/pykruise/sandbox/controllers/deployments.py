@@ -202,11 +202,11 @@ class DeploymentSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     owned: Sequence[DocumentView]
     """The replica sets that the Deployment owns."""
     sets: Sets
-    """The owned replica sets, grouped by revision."""
+    """The owned replica sets: the new one and the old ones."""
     orphans: Sequence[DocumentView]
-    """Replica sets without an owner in the Deployment's namespace."""
+    """Replica sets in the Deployment's namespace that have no owner."""
     busy: frozenset[str]
-    """uids of the Deployment's old replica sets with pods that have not ended."""
+    """uids of the Deployment's old replica sets whose pods have not all ended."""
     namesake: DocumentView | None
     """An existing object with the name of the new replica set."""
     now: Instant
@@ -246,7 +246,7 @@ def plan_deployment(snapshot: DeploymentSnapshot) -> Plan:
     sets = snapshot.sets
     step = decide_next_step(deployment, sets, busy=snapshot.busy, now=snapshot.now)
     if step.create is not None and snapshot.namesake is not None:
-        # Another object has the name with this hash. A higher collisionCount changes the hash in the next name.
+        # Another object already has this name. A higher collisionCount changes the hash in the name.
         collisions = deployment.count("status", "collisionCount") + 1
         return Plan(status={**deployment.status, "collisionCount": collisions})
     status, deadline = compute_deployment_status(deployment, sets, now=snapshot.now)
@@ -259,7 +259,7 @@ def plan_deployment(snapshot: DeploymentSnapshot) -> Plan:
 
 
 def compute_status_after(snapshot: DeploymentSnapshot, plan: Plan, failure: Failure) -> Document | None:
-    """The status when the new replica set could not be created."""
+    """Return the status after the new replica set could not be created."""
     action = failure.step.action
     if not isinstance(action, Create) or not isinstance(failure.error, ApiError):
         return None
@@ -290,12 +290,12 @@ def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Ite
         yield msgspec.structs.replace(scaled, done=_scale_note(view.name, replicas_of(view), size))
     for view in step.delete:
         yield delete_object(
-            REPLICA_SETS, view, because="it is beyond the history limit", propagation="Background"
+            REPLICA_SETS, view, because="revisionHistoryLimit is exceeded", propagation="Background"
         )
 
 
 def _record_revision(deployment: DocumentView, revision: str) -> Step:
-    """Write the annotation through the status endpoint; otherwise it would be treated as a change of the spec."""
+    """Write the annotation through the status subresource, so that this write does not increase the generation."""
     action = Patch(
         resource=DEPLOYMENTS,
         key=deployment.key,
@@ -304,7 +304,8 @@ def _record_revision(deployment: DocumentView, revision: str) -> Step:
         subresource="status",
         uid=deployment.uid,
     )
-    return Step(action=action, because="its revision differs")
+    because = "its revision annotation must be the revision of its newest replica set"
+    return Step(action=action, because=because)
 
 
 def _scale_note(name: str, before: int, after: int) -> Note | None:

@@ -3,8 +3,8 @@
 PodDisruptionBudget + the pods it selects + the sizes of their owners ──▶ compute_budget_status() ──▶ its status
 
 The API server enforces the status when it handles evictions. Same rules as Kubernetes' disruption controller. The
-size of an owner is its `spec.replicas` (for a ReplicaSet of a Deployment, the Deployment's `spec.replicas`). For other
-kinds, it is the size in the scale subresource.
+size of a StatefulSet, a ReplicaSet or a Deployment is its `spec.replicas`; a ReplicaSet of a Deployment has the size of
+the Deployment. The size of an owner of another kind is read from its scale subresource.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +38,10 @@ _GIVEN_UP_S: Final = 120.0
 def compute_budget_status(
     budget: DocumentView, pods: Sequence[SandboxPodView], *, expected: int, now: Instant
 ) -> tuple[Document, float | None]:
-    """Return the status, and in how many seconds an allowed eviction expires. `expected`: wanted pods of all owners."""
+    """Return the status, and the seconds until the first allowed eviction expires (None if there is none).
+
+    `expected`: number of pods that all owners want.
+    """
     spec = budget.spec
     if spec.get("maxUnavailable") is not None:
         limit = resolve(spec["maxUnavailable"], of=expected, rounding=Rounding.UP)
@@ -66,7 +69,7 @@ def compute_budget_status(
 def _pending_evictions(
     budget: DocumentView, pods: Sequence[SandboxPodView], now: Instant
 ) -> tuple[dict[str, str], float | None]:
-    """Allowed evictions whose pods are not being deleted yet, and in how many seconds the first of them expires."""
+    """Allowed evictions whose pods are not being deleted yet, and the seconds until the first of them expires."""
     alive = {pod.name for pod in pods if not pod.is_deleting}
     left: dict[str, str] = {}
     due: list[float] = []
@@ -205,7 +208,8 @@ WORK: Final = Work(
         snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.budget,
         plan=plan_budget,
-        # If an eviction has used a disruption in the meantime, the write of the status must not restore it.
+        # The API server also writes this status: each eviction that it allows lowers disruptionsAllowed. The controller
+        # must not overwrite this with an older number.
         is_status_shared=True,
     ),
 )

@@ -115,7 +115,7 @@ def _slice_ports(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[
 
 
 def _port_number(port: Mapping[str, Any], pods: Sequence[SandboxPodView]) -> int | None:
-    """Number of the port on the pods; None when it is a name that no pod has."""
+    """Number of the port on the pods; None when it is a name and no pod has a port of this name."""
     target = port.get("targetPort", port["port"])
     if isinstance(target, int):
         return target

@@ -2,8 +2,8 @@
 
 pod with `ephemeral` volumes ──▶ plan_claims() ──▶ POST persistentvolumeclaims/<pod>-<volume>, owned by the pod
 
-The claim is bound like other claims, and the garbage collector deletes it after the pod. If another owner has a claim
-of that name, the claim is not changed, the pod waits, and an event reports this. Same rule as Kubernetes' ephemeral
+The claim is bound like other claims, and the garbage collector deletes it after the pod. If a claim of that name has
+another owner, the claim is not changed, the pod waits, and an event reports this. Same rule as Kubernetes' ephemeral
 volume controller.
 """
 
@@ -85,7 +85,7 @@ def _create_claim(pod: SandboxPodView, name: str, volume: Document) -> Step:
         PERSISTENT_VOLUME_CLAIMS,
         pod.namespace,
         _build_claim(pod, name, volume),
-        because="the pod has an ephemeral volume",
+        because="the pod's ephemeral volume needs it",
         failed=make_warning_note("FailedBinding", f"ephemeral volume {volume['name']}: create PVC {name}"),
     )
 

@@ -44,7 +44,9 @@ class JobTally(msgspec.Struct, frozen=True, kw_only=True):
     active: tuple[SandboxPodView, ...]
     terminating: int
     succeeded: int
-    """Number of pods that have been counted, plus the pods that will be counted."""
+    """Number of pods that have succeeded, including those that are not counted yet. For an indexed job, the number of
+    completed indexes.
+    """
     failed: int
     completed: frozenset[int]
     """Indexes of an indexed job that have succeeded."""
@@ -55,7 +57,7 @@ class JobTally(msgspec.Struct, frozen=True, kw_only=True):
     doomed: Verdict | None
     """Reason and message if the failure policy makes the job fail."""
     failed_indexes: frozenset[int] = frozenset()
-    """Indexes that are not retried; empty without a limit per index."""
+    """Indexes that are not retried any more; empty without `backoffLimitPerIndex`."""
     held: Mapping[int, SandboxPodView] = {}
     """The failed pods that are recorded only after their replacement exists, by index."""
 
@@ -238,7 +240,7 @@ def _find_success(job: DocumentView, seen: JobTally) -> Verdict | None:
 def _wanted_active(job: DocumentView, seen: JobTally) -> int:
     parallelism = job.count("spec", "parallelism", default=1)
     if job.spec.get("completions") is None:
-        # A work queue: after the first success no new pods are started, and the running ones finish.
+        # A work queue: after the first success no new pods are created, and the running pods finish.
         return len(seen.active) if seen.succeeded else parallelism
     return max(0, min(parallelism, _completions_of(job) - seen.succeeded))
 
@@ -251,7 +253,7 @@ def _backoff_left(pods: Sequence[SandboxPodView], now: Instant) -> float:
 
 
 def _index_backoff_left(failed: SandboxPodView | None, now: Instant) -> float:
-    """Seconds until the last failed pod of an index is replaced. This pod has the number of the index's failures."""
+    """Seconds until the last failed pod of an index is replaced. Its annotation has the number of earlier failures."""
     return _wait_after(find_last_end(failed), sum(failed.index_failures) + 1) - now if failed else 0.0
 
 
@@ -273,7 +275,7 @@ def build_job_status(
     if step.failing is None and step.succeeding is None:
         unnoted |= {pod.uid for pod in seen.held.values()}
     if step.succeeding is not None:
-        # Pods that are still running after a success have not failed.
+        # After the job has succeeded, pods that are still running do not count as failed.
         unnoted |= {pod.uid for pod in seen.fresh if not pod.is_over}
     won = [*(noted.get("succeeded") or ()), *(pod.uid for pod in seen.fresh if has_succeeded(pod))]
     lost = [
@@ -281,7 +283,7 @@ def build_job_status(
         *(pod.uid for pod in seen.fresh if not has_succeeded(pod) and pod.uid not in unnoted),
     ]
     if step.failing is not None:
-        # When the job has failed, every pod that is deleted before its end has failed, too.
+        # After the job has failed, pods that are deleted while they run count as failed, too.
         lost += [pod.uid for pod in pods if _is_cut_short(pod) and pod.uid not in lost]
     uncounted = {name: uids for name, uids in (("succeeded", won), ("failed", lost)) if uids}
     ready = sum(

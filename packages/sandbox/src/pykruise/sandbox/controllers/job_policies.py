@@ -3,8 +3,9 @@
 a failed pod ──▶ judge() ──▶ Judgement (whether it counts, whether it fails its index or the job)
 a job + pods ──▶ list_failed_indexes(), find_held_back(), describe_met_policy()
 
-Pure. Same rules as Kubernetes' `podFailurePolicy`, `backoffLimitPerIndex` and `successPolicy`. The pods of an index
-have the number of its failures as an annotation: a failed pod keeps its finalizer until its replacement has the number.
+Pure. Same rules as Kubernetes' `podFailurePolicy`, `backoffLimitPerIndex` and `successPolicy`. An annotation
+of a pod has the number of earlier failures of its index. The number is computed from the last failed pod of the index;
+this pod keeps its finalizer until the new pod exists.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -80,8 +81,8 @@ def has_succeeded(pod: SandboxPodView) -> bool:
 
 
 def has_failed(pod: SandboxPodView, job: DocumentView) -> bool:
-    """Whether the pod counts as failed. A pod that is deleted before its end counts, unless its replacement is
-    created only after the end.
+    """Whether the pod counts as failed. A terminating pod counts before it has ended, unless
+    `podReplacementPolicy` is Failed.
     """
     if pod.status.phase == "Failed":
         return True
@@ -137,7 +138,7 @@ def index_text(indexes: Iterable[int]) -> str:
 
 
 def is_counted_per_index(job: DocumentView) -> bool:
-    """Whether each index has its own limit."""
+    """Whether each index has its own limit of failures."""
     return job.spec.get("backoffLimitPerIndex") is not None
 
 

@@ -75,7 +75,7 @@ class JobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Pods that the Job owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods without an owner in the Job's namespace."""
+    """Pods in the Job's namespace that have no owner."""
     now: Instant
 
 
@@ -99,7 +99,7 @@ def plan_job(snapshot: JobSnapshot) -> Plan:
     ownership = ownership_of(job, selector_of(job), pods, snapshot.orphans)
     if not ownership.is_settled:
         return Plan(stages=plan_ownership(job, JOBS, PODS, ownership))
-    # First count the pods that an earlier plan has recorded and released, then look for more.
+    # First count the pods that an earlier plan has recorded and released, then look for pods that have ended since.
     now_counted = _with_status(job, count_recorded(job, pods))
     seen = count_pods(now_counted, pods)
     step = decide_next_step(now_counted, pods, seen, now=now)
@@ -113,7 +113,7 @@ def plan_job(snapshot: JobSnapshot) -> Plan:
     )
     if not (released or notes or _is_ending(step)):
         return Plan(stages=writes, status=status, requeue_after_s=step.look_in)
-    because = "the status records the pods that are counted, and the reason of their end"
+    because = "the status records the pods that have ended, and the Job's result"
     noted = write_status(JOBS, job, status, because=because, notes=notes)
     return Plan(stages=(*run_in_order(REPORT_STATUS, [noted]), *writes), requeue_after_s=step.look_in)
 

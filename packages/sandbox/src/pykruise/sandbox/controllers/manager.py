@@ -64,7 +64,7 @@ class Controllers:
         )
 
     def mirror(self, resource: Resource) -> Cache[DocumentView] | None:
-        """The cache of a resource that one of the controllers uses, for other readers. It runs with the controllers."""
+        """The controllers' cache of this resource, for other readers; None if no controller uses the resource."""
         return self._operator.sources.by_resource.get(resource)
 
     async def run(self) -> None:

@@ -1,5 +1,5 @@
-"""Nodes that stop renewing their Lease are marked and tainted, and their pods are evicted; pods of deleted nodes are
-deleted.
+"""If a node stops renewing its Lease, its conditions become Unknown, it gets taints, and its pods are evicted. The pods
+of a deleted node are deleted.
 
 Lease of a node, renewed ──▶ node-lifecycle: Ready=Unknown, taints ──▶ pods not ready
 Node's NoExecute taints  ──▶ taint-eviction: pods that do not tolerate them (any more) are deleted
@@ -66,14 +66,14 @@ class NodeLifecycleWatched(msgspec.Struct, frozen=True, kw_only=True):
     left_s: float | None
     """Seconds until the node is treated as dead; None if it has no Lease."""
     conditions: Sequence[Document]
-    """The stored conditions of a node that must be marked."""
+    """The stored conditions of the node, if they must become Unknown."""
     pods: Sequence[SandboxPodView]
     """Pods on the node, if it is not ready."""
     now: Instant
 
     @property
     def is_lost(self) -> bool:
-        """Whether the node must be marked."""
+        """Whether the conditions of the node must become Unknown."""
         return self.left_s is not None and self.left_s <= 0 and self.node.ready != "Unknown"
 
 
@@ -100,7 +100,9 @@ async def read_watched(node: SandboxNodeView, read: Read[Any]) -> NodeLifecycleW
 
 
 def plan_life(seen: NodeLifecycleWatched) -> Plan:
-    """Mark a lost node, maintain the taints for its conditions, and mark the pods of a node that is not ready."""
+    """Set the conditions of a lost node to Unknown. For any other node, write the taints for its conditions; if it is
+    not ready, its pods become not ready.
+    """
     node = seen.node
     if seen.is_lost:
         return Plan(stages=run_in_order("mark the node", [_mark_unknown_step(seen)]), requeue_after_s=0.0)
@@ -155,7 +157,7 @@ def _taint_step(node: SandboxNodeView, wanted: tuple[Taint, ...], now: Instant) 
         uid=node.uid,
         resource_version=str(node.resource_version),
     )
-    return Step(action=action, because="its taints follow from its conditions")
+    return Step(action=action, because="its taints must match its conditions")
 
 
 def _mark_unready_step(pod: SandboxPodView, now: Instant) -> Step:

@@ -44,7 +44,7 @@ from pykruise.sandbox.controllers.steps import (
 from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 
 BURST: Final = 500
-"""Largest number of pods that one plan creates or deletes."""
+"""Maximum number of pods that one plan creates or deletes."""
 
 
 def select_victims(
@@ -53,7 +53,8 @@ def select_victims(
     """Select the `count` pods to delete first. `related`: pods of all replica sets of the same owner.
 
     Same rule as `ActivePodsWithRanks`: first pods that are unassigned, pending, not ready, of low deletion cost, on
-    nodes with many related pods, ready for a short time, often restarted, new. Times are compared by power of ten.
+    nodes with many related pods, ready for a short time, often restarted, new. Durations of the same power of
+    ten count as equal.
     """
     crowd = Counter(pod.node_name for pod in related if pod.is_active)
 
@@ -142,7 +143,7 @@ class ReplicaSetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Pods that the ReplicaSet owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods without an owner in the ReplicaSet's namespace."""
+    """Pods in the ReplicaSet's namespace that have no owner."""
     active: Sequence[SandboxPodView]
     """Pods of the ReplicaSet that are counted as replicas."""
     related: Sequence[SandboxPodView] = ()
@@ -186,7 +187,7 @@ def plan_replica_set(snapshot: ReplicaSetSnapshot) -> Plan:
 
 
 def compute_status_after(snapshot: ReplicaSetSnapshot, plan: Plan, failure: Failure) -> Document | None:
-    """The status when pods could not be created or deleted."""
+    """Return the status after pods could not be created or deleted."""
     if not isinstance(failure.error, ApiError) or failure.purpose not in (CREATE, DELETE):
         return None
     reason = "FailedCreate" if failure.purpose == CREATE else "FailedDelete"
@@ -195,7 +196,7 @@ def compute_status_after(snapshot: ReplicaSetSnapshot, plan: Plan, failure: Fail
 
 
 def _failure_of(owner: DocumentView) -> tuple[str, str] | None:
-    """The failure that the status shows for creating or deleting pods. It stays until no pod is missing or surplus."""
+    """The failed creation or deletion that the status shows. It stays there until no pod is missing or surplus."""
     for condition in owner.status.get("conditions") or ():
         if condition.get("type") == "ReplicaFailure":
             return condition.get("reason", ""), condition.get("message", "")

@@ -54,7 +54,7 @@ class RevisionChosen(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     stages: tuple[Stage, ...] = ()
-    """Stages that must be written before a pod can have the revision."""
+    """Stages to execute before a pod can have the revision."""
     is_taken: bool = False
     """Whether another object has the name, so that the revision cannot be stored."""
 
@@ -79,7 +79,7 @@ def template_of(revision: DocumentView) -> Document:
 
 
 def number_of(revision: DocumentView) -> int:
-    """Position in the history."""
+    """Number of the revision: the newest has the highest number."""
     return int(revision.doc.get("revision") or 0)
 
 
@@ -116,7 +116,7 @@ def plan_truncations(owner: DocumentView, history: History, live: Collection[str
     """Stages that delete the oldest unused revisions beyond the owner's limit; `live`: names of used revisions."""
     limit = owner.count("spec", "revisionHistoryLimit", default=10)
     idle = [revision for revision in history.revisions if revision.name not in live]
-    because = "it is beyond the history limit"
+    because = "revisionHistoryLimit is exceeded"
     gone = [
         (document.name, _delete_revision(document, because)) for document in idle[: max(0, len(idle) - limit)]
     ]

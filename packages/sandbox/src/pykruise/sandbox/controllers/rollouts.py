@@ -169,7 +169,7 @@ def _size_new_set(deployment: DocumentView, sets: Sets) -> int:
 
 
 def _scale_down_old(deployment: DocumentView, sets: Sets) -> tuple[tuple[DocumentView, int], ...]:
-    """Reduce old replica sets: first by their unhealthy pods, then by as many pods as availability allows."""
+    """Make old replica sets smaller: first by their unhealthy pods, then by as many pods as maxUnavailable allows."""
     assert sets.new is not None
     sizes = {item.uid: replicas_of(item) for item in sets.old}
     if not any(sizes.values()):
@@ -200,7 +200,7 @@ def _available_replicas(document: DocumentView) -> int:
 
 
 def _clean_up_history(deployment: DocumentView, sets: Sets) -> DeploymentStep:
-    """Delete replica sets beyond the history limit, after the rollout is complete."""
+    """After the rollout is complete, delete the replica sets beyond the history limit."""
     limit = deployment.spec.get("revisionHistoryLimit")
     if limit is None or not is_complete(deployment, deployment.status):
         return DeploymentStep()
@@ -220,7 +220,7 @@ def _clean_up_history(deployment: DocumentView, sets: Sets) -> DeploymentStep:
 
 
 def _is_scaled(deployment: DocumentView, sets: Sets) -> bool:
-    """Whether the deployment was resized after its replica sets were last sized."""
+    """Whether `spec.replicas` has changed since the sizes of the replica sets were last set."""
     wanted = str(replicas_of(deployment))
     return any(
         document.annotations.get(DESIRED, wanted) != wanted
@@ -272,7 +272,7 @@ def _scale_proportionally(deployment: DocumentView, active: Sequence[DocumentVie
 
 
 def _needs_write(deployment: DocumentView, document: DocumentView, sizes: dict[str, int]) -> bool:
-    """Whether the set's size changes, or its annotation does not have the wanted size of the deployment."""
+    """Whether the replica set's size changes, or the size in its annotation is not the deployment's."""
     return sizes[document.uid] != replicas_of(document) or document.annotations.get(DESIRED) != str(
         replicas_of(deployment)
     )

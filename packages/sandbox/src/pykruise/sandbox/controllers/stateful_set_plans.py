@@ -3,9 +3,9 @@
 StatefulSet + pods by ordinal + names of the current and the updated revision ──▶ decide_next_step() ──▶ Step
                                                                               └──▶ compute_stateful_set_status()
 
-Pure. Same rules as Kubernetes' stateful set control: a pod is written after its predecessor is ready, or all pods are
-written at the same time (`podManagementPolicy: Parallel`). Updates replace one pod at a time, from the highest ordinal
-down to the partition.
+Pure. Same rules as Kubernetes' stateful set control: pods are created one after the other, each when the previous pod
+is ready, and are deleted in reverse order. With `podManagementPolicy: Parallel`, all are created or deleted at the same
+time. Updates replace one pod at a time, from the highest ordinal down to the partition.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,7 +80,7 @@ def decide_next_step(
 
 
 def _blocked_until(owner: DocumentView, pod: SandboxPodView, now: Instant) -> Instant | None:
-    """Return None if the next pod may be written now, else the time to check again (0: after the next change)."""
+    """Return None if the next pod may be created now, else the time to check again (0: after the next change)."""
     if pod.is_deleting:
         return 0.0
     due = find_available_time(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
@@ -102,7 +102,7 @@ def _shrink(
 def _replace_outdated(
     owner: DocumentView, pods: Sequence[SandboxPodView], update: str, first: int, look_at: Instant | None
 ) -> StatefulSetControllerStep:
-    """Delete the highest pod that has another revision, if all pods with higher ordinals are healthy."""
+    """Delete the outdated pod with the highest ordinal, if all pods with higher ordinals are ready."""
     if get_path(owner.spec, "updateStrategy", "type", default="RollingUpdate") != "RollingUpdate":
         return StatefulSetControllerStep(look_at=look_at)
     partition = int(get_path(owner.spec, "updateStrategy", "rollingUpdate", "partition", default=0))

@@ -53,7 +53,7 @@ class StatefulSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Pods that the StatefulSet owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods without an owner in the StatefulSet's namespace. Their names are names of the set's pods (`web-0`)."""
+    """Pods in the StatefulSet's namespace that have no owner and the name of one of the set's pods (`web-0`)."""
     claims: Mapping[str, DocumentView]
     """Existing claims of the StatefulSet's current and future pods, by name."""
     history: History
@@ -146,7 +146,7 @@ def _build_stage(purpose: str, chains: tuple[Chain, ...], *, ramp: bool = False)
 def _create_pod(
     snapshot: StatefulSetControllerSnapshot, ordinal: int, template: Document, revision: str
 ) -> Chain:
-    """Create a pod after its missing claims."""
+    """Create the pod's missing claims, and then the pod."""
     owner = snapshot.owner
     name = f"{owner.name}-{ordinal}"
     text = f"create Pod {name} in StatefulSet {owner.name}"
@@ -178,7 +178,7 @@ def _create_pod(
 
 
 def _delete_condemned(snapshot: StatefulSetControllerSnapshot, pod: SandboxPodView) -> Chain:
-    """Delete a pod beyond the set's size, and its claims if the set requires it."""
+    """Delete a pod beyond the set's size. With `whenScaled: Delete`, its claims are deleted with it."""
     owner = snapshot.owner
     steps: list[Step] = []
     if get_path(owner.spec, "persistentVolumeClaimRetentionPolicy", "whenScaled") == "Delete":
@@ -194,7 +194,7 @@ def _delete_condemned(snapshot: StatefulSetControllerSnapshot, pod: SandboxPodVi
 
 
 def _give_claim_to_pod(pod: SandboxPodView, claim: DocumentView, owner_uid: str) -> Step:
-    """Replace the set by the pod as the claim's owner. With both owners, the claim would stay as long as the set."""
+    """Make the pod the claim's owner instead of the set. With both owners, the claim would exist as long as the set."""
     references = [
         {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid},
         {"$patch": "delete", "uid": owner_uid},
@@ -206,14 +206,13 @@ def _give_claim_to_pod(pod: SandboxPodView, claim: DocumentView, owner_uid: str)
         body={"metadata": {"ownerReferences": references}},
         uid=claim.uid,
     )
-    return Step(action=action, because="it is deleted with its pod")
+    return Step(action=action, because="it must be deleted with its pod")
 
 
 def _delete_pod(owner: DocumentView, pod: SandboxPodView) -> Step:
     text = f"delete Pod {pod.name} in StatefulSet {owner.name} successful"
-    return delete_pod(
-        pod, because="it is replaced, or surplus", done=make_normal_note("SuccessfulDelete", text)
-    )
+    because = "another pod replaces it, or the StatefulSet no longer has its ordinal"
+    return delete_pod(pod, because=because, done=make_normal_note("SuccessfulDelete", text))
 
 
 STATEFUL_SET_VIEWS: Final = make_document_views(STATEFUL_SETS)

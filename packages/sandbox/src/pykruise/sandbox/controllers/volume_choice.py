@@ -126,7 +126,9 @@ class PodVolumes(msgspec.Struct, frozen=True):
 
 
 def volumes_of(pod: SandboxPodView, world: VolumeChoiceWorld) -> PodVolumes | Hopeless:
-    """Return the claims of the pod; Hopeless when a claim is missing, terminating, lost, or should be bound."""
+    """Return the claims of the pod. Return Hopeless if a claim is missing, terminating or lost, or if it is not bound
+    and does not wait for a pod.
+    """
     claims = []
     for name in dict.fromkeys(pod.claims):
         claim = world.find_claim(pod, name)

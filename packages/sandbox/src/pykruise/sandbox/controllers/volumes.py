@@ -172,7 +172,7 @@ def plan_claim(snapshot: ClaimSnapshot) -> Plan:
     if CLAIM_FINALIZER not in claim.finalizers:
         patch: Document = {"metadata": {"finalizers": [*claim.finalizers, CLAIM_FINALIZER]}}
         return _plan_of(
-            "protect", merge_object(PERSISTENT_VOLUME_CLAIMS, claim, patch, because="a pod may use it")
+            "protect", merge_object(PERSISTENT_VOLUME_CLAIMS, claim, patch, because="pods can use it")
         )
     if claim.status.get("phase") == "Bound" and claim.spec.get("volumeName"):
         if snapshot.bound is None:
@@ -289,7 +289,7 @@ def _expand(snapshot: ClaimSnapshot, volume: DocumentView) -> Plan:
     wanted = get_path(claim.spec, "resources", "requests", "storage", default="0")
     may_grow = storage_class is not None and storage_class.doc.get("allowVolumeExpansion") is True
     is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER
-    because = "the claim requests more"
+    because = "the claim requests more storage than the volume has"
     capacity = volume.spec.get("capacity")
     steps: list[Step | None] = []
     if may_grow and is_ours and parse_quantity(wanted) > size_of(volume):
@@ -446,12 +446,12 @@ def plan_volume(snapshot: VolumeSnapshot) -> Plan:
         left = [finalizer for finalizer in volume.finalizers if finalizer != VOLUME_FINALIZER]
         patch: Document = {"metadata": {"finalizers": left or None}}
         return _plan_of(
-            "unprotect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="no claim uses it")
+            "unprotect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="no claim uses it now")
         )
     if VOLUME_FINALIZER not in volume.finalizers:
         patch = {"metadata": {"finalizers": [*volume.finalizers, VOLUME_FINALIZER]}}
         return _plan_of(
-            "protect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="a claim can use it")
+            "protect", merge_object(PERSISTENT_VOLUMES, volume, patch, because="claims can use it")
         )
     status = {**volume.status, "phase": phase}
     is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER

@@ -36,8 +36,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The rule affects this number of starts of a container, beginning with the first; None means all starts."""
 
     image_pull_error: bool = False
-    """The image cannot be pulled: ErrImagePull, then ImagePullBackOff. A rule without pod matchers also affects
-    images that are pulled ahead; `first_runs` then counts attempts.
+    """The image cannot be pulled: ErrImagePull, then ImagePullBackOff. A rule that has no matchers but `image`
+    and `node` also affects pulls of ImagePullJobs; `first_runs` then counts attempts.
     """
     pull_s: float | None = None
     """Seconds that a node needs to pull an image that it does not have."""
@@ -125,7 +125,7 @@ def behaviour_of(
 
 
 def pull_of(rules: Sequence[Rule], image: str, *, node: str, attempt: int) -> tuple[bool, float | None]:
-    """Return the behaviour of an attempt (from 1) to pull an image ahead: whether it fails, and its duration if a
+    """Return the behaviour of an attempt (from 1) of an agent to pull an image: whether it fails, and its duration if a
     rule sets one.
     """
     result = [rule for rule in rules if rule.is_about_pull(image, node=node, attempt=attempt)]

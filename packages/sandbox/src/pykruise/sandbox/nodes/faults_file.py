@@ -60,7 +60,8 @@ async def follow_file(
     path: Path | None, use: Callable[[Sequence[Rule]], None], *, tell: Callable[[str], None]
 ) -> AsyncIterator[None]:
     """While this context is entered, call `use` with the new rules each time the file has changed. If the file cannot
-    be used, the rules stay. `tell` is called with a line about each change and error. `path` None: there is no file.
+    be used, the previous rules stay. `tell` is called with a line about each change and error. Without a `path`, no
+    file is read.
     """
     if path is None:
         yield

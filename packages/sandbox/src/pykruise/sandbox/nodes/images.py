@@ -35,7 +35,7 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
     broken: tuple[str, ...] = ()
     """Images whose pull fails."""
     private: Mapping[str, str] = {}
-    """Repository without tag, as pods name it → `user:password` without which an image cannot be pulled ahead."""
+    """Repository without tag, as pods name it → `user:password` that an agent needs to pull its images."""
     pulled: dict[str, Pulled | PullFailure] = {}
     """Cache of results, because the same few images are pulled many times."""
 
@@ -49,10 +49,9 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
         return answer
 
     def pull_as(self, image: str, credentials: Sequence[str]) -> Pulled | PullFailure:
-        """Pull with these `user:password` texts, sequentially; without any, pull without credentials.
+        """Try to pull with each of these `user:password` texts; if there are none, pull without credentials.
 
-        Same rule as the node agent: if some texts match the image and all are rejected, there is no attempt without
-        credentials.
+        Same rule as the node agent: if the registry rejects all of them, there is no attempt without credentials.
         """
         match = _REFERENCE.fullmatch(image)
         repository = _full_repository(match["name"]) if match is not None else ""
@@ -95,8 +94,8 @@ _REMEMBERED = 1024
 
 @lru_cache(maxsize=1024)
 def expand_name(image: str) -> str:
-    """Return the full name: `nginx` → `docker.io/library/nginx:latest`. An image that is named by digest keeps only
-    the digest.
+    """Return the full name: `nginx` → `docker.io/library/nginx:latest`. If the image has a digest,
+    the tag is removed.
 
     Text that is not an image reference is returned unchanged.
     """

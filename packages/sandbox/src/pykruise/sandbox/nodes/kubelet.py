@@ -76,7 +76,7 @@ class Kubelets:
     `existing`: existing Node objects, as listed; the kubelets use them without another request.
     `pods`: a cache of all pods that another component runs; without it, the kubelets run a cache of their own.
     `recorder`: records failed pulls and crashes, and starts of containers if the settings enable it. `agents`: agents
-    on the nodes besides the kubelets. They work from `run()` until `stop()`.
+    on the nodes besides the kubelets. The kubelets work from `run()` until `stop()`.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class Kubelets:
     # ── changes of the nodes ─────────────────────────────────────────────────
 
     def add_node(self, spec: NodeSpec) -> None:
-        """Add a node; running kubelets register it immediately. An existing name gets the new spec."""
+        """Add a node; running kubelets register it immediately. An existing node of this name gets the new spec."""
         self._nodes[spec.name] = NodeRecord(spec)
         self._nodes[spec.name].is_stopped = spec.name in self._requested_stops
         self._node_queue.add(spec.name)
@@ -365,8 +365,8 @@ class Kubelets:
         return self._seconds_until(look_at)
 
     async def _find_start_problems(self, pod: SandboxPodView, state: SimulatedPodState) -> dict[str, str]:
-        """The reasons why containers cannot be created, by container: missing objects, and root users that are not
-        allowed. Same rule as the kubelet's environment, volumes and security context.
+        """The reasons why containers cannot be created, by container: missing objects, and users that `runAsNonRoot`
+        forbids. Same rule as the kubelet's environment, volumes and security context.
         """
         awaited = list_awaited_references(state, pod)
         objects: dict[tuple[str, str], Document | None] = {}

@@ -29,7 +29,7 @@ class NodeLoad:
         self.used: dict[str, int] = {}
         self.ports: Counter[HostPort] = Counter()
         self.owners: Counter[str] = Counter()
-        """Pods by the uid of their controller."""
+        """Number of pods by the uid of their controller."""
 
 
 class LedgerGroup(msgspec.Struct, frozen=True):
@@ -191,7 +191,7 @@ def _weighs_the_same(pod: SandboxPodView, other: SandboxPodView) -> bool:
 
 
 def host_ports(pod: SandboxPodView) -> tuple[HostPort, ...]:
-    """The ports of its node that the pod uses."""
+    """The pod's host ports."""
     ports = pod.containers.host_ports
     sidecar_ports = pod.init_containers.host_ports
     return (*ports, *sidecar_ports) if sidecar_ports else ports
@@ -220,7 +220,7 @@ def group_of(term: Mapping[str, Any], pod: SandboxPodView) -> LedgerGroup:
 
 
 def selector_of(term: Mapping[str, Any], pod: SandboxPodView) -> Selector:
-    """`labelSelector`, with the pod's labels that `matchLabelKeys` adds; selects nothing when it is invalid."""
+    """The term's `labelSelector`, plus the pod's labels that `matchLabelKeys` names. An invalid one selects nothing."""
     wanted = term.get("labelSelector")
     if keys := term.get("matchLabelKeys"):
         own = {key: pod.labels[key] for key in keys if key in pod.labels}

@@ -39,7 +39,7 @@ UNMOUNTED = ""
 """Key, in a mapping by container, of the obstacle that prevents the pod's volumes from being mounted."""
 
 _MISSING_S = 1.0  # interval of attempts for a container with an incomplete environment
-_SETTLED_S = 600.0  # a container that has run this long restarts its backoff
+_SETTLED_S = 600.0  # after a run of this length, the backoff of a container starts again from its first value
 
 
 def advance(
@@ -55,8 +55,8 @@ def advance(
     """Execute all transitions that are due until `now`. Return the new state and the time of the next transition
     (NEVER if there is none).
 
-    `refused`: the node has no room for a wanted change of resources. `missing`: what prevents a container that never
-    ran from starting, by container. `held`: full names of the node's images.
+    `refused`: why the node cannot apply a change of resources now. `missing`: for each container that never ran, what
+    prevents its start. `held`: full names of the node's images.
     """
     if pod.is_deleting:
         if state.stopping_since is None:
@@ -99,7 +99,7 @@ def advance(
 def list_awaited_references(
     state: SimulatedPodState, pod: SandboxPodView
 ) -> dict[str, tuple[Reference, ...]]:
-    """Objects that a container's environment needs, by container that never ran. The key `UNMOUNTED` has the objects
+    """For each container that never ran, the objects that its environment needs. The key `UNMOUNTED` has the objects
     that the volumes need before any container starts.
     """
     waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}

@@ -109,7 +109,7 @@ def _pod_resources(
 
 
 def _resize_word(pod: SandboxPodView, state: SimulatedPodState) -> str:
-    """New value of `status.resize`, which servers before 1.33 set; a kubelet never sets it first."""
+    """New value of `status.resize`. API servers before 1.33 set it; the kubelet only changes a value that is set."""
     if not pod.status.resize:
         return ""
     if state.resize_refused is not None:

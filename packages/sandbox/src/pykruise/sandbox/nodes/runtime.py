@@ -62,7 +62,7 @@ class NodeRuntime:
         self._clock = clock
 
     def images_of(self, name: str) -> set[str] | None:
-        """The images on a node, as a set to which pulled images are added; None if no such node with power exists."""
+        """The images on a node; agents add the images that they pull. None if the node is missing or has no power."""
         node = self._nodes.get(name)
         return None if node is None or node.is_stopped else node.images
 
@@ -118,7 +118,7 @@ class NodeRuntime:
         )
 
     async def stop_container(self, key: Key, name: str, grace_s: float) -> None:
-        """Stop a container after its hook, unless it has ended meanwhile; its kubelet starts it again."""
+        """Stop a container after its preStop hook, unless it has ended meanwhile. Its kubelet starts it again."""
         pod = self._pods.get(key)
         run = (self.runs_of(key, pod.uid) or {}).get(name) if pod is not None else None
         if pod is None or run is None:

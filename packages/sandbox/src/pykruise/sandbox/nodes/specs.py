@@ -117,7 +117,7 @@ _DECLARED: Final = (
     "InPlacePodVerticalScalingInitContainers",
     "RestartAllContainersOnContainerExits",
 )
-"""Features that a kubelet declares if its minor has them; API servers reject features that a node does not declare."""
+"""Features that a kubelet declares if its minor has them. API servers reject pod updates that need other features."""
 
 
 def _declared_features(spec: NodeSpec) -> Document:
@@ -231,7 +231,7 @@ class SandboxNodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def max_pods(self) -> int:
-        """Largest number of pods."""
+        """Maximum number of pods."""
         return self.allocatable.get("pods", 0)
 
     def is_similar(self, other: "SandboxNodeView") -> bool:

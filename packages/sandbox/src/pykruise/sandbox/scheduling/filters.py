@@ -5,7 +5,7 @@ Ledger (ledger.py) ──▶ choose(pod, ledger, rng) ──▶ ChosenNode(node)
 No I/O and no clock; the only randomness is the `rng` that decides between equal nodes. The ledger is updated pod by
 pod, so a decision only reads each node once (about 2 µs per node), however many pods there are.
 
-A filter is a function from (pod, ledger) to a check of one node, or None when the pod has no such requirement.
+A filter takes (pod, ledger) and returns a check of one node, or None if the pod has no such requirement.
 FILTERS lists them in the order of the real scheduler. The check of a pod's volumes is passed in
 (controllers/volume_choice.py). preemption.py decides which pods are evicted for a pod without a node.
 """
@@ -79,12 +79,10 @@ def choose(
     volumes: Callable[[SandboxNodeView], Sequence[str]] | None = None,
     nominated: str = "",
 ) -> ChosenNode | NoPlace:
-    """Choose the node for a pod: among the nodes that pass the filters, the most preferred nodes, and among
-    these the emptiest node.
+    """Choose the node for a pod: among the nodes that pass the filters, the node with the lowest `Rank`.
 
-    Pods of one owner are spread evenly over nodes, then over zones; `rng` decides between equal nodes. `volumes`:
-    reasons of the pod's volumes against a node. `nominated`: the node on which other pods were evicted. It is chosen
-    if it passes the filters.
+    `rng` decides between nodes of equal rank. `volumes`: returns the reasons why the pod's volumes cannot be used on a
+    node. `nominated`: the node on which pods were evicted for this pod; it is chosen if it passes the filters.
     """
     candidates = ledger.list_candidates()
     if not candidates:
@@ -139,7 +137,7 @@ def find_problems(load: NodeLoad, view: SandboxNodeView, checks: Sequence[Check]
 
 
 def is_for_good(problem: str) -> bool:
-    """Whether evicting other pods cannot solve the problem. Same rule as the scheduler's status
+    """Whether the problem stays even if other pods are evicted. Same rule as the scheduler's status
     UnschedulableAndUnresolvable.
     """
     return not problem.startswith(_BY_OTHERS) or problem.endswith("(missing required label)")
@@ -163,7 +161,9 @@ def explain(nodes: int, reasons: Mapping[str, int]) -> str:
 
 
 Rank = tuple[float, float, float, float]
-"""A lower rank is better: minus the preference, the owner's pods on the node and in its zone, the node's load."""
+"""Rank of a node; the lowest is chosen. Four numbers, compared in this order: the pod's preference for the node, times
+-1; pods of the same owner on the node; pods of the same owner in the node's zone; the node's load.
+"""
 
 
 def _choose_best(
@@ -193,7 +193,9 @@ def _choose_best(
 def _preferences(
     pod: SandboxPodView, fitting: Sequence[tuple[NodeLoad, SandboxNodeView]]
 ) -> Callable[[SandboxNodeView], float] | None:
-    """Preference of the pod for a node: preferred node affinity, less the untolerated PreferNoSchedule taints."""
+    """The pod's preference for a node: the weights of matching node affinity, minus 100 for each PreferNoSchedule taint
+    that the pod does not tolerate.
+    """
     preferred = affinity_of(pod, "nodeAffinity").get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     has_soft_taints = any(taint.effect == "PreferNoSchedule" for _, view in fitting for taint in view.taints)
     if not preferred and not has_soft_taints:
@@ -303,7 +305,7 @@ def _pod_affinity(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     ]
     if not (wanted or unwanted or averse):
         return None
-    # If pods have affinity to pods like themselves, the first of them finds no other pod and may use any node.
+    # If pods have affinity to pods like themselves, the first pod finds no other such pod and may use any node.
     is_first = all(not domains.values and domains.group.has(pod) for domains in wanted)
 
     def check(load: NodeLoad, view: SandboxNodeView) -> Sequence[str]:
@@ -447,7 +449,7 @@ class _SpreadRule:
 def _eligible_nodes(
     constraint: Mapping[str, Any], pod: SandboxPodView, ledger: NodeLedger
 ) -> list[SandboxNodeView]:
-    """Nodes whose domains are used: by default the nodes that match the pod's node affinity, regardless of taints."""
+    """Nodes whose domains count: by default the nodes that match the pod's node affinity, regardless of taints."""
     views = [view for _, view in ledger.list_candidates()]
     if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and (matches := _node_matcher(pod)):
         views = [view for view in views if matches(view)]

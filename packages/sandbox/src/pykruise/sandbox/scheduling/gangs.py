@@ -12,7 +12,7 @@ from pykruise.runtime.objects import DocumentView
 
 
 def read_min_count(group: DocumentView | None) -> float:
-    """Return the number of a PodGroup's pods that must have a node; 0: no gang; infinite: the group does not exist."""
+    """Return how many of a PodGroup's pods must have a node; 0: no gang; infinite: the group does not exist."""
     if group is None:
         return math.inf
     least: int = get_path(group.doc, "spec", "schedulingPolicy", "gang", "minCount", default=0)
@@ -21,4 +21,4 @@ def read_min_count(group: DocumentView | None) -> float:
 
 def format_gang_message(least: float, fitting: int, message: str) -> str:
     """Return the reason why no pod of the gang gets a node."""
-    return f"{message} {fitting} of at least {least:.0f} pods of the pod group fit."
+    return f"{message} {fitting} pods of the pod group fit, but at least {least:.0f} must fit."

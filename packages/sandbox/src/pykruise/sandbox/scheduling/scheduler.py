@@ -51,8 +51,8 @@ from pykruise.sandbox.scheduling.preemption import HELPLESS, NEVER, Budget, NoRo
 DEFAULT_SCHEDULER = "default-scheduler"
 
 _RETRY_S = 300.0  # interval of retries if nothing changes that could help; same as the real scheduler's
-_WAKE_S = 0.1  # changes within this number of seconds enqueue the waiting pods once ...
-_WAKE_PER_POD_S = 0.001  # ... and this number of seconds later for each waiting pod
+_WAKE_S = 0.1  # changes within this number of seconds enqueue the waiting pods once
+_WAKE_PER_POD_S = 0.001  # each waiting pod makes this time longer by this number of seconds
 _BIND_VOLUMES_S: Final = 600.0  # longest time that a pod keeps its place while its volumes are bound
 
 _NodeCheck = Callable[[SandboxNodeView], Sequence[str]]
@@ -86,7 +86,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, kw_only=True):
     """Pods whose binding the watch has not reported yet."""
     bound: int
     failed: int
-    """Attempts without a node for the pod."""
+    """Attempts that found no node."""
 
 
 class Scheduler:
@@ -242,7 +242,7 @@ class Scheduler:
             self._nominated.pop(key, None)
 
     def _on_claim(self, change: Change[DocumentView]) -> None:
-        """Enqueue pods that use the claim and wait."""
+        """Enqueue the waiting pods that use the claim."""
         name, namespace = change.key.name, change.key.namespace
         for key in (*self._waiting, *self._binding):
             pod = self.pods.get(key) if key.namespace == namespace else None
@@ -332,8 +332,8 @@ class Scheduler:
     async def _schedule_gang(
         self, pod: SandboxPodView, others: Sequence[SandboxPodView], *, least: float, with_node: int
     ) -> float | None:
-        """Bind all pods of the group that fit, if these are enough, otherwise none. The choice of nodes ignores the
-        pods' volumes.
+        """Bind all pods of the group that fit if they are enough for the gang; otherwise bind none. The choice of nodes
+        ignores the pods' volumes.
         """
         if len(others) < least:
             self._waiting[pod.key] = None  # the real scheduler does not try the gang, and reports nothing

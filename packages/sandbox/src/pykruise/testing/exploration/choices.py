@@ -2,7 +2,7 @@
 
 a request, an event, a reconcile ──▶ ChoiceGates.wait() ─┐
                                                           ├──▶ ChoosingLoop: all tasks wait ──▶ decide() ──▶ one step
-time, operations, a hand-over ────────────────────────────┘
+time, an action, a crash ─────────────────────────────────┘
 
 A chosen step runs until all tasks wait again. Time does not pass during a step. It advances only when `decide` chooses
 this.
@@ -20,7 +20,7 @@ __all__ = ["Choice", "ChoiceGates", "Chooser", "ChoosingLoop", "State", "Waiting
 
 
 STEP_S = 1e-5
-"""Duration of a step. Rules see the order of steps by their times. It is too short a time to make two states differ."""
+"""Duration of a step. It lets rules see the order of steps, and is too short to make two states differ."""
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 QUIET_S: Final = 40.0
-"""Seconds without a step after which a world is at rest. They are longer than any delay before a step."""
+"""Seconds without a step after which a world is at rest. This is longer than any delay before a step."""
 KUBELET_SETTINGS: Final = {"start_s": 0.0, "start_jitter": 0.0, "ready_s": 0.0, "stop_s": 0.0}
 """Kubelets take no time, but each of their steps must be chosen."""
 MOMENT: Final = "a moment passes"
@@ -71,7 +71,7 @@ class DecidedWorld(Protocol):
 class Moments:
     """Collects the possible steps of one world, and lets the chooser select the next one.
 
-    `last`: prefixes of names (such as `node `) of steps that are possible only if no other step waits. They reduce the
+    `last`: prefixes of names (such as `node `) of steps that are possible only if no other step waits. This reduces the
     number of states. `moment_s`: a delay that is not longer than this may end while other steps wait.
     """
 

@@ -4,9 +4,9 @@ a world ──▶ search() ──▶ the world in a child ──state──▶ k
                                                          └── no ──▶ fork() per choice, each goes on from here
              journal of all steps ──▶ Graph (graph.py)
 
-A process is copied in a few milliseconds, whatever its content; no path must be played again from the start. States
-that were seen are in memory that all processes share. `follow_labels()` plays a path
-again: it takes the choices with these labels, without copies.
+A process is copied in a few milliseconds, whatever its content, so paths do not have to be played again from the start.
+States that were seen are in memory that all processes share. `follow_labels()` plays a path again: it takes the choices
+with these labels, without copies.
 """
 
 import asyncio

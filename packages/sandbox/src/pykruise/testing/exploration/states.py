@@ -7,7 +7,7 @@ waiting steps, budgets ─┘
 The text leaves out differences between two runs that change no decision. Uids and random names are numbered in the
 order in which their objects were created. Versions and past times are left out. Future times are in hundredths of a
 second. So states that differ only in these values are equal. If a decision depends only on the order of random names,
-one order is tried.
+only one order is tried.
 """
 
 import re

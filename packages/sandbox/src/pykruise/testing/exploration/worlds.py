@@ -81,7 +81,7 @@ class SmallWorld(msgspec.Struct, frozen=True, kw_only=True):
     actions: Sequence[str]
     """Names of actions that users do in this order, each at any moment. The first action is the first step."""
     faults: Sequence[str] = ()
-    """Kinds of EXPLORED_FAULTS. At most one write has one of the faults of writes."""
+    """Kinds of faults, out of EXPLORED_FAULTS. At most one write gets a fault."""
     lag: int = 2
     """Maximum number of events by which the watch of a resource may lag. At this lag, one of its events is delivered
     next.
@@ -194,7 +194,7 @@ def check_all(world: SmallWorld, *, most_states: int = 20_000, processes: int = 
         raise AssertionError(f"{result}\n{result.failure}")
     if not result.is_complete:
         raise AssertionError(
-            f"{result}: some cases were not tried; give fewer actions or faults, or allow more states"
+            f"{result}: some cases were not tried; give fewer actions or faults, or a higher most_states"
         )
     return result
 

@@ -26,7 +26,7 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class ScriptedAnswer:
-    """A response of this status, with a Status as body (or `body`).
+    """A response with this HTTP status. Its content is `body`, or else a Status object.
 
     `takes_effect`: the request is executed nevertheless, as with a 500 or 504 that is sent after a write is stored.
     """

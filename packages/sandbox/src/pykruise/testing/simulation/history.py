@@ -23,7 +23,10 @@ __all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage", "li
 
 
 class Reconcile(msgspec.Struct):
-    """A manager's knowledge when its reconcile began: by shelf, the revision up to which it had seen all changes."""
+    """What a manager knew when its reconcile began.
+
+    `known`: for each resource (a shelf of the storage), the revision up to which the manager had seen all changes.
+    """
 
     manager: str
     number: int

@@ -28,8 +28,8 @@ FAULTS: Final = (
     *STREAM_FAULTS,
     *WORLD_FAULTS,
 )
-"""Kinds of faults that a script may have. `answer lost`: the write is stored, and the client sees a lost connection.
-`late effect`: the same, and the write is stored seconds later. `gone`: a watch ends with 410.
+"""Kinds of faults that a script may have. `answer lost`: the write is stored, but the client sees a lost connection.
+`late effect`: the client sees a lost connection, and the write is stored seconds later. `gone`: a watch ends with 410.
 """
 
 _SECONDS: Final = {
@@ -68,7 +68,7 @@ def _fault_of(
     simulation: Simulation, rng: random.Random, kinds: Sequence[str], times: Sequence[float]
 ) -> Fault:
     kind = rng.choice(kinds)
-    # Half of the faults begin with an action, when an operator has the most work.
+    # Half of the faults begin shortly after an action, because an operator then has the most work.
     near = rng.choice(times) + rng.uniform(0, 0.2)
     at = near if rng.random() < 0.5 else rng.uniform(0, simulation.length_s)
     seconds = rng.choice(_SECONDS.get(kind, (0.3, 3.0, 20.0)))
@@ -189,7 +189,7 @@ def check(
         path.write_bytes(msgspec.json.format(msgspec.json.encode(failure.script), indent=1))
         where = f"; the script is in {path}"
     script = msgspec.json.format(msgspec.json.encode(failure.script), indent=1).decode()
-    title = f"seed {failure.script.seed}, number {failure.seeds}, breaks a rule{where}\n{script}"
+    title = f"seed {failure.script.seed} breaks a rule (seeds played: {failure.seeds}){where}\n{script}"
     raise AssertionError(_text(failure.outcome, title))
 
 

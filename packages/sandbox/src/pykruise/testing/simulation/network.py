@@ -145,13 +145,13 @@ class Wire:
         self._under_way: set[asyncio.Task[Any]] = set()
         self.dead = False
         self.held: dict[str, int] = {}
-        """The version of an event that is held back so that a later event is delivered before it, by path."""
+        """By path, the version of an event that is held back so that a later event is delivered before it."""
         self.writes = 0
 
     async def request(self, request: Request, /) -> Response:
         if self.dead:  # fails after the timeout: an operator that was cut off may be connected again by then
             await asyncio.sleep(request.timeout_s or NO_ANSWER_S)
-            raise RequestTimeoutError("cut off on purpose")
+            raise RequestTimeoutError("the operator was cut off on purpose")
         method, path, timeout_s = request.method, request.path, request.timeout_s
         self.writes += method != "GET" and not path.endswith("/events")
         fault = self._network_faults.take(REQUEST_FAULTS, path, method)
@@ -192,7 +192,7 @@ class Wire:
         answer: Response
         match fault.kind:
             case "refused":
-                raise UnreachableError("refused on purpose")
+                raise UnreachableError("connection refused on purpose")
             case "request lost":
                 raise ConnectionLostError("connection lost on purpose, before the request was processed")
             case "answer lost":
@@ -229,7 +229,7 @@ class Wire:
         fault = self._network_faults.take(("refused", "unavailable", "too many"), path, "STREAM")
         if fault is not None:
             if fault.kind == "refused":
-                raise UnreachableError("refused on purpose")
+                raise UnreachableError("connection refused on purpose")
             answer = ANSWERS[fault.kind].to_response()
             raise parse_error(answer.status, answer.body, answer.headers)
         async with self._inner.stream(request) as lines:
@@ -247,12 +247,12 @@ class Wire:
         async for line in lines:
             if self.dead:  # a client that is cut off receives nothing
                 await asyncio.sleep(idle_timeout_s or 300.0)
-                raise ConnectionLostError("cut off on purpose")
+                raise ConnectionLostError("the operator was cut off on purpose")
             if self._rng.random() < 0.3:
                 await asyncio.sleep(self._rng.uniform(0, self._latency_s))
             fault = self._network_faults.take(STREAM_FAULTS, path, "STREAM")
             if held is not None:
-                # Every API server sends all events up to a bookmark's version before it.
+                # Every API server sends all events up to a bookmark's version before the bookmark.
                 first, last = (held, line) if line.startswith(BOOKMARK) else (line, held)
                 yield first
                 self.held.pop(path, None)
@@ -261,7 +261,7 @@ class Wire:
                 continue
             match fault.kind if fault else "":
                 case "cut":
-                    raise ConnectionLostError("cut on purpose")
+                    raise ConnectionLostError("watch cut on purpose")
                 case "end":
                     return
                 case "gone":
@@ -275,7 +275,7 @@ class Wire:
                     await self._network_faults.hang(fault.seconds)
                 case "stall":
                     await self._network_faults.hang(idle_timeout_s or 300.0)
-                    raise ConnectionLostError("stalled on purpose")
+                    raise ConnectionLostError("watch stalled on purpose")
                 case "duplicate":
                     yield line
                 case "swap":

@@ -369,7 +369,7 @@ class _Run:
             if is_quiet and not problems:
                 return
             if self._now() >= end:
-                what = f"objects still change, such as {self._sandbox.storage.trace[-1]}"
+                what = f"objects still change; the last write: {self._sandbox.storage.trace[-1]}"
                 self._violations += problems or [Violation("rest", what, self._now())]
 
     async def _judge_rest(self, _: Client) -> list[Violation]:

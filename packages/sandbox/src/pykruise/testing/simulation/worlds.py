@@ -81,7 +81,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
     manifests: Sequence[Manifest] = ()
     """CRDs and objects that exist when the operator starts."""
     actions: Mapping[str, Action] = {}
-    """Actions by name. A script has some actions, at random times and each several times."""
+    """Actions by name. A script has some of them at random times; an action may occur several times."""
     always: Sequence[Rule] = ()
     """Rules that must hold after each write."""
     at_rest: Sequence[Rule] = ()
@@ -89,7 +89,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
     faults: Sequence[str] | None = None
     """Kinds of faults; None means all (`FAULTS` in hunting.py)."""
     faulty_paths: Sequence[str] = ("",)
-    """Parts of paths: faults affect requests and watches whose path contains one of them. An empty text matches any."""
+    """Faults affect requests and watches whose path contains one of these texts (an empty text matches all)."""
     nodes: int = 2
     controllers: tuple[str, ...] | None = None
     """Built-in controllers that run; None means all."""
@@ -348,7 +348,7 @@ class _World:
                     return
             if self._now() >= end:
                 if not problems:
-                    self._break("rest", f"objects still change, such as {self._storage.trace[-1]}")
+                    self._break("rest", f"objects still change; the last write: {self._storage.trace[-1]}")
                 break
         self._violations += problems
 
@@ -357,7 +357,7 @@ class _World:
             return
         self._violations += list(judge(self._simulation.always, self._store, self._now()))[:1]
         if len(self._storage.writes) > MOST_WRITES:
-            self._break("rest", f"more than {MOST_WRITES} writes, such as {self._storage.trace[-1]}")
+            self._break("rest", f"more than {MOST_WRITES} writes; the last write: {self._storage.trace[-1]}")
 
     def _break(self, rule: str, what: str) -> None:
         self._violations.append(Violation(rule, what, self._now()))
@@ -370,13 +370,13 @@ def judge(rules: Iterable[Rule], store: SimulatedStore, at: float) -> Iterator[V
         try:
             problem = rule(store)
         except Exception as error:
-            problem = f"the rule itself failed: {type(error).__name__}: {error}"
+            problem = f"the rule's function raised {type(error).__name__}: {error}"
         if problem:
             yield Violation(name, problem, at)
 
 
 def rng_of(operation: SimulatedOperation) -> random.Random:
-    """Return the source of random numbers of an operation: it is the same in a shorter script."""
+    """Return the source of an operation's random numbers. In a shorter script, the operation gets the same numbers."""
     return random.Random(f"{operation.do} {operation.args.get('chance', 0)}")
 
 

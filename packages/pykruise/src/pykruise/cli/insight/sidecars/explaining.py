@@ -165,7 +165,7 @@ _WARNINGS: Final = {
 
 
 def _recent_failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
-    """Yield failures that events report and that may continue."""
+    """Yield a wait for each failure that recent events report and that perhaps still exists."""
     for warning in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         code, remedy = _WARNINGS[warning.reason]
         if code == Code.WRITE_FAILED and not plan.stages:
@@ -206,13 +206,15 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
         return
     busy = next((pairs for pairs in pod.pairs if not pairs.is_idle), None)
     if busy is not None:
-        words = f"hot upgrade: {busy.working} takes over, {busy.other} is not idle yet"
+        words = (
+            f"hot upgrade: container {busy.working} takes over, and container {busy.other} is not idle yet"
+        )
         yield Wait(code=Code.HOT_UPGRADE, words=words, pods=(pod.label,))
     elif pod.restarting:
         names = ", ".join(sorted(pod.restarting))
         words = (
-            f"variables of containers {names} read a changed annotation; the agent has not restarted these "
-            "containers yet"
+            f"variables of containers {names} read an annotation that was changed; the agent has not restarted "
+            "these containers yet"
         )
         yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
     else:
@@ -221,7 +223,7 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
 
 
 def _remedy_of(cause: WaitCause, sight: SidecarSight) -> str:
-    """Return the remedy; for a sidecar with the command that restores the SidecarSet's last good revision."""
+    """Return the remedy. For a sidecar, it contains the command that restores the SidecarSet's last good revision."""
     contents = sight.view.contents
     if contents is None or cause.container not in list_sidecar_names(contents.containers):
         return cause.remedy

@@ -135,8 +135,8 @@ def _new_pods(sight: SidecarSight) -> Iterator[str]:
         yield f"get revision {contents.revision}, as injectionStrategy.revision requires"
     elif choice is not None and choice.policy == PARTIAL and (choice.revision_name or choice.custom_version):
         yield (
-            "get the containers below; the percentage of pods that "
-            "updateStrategy.partition keeps gets the revision that injectionStrategy.revision names"
+            "get the containers below, except the percentage that updateStrategy.partition keeps: "
+            "these pods get the revision that injectionStrategy.revision names"
         )
     yield from _describe_contents(contents)
 
@@ -169,7 +169,7 @@ def _describe_sidecar(sidecar: Sidecar, what: str) -> str:
 
 
 def _list_restarting(plan: Plan) -> Sequence[str]:
-    """Return the containers of the plan's pods that restart because their variables read changed annotations."""
+    """Return the containers that the plan restarts, because their variables read annotations that change."""
     return sorted(
         {
             container["name"]
@@ -196,7 +196,10 @@ def _find_notes(
     if any(container.is_hot for container in (sight.view.contents.containers if sight.view.contents else ())):
         yield "hot sidecars: when the new container serves, one more write ends the upgrade of its pod"
     if restarting:
-        yield f"variables of {', '.join(restarting)} read changed annotations: these containers restart in place"
+        yield (
+            f"containers {', '.join(restarting)} restart in place, because their variables read annotations "
+            "that change"
+        )
     if batches:
         yield (
             "assumed: every upgraded pod becomes ready, and no other SidecarSet or "

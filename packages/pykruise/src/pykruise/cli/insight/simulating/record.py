@@ -112,7 +112,7 @@ class PlayRecord:
         about = (prevented.kind, prevented.name, prevented.pod)
         self.kept[about] += 1
         if self.kept[about] == 1:
-            self.tell(f"{prevented.pod} is kept by {prevented.kind} {prevented.name}")
+            self.tell(f"{prevented.pod} is protected by {prevented.kind} {prevented.name}")
 
     def revision_of(self, pod: PodView) -> str:
         """Return the hash of the pod's revision: of the SidecarSet, the UnitedDeployment or the workload."""

@@ -265,7 +265,8 @@ def _wait_of_noted(code: Code, subset: str, noted: dict[str, str]) -> Wait:
     names = tuple(sorted(noted))
     if code == Code.CREATING:
         words = (
-            f"admitted to subset {subset} and not in the cache yet; its slot is reserved for {CREATION_S:g} s"
+            f"admitted to subset {subset} but not in the manager's cache yet; "
+            f"its slot is reserved for {CREATION_S:g} s"
         )
     else:
         words = f"leaving subset {subset}; it gets its slot back if it still exists after {DELETION_S:g} s"

@@ -1,4 +1,4 @@
-"""Attributes of a request for an authorizer. They follow from the path alone, whether or not the path is served.
+"""Attributes of a request for an authorizer: derived from method, path and query, even if the path is not served.
 
 GET /api/v1/namespaces/shop/pods?watch=1 ──▶ attributes_of() ──▶ Attributes(verb="watch", resource="pods", …)
 

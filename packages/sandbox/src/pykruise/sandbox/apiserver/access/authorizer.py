@@ -1,6 +1,6 @@
 """Authorizer: decides from the stored roles and bindings whether a user may do something.
 
-    Attributes ──▶ Authorizer.decide() ──▶ Decision: allowed or not, and why
+    Attributes ──▶ Authorizer.decide() ──▶ AccessDecision: allowed or not, and why
 
 The authorizer reads bindings on first use, and reads them again after a binding or a role has changed. Same rule as
 Kubernetes' RBAC authorizer; denials have apiserver's messages.
@@ -99,8 +99,8 @@ class Authorizer:
             raise make_not_allowed(asked, decision.reason)
 
     def decide(self, asked: Attributes) -> AccessDecision:
-        """Decide whether the request is allowed. The reason names the binding that allows it, or the roles that were
-        missing.
+        """Decide whether the request is allowed. The reason names the binding that allows it, or the bound roles
+        that do not exist.
         """
         if asked.user.is_master:
             return AccessDecision(True)

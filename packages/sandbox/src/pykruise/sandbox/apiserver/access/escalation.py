@@ -1,6 +1,6 @@
 """Privilege escalation check on every write of a role or a binding: users can grant only permissions that they have.
 
-    writes.py ──▶ plugins.py ──▶ check_grant(core, call, doc) ──▶ Refusal (403, 404), or nothing
+    writes.py ──▶ plugins/builtin.py ──▶ check_grant(core, call, doc) ──▶ Refusal (403, 404), or nothing
 
 Same rule as kube-apiserver's `policybased` storage of the RBAC kinds.
 """

@@ -62,7 +62,9 @@ def list_uncovered(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> 
 
 
 def _broken_down(rule: PolicyRule) -> Iterator[PolicyRule]:
-    """Split a rule into rules of one verb, group, resource and name each."""
+    """Split a rule into single permissions: each has one verb for one resource (of one group, with at most one name),
+    or for one URL.
+    """
     verbs = rule.get("verbs") or ()
     names = rule.get("resourceNames") or (None,)
     for group, resource, verb, name in product(

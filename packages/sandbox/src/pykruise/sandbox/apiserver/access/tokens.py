@@ -47,8 +47,7 @@ class Tokens:
         self._clock = clock
         self._rng = rng
         self._key = b""
-        """The key is created with the first token: a sandbox without tokens does not use the source of random numbers.
-        """
+        """Created with the first token, so that a sandbox without tokens draws no random numbers for it."""
 
     def issue(
         self, account: Stored, *, audiences: tuple[str, ...], seconds: int, bound: Bound | None = None

@@ -1,8 +1,9 @@
 """The rules of built-in kinds: which `BuiltinStrategy` a resource has, and how its documents are decoded.
 
-    find_strategy(resource, release) ──▶ BuiltinStrategy (its kind's own, or the generic one) with a decoder
+    find_strategy(resource, release) ──▶ BuiltinStrategy (the kind's own, or the generic one), with a decoder
 
-Each module below has the kinds of one subject. All kinds with a pod template use pod_spec.py and pod_validation.py.
+Each other module has the rules of related kinds. All kinds with a pod template use pod_spec.py for its defaults, and
+kube/pod_rules for its validation.
 """
 
 from collections.abc import Callable, Mapping

@@ -95,7 +95,7 @@ def finalize_namespace(new: Document, old: Document) -> Document:
 
 
 def check_finalizer(name: str, path: str) -> Causes:
-    """Check that a finalizer is a qualified name, or one of the names without a domain that Kubernetes defines."""
+    """Check that a finalizer has a domain, or is one of Kubernetes' own finalizers, which have none."""
     yield from check_qualified_name(name, path)
     if "/" not in name and name not in ("kubernetes", "orphan", "foregroundDeletion"):
         detail = "name is neither a standard finalizer name nor is it fully qualified"

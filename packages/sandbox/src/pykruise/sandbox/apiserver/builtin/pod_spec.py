@@ -19,13 +19,13 @@ CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 def containers_of(spec: Mapping[str, Any], *lists: str) -> Iterator[Document]:
-    """Yield the containers in the named lists of a pod spec; if none are named, the regular and the init containers."""
+    """Yield the containers in the named lists of a pod spec; without names, the init and the regular containers."""
     for name in lists or ("initContainers", "containers"):
         yield from spec.get(name) or ()
 
 
 def fill_pod(pod: Document, release: Release) -> None:
-    """Fill the defaults of a pod in this release."""
+    """Fill the defaults that a pod has in this release."""
     spec = pod.setdefault("spec", {})
     for container in containers_of(spec):
         _requests_from_limits(container)
@@ -87,7 +87,7 @@ def _fill_container(container: Document) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    """Return Always for the tag `latest`, and without a tag and a digest; otherwise return IfNotPresent."""
+    """Return Always for an image with the tag `latest`, or with neither tag nor digest; else return IfNotPresent."""
     name, _, digest = image.rpartition("/")[2].partition("@")
     tag = name.partition(":")[2] or ("" if digest else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"
@@ -130,7 +130,7 @@ def _requests_from_limits(container: Document) -> None:
 
 
 def _fill_resize_policy(container: Document) -> None:
-    """Give each requested resource a resize policy, before Kubernetes 1.33."""
+    """Give a resize policy to each requested resource, as Kubernetes did before 1.33."""
     requests = (container.get("resources") or {}).get("requests") or {}
     policies = container.get("resizePolicy") or []
     known = {policy.get("resourceName") for policy in policies}
@@ -212,7 +212,7 @@ _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
 
 def add_default_tolerations(spec: Document) -> None:
-    """Add tolerations of 300 s for a node that is not ready or unreachable, unless the pod has such tolerations."""
+    """Add tolerations of 300 s for the taints `not-ready` and `unreachable`, unless the pod already tolerates them."""
     tolerations = spec.get("tolerations") or []
     for key in (_NOT_READY, _UNREACHABLE):
         if not any(_tolerates(toleration, key) for toleration in tolerations):

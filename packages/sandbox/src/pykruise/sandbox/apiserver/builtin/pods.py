@@ -4,7 +4,7 @@
     pods/binding  ──▶ bind(pod, binding)   ──▶ the pod on its node, or BindError (409)
     pods/resize   ──▶ resize(new, old)     ──▶ the pod with new resources; check_resize() validates it
 
-Pure. pod_spec.py (defaults) and pod_validation.py (checks) handle the fields below `spec`.
+Pure. pod_spec.py (defaults) and kube/pod_rules (checks) handle the fields below `spec`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -158,7 +158,7 @@ def _gated_condition(doc: Document) -> Document:
 
 def _check_pod(pod: Mapping[str, Any], release: Release) -> Causes:
     spec, name = pod.get("spec") or {}, (pod.get("metadata") or {}).get("name") or ""
-    # Pods of a workload differ only in these two fields.
+    # The result for all other fields is cached, because pods of a workload differ only in these two fields.
     shared = encode_canonical(
         {field: value for field, value in spec.items() if field not in ("hostname", "nodeName")}
     )
@@ -173,7 +173,7 @@ _LONGEST_REMEMBERED: Final = 16 * 1024
 
 @lru_cache(maxsize=1_024)
 def _is_valid(spec: bytes, name: str, release: Release) -> bool:
-    """Whether a spec is valid. `name` matters for the claims of the pod's ephemeral volumes."""
+    """Whether a spec is valid. `name`: the pod's name, which is part of the claim names of its ephemeral volumes."""
     return next(_check_spec(decode(spec), name, release), None) is None
 
 
@@ -320,7 +320,7 @@ def _narrows_nodes(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
 
 
 def _difference(new: Any, old: Any) -> str:
-    """List the fields that differ, one line each: `- old` and `+ new` as JSON paths."""
+    """List the fields that differ: for each, a line `- path: old value` and a line `+ path: new value`."""
     lines = []
     for path, before, after in _find_differences(new, old, "spec"):
         lines += [f"- {path}: {before!r}"] if before is not _ABSENT else []
@@ -598,7 +598,7 @@ def _without_resizable(resources: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _node_can_resize(pod: Document) -> bool:
-    """Whether the pod's node can resize. A kubelet that supports resize reports the resources of running containers."""
+    """Whether the pod's node can resize it: a kubelet that can do this reports the resources of running containers."""
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
         if (status.get("state") or {}).get("running") is not None:
             return status.get("resources") is not None

@@ -217,7 +217,7 @@ class PriorityClassStrategy(BuiltinStrategy):
 
 
 class PodGroupStrategy(BuiltinStrategy):
-    """PodGroups: only the minCount of a gang changes."""
+    """PodGroups: only the minCount of a gang can change."""
 
     has_status = True
     allows_unconditional_update = False
@@ -239,7 +239,7 @@ class PodGroupStrategy(BuiltinStrategy):
 
 
 class WorkloadStrategy(BuiltinStrategy):
-    """Workloads: only the minCount of their templates changes."""
+    """Workloads: only the minCount of their gangs is checked."""
 
     allows_unconditional_update = False
 

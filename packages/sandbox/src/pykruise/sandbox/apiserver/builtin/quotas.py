@@ -51,7 +51,7 @@ _SCOPES: Final = {
     "PriorityClass": ("pods", *_COMPUTE),
     "CrossNamespacePodAffinity": ("pods", *_COMPUTE),
 }
-"""Resources that a quota with this scope may limit."""
+"""For each scope, the resources that a quota with this scope may limit."""
 
 _CONFLICTS: Final = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
 _EXISTS_ONLY: Final = (

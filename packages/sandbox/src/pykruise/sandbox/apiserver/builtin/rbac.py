@@ -68,7 +68,7 @@ def _check_rule(rule: Doc, path: str, *, namespaced: bool) -> Causes:
 
 
 class RoleBindingStrategy(BuiltinStrategy):
-    """RoleBindings and ClusterRoleBindings: the role they bind never changes."""
+    """RoleBindings and ClusterRoleBindings: `roleRef` never changes."""
 
     def __init__(self, decoder: Decoder | None = None, *, namespaced: bool = True) -> None:
         super().__init__(decoder)

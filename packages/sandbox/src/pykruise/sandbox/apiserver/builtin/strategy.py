@@ -1,8 +1,8 @@
 """Strategy of a built-in kind: its own defaults, checks and immutable fields, in addition to the rules for all objects.
 
     a body ──▶ decode (types, unknown fields) ──▶ default ──▶ (mutating admission) ──▶ decode, default
-           ──▶ without_disabled (fields of features that are off)
-           ──▶ create:         identity is given ──▶ prepare_create ──▶ validate_create
+           ──▶ drop_disabled (fields of features that are off)
+           ──▶ create:         uid and creationTimestamp are set ──▶ prepare_create ──▶ validate_create
            ──▶ update:         prepare_update ──▶ validate_update
            ──▶ update status:  prepare_status_update ──▶ validate_status_update
            ──▶ (validating admission) ──▶ stored
@@ -10,8 +10,8 @@
 Every method is a plain function of plain documents. A method that returns a document may change the passed document
 (the caller passes a fresh copy) and return it. `old` is never changed. `default` is idempotent.
 
-The base class is a complete strategy, for kinds without rules of their own. The core handles generic metadata (names,
-labels, uid, resourceVersion, deletion), not the strategy.
+The base class is a complete strategy, for kinds without rules of their own. The core, not the strategy, handles
+generic metadata (names, labels, uid, resourceVersion, deletion).
 """
 
 from collections.abc import Mapping

@@ -2,8 +2,8 @@
 
     a workload as sent ──▶ …Strategy ──▶ a workload as stored, or Causes
 
-Pure. pod_spec.py and pod_validation.py check the template's pod spec. This module checks the fields around it, that
-the selector matches the template, and that immutable fields do not change.
+Pure. pod_spec.py fills the defaults of the template's pod spec, and kube/pod_rules checks it. This module checks the
+fields around the template, that the selector matches the template, and that immutable fields do not change.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 storage version ──▶ ConversionFunctions.find_converter(crd, version) ──▶ another served version, and back
 
-A CRD that names a conversion webhook is not converted here.
+Objects of a CRD that names a conversion webhook are not converted here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from pykruise.sandbox.apiserver.requests.statuses import make_internal_error
 
 
 class ConversionFunctions:
-    """A `catalog.Conversions` for the kinds in the table. Objects of other kinds only get another apiVersion."""
+    """A `catalog.Conversions` for the kinds in `table`. Objects of other kinds only get another apiVersion."""
 
     def __init__(self, table: Conversions) -> None:
         self._table = table

@@ -1,6 +1,6 @@
 """Resources that serve the same objects in two groups: events.
 
-Storage has core/v1 Events ──▶ EventConverter ──▶ events.k8s.io/v1 Events, and back
+stored core/v1 Events ──▶ EventConverter ──▶ events.k8s.io/v1 Events, and back
 
 Pure. Conversion webhooks of custom resources use the same interface (`catalog.Converter`).
 """

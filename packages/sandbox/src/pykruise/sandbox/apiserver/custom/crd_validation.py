@@ -1,6 +1,7 @@
 """Validation of a CustomResourceDefinition: its names, versions, schemas and conversion.
 
-a CRD, the CRD before the update ──▶ find_crd_errors() ──▶ causes
+a CRD                            ──▶ find_crd_errors()       ──▶ causes
+a CRD, the CRD before the update ──▶ find_immutable_errors() ──▶ causes
 
 Pure. Same rules as Kubernetes' validation of CustomResourceDefinitions.
 """
@@ -87,14 +88,14 @@ def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         name = version.get("name") or ""
         for text in is_dns1035_label(name):
             yield causes.make_invalid_error(f"{path}.name", name, text)
-            if index == 0:  # reported a second time for the version of the CRD as a whole
+            if index == 0:  # as in apiserver, the name of the first version is also `spec.version`
                 yield causes.make_invalid_error("spec.version", name, text)
         if name in seen:
             yield causes.make_invalid_error(
                 "spec.versions", [each.get("name") for each in versions], "must contain unique version names"
             )
         seen.add(name)
-        # apiserver reads fields that are the same in all versions as fields of the CRD as a whole.
+        # If there is one version, apiserver reports errors in these fields as if the fields were in the CRD's spec.
         alone = len(versions) == 1
         own = f"{path}.schema"
         yield from _schema_errors(version, "spec.validation" if alone else own, missing=own)
@@ -122,7 +123,7 @@ def _schema_errors(version: Mapping[str, Any], path: str, *, missing: str) -> It
     except NotStructuralError as err:
         yield from err.causes
     except RecursionError:
-        yield causes.make_invalid_error(f"{path}.openAPIV3Schema", "", "is nested too deep")
+        yield causes.make_invalid_error(f"{path}.openAPIV3Schema", "", "is nested too deeply")
 
 
 def _subresource_errors(version: Mapping[str, Any], path: str) -> Iterator[Cause]:

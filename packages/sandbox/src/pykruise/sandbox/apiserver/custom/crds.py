@@ -1,7 +1,7 @@
 """CustomResourceDefinitions: their rules, and how they become served resources.
 
 a CRD is written ──▶ CrdStrategy (defaults, validation, names, conditions) ──▶ stored
-                 ──▶ Definitions.on_change(), in the same step ──▶ Catalog starts or stops serving its versions
+                 ──▶ Definitions, in the same step ──▶ Catalog starts or stops serving its versions
 a CRD is deleted ──▶ its objects are deleted; after the last of them, the CRD and its resource are removed
 """
 
@@ -91,7 +91,7 @@ class CustomStrategy:
         return new
 
     def prepare_status_update(self, new: Document, old: Document) -> Document:
-        """Take only the status of the new document; the metadata stays unchanged, too."""
+        """Take only the status from the new document. Everything else, even the metadata, stays unchanged."""
         doc: Document = {member: value for member, value in old.items() if member != "status"}
         # The metadata is copied, because the caller sets the resourceVersion in it.
         doc["metadata"] = dict(old["metadata"])
@@ -216,7 +216,9 @@ def _build_entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: st
 
 
 def _recommend_version(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
-    """The version that a deprecation warning recommends: the best newer version that is served."""
+    """Return the end of a deprecation warning, which recommends the newest version that is served and not deprecated;
+    empty if no such version is newer.
+    """
     others = [each["name"] for each in spec["versions"] if each.get("served") and not each.get("deprecated")]
     best = max(others, key=compute_version_priority, default="")
     if not best or compute_version_priority(best) < compute_version_priority(version["name"]):
@@ -279,7 +281,7 @@ def _keep_member(new: Document, old: Document, member: str) -> None:
 
 
 class CrdStrategy:
-    """The rules of CustomResourceDefinition. `settle` decides its names and conditions after it is stored."""
+    """The rules of CRDs. After a CRD is stored, `settle` sets its accepted names and its conditions."""
 
     def __init__(self) -> None:
         self._decoder = find_decoder(_CRD)

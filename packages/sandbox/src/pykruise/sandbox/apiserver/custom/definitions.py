@@ -2,7 +2,7 @@
 
 Core commits a change of a CRD or of its objects ──▶ Definitions ──▶ the CRD's status, the Catalog, removals
 
-All this happens in the step of the commit, so the resource is served before the client has the response to its POST.
+All this happens in the same step as the commit: the resource is served before the client gets the response to its POST.
 """
 
 import msgspec

@@ -115,7 +115,7 @@ def make_optional(value: Any = None, *, is_there: bool = True) -> Any:
 
 @cache
 def _load_library() -> Any:
-    """Import the library with the first expression, because its import takes longer than the API server's."""
+    """Import the library when the first expression is compiled: its import takes longer than that of the API server."""
     import cel
 
     return cel
@@ -136,7 +136,7 @@ def _build_context(variables: Mapping[str, Any]) -> Any:
 
 
 _BOUND: Final = re.compile(r"\.(?:all|exists|exists_one|filter|map)\(\s*([A-Za-z_]\w*)\s*,")
-"""Names that comprehensions in the expression declare."""
+"""Matches the names that comprehensions in an expression declare."""
 
 
 def _describe_undeclared(text: str, name: str) -> str:

@@ -1,6 +1,6 @@
 """String formats of OpenAPI schemas, as a Kubernetes API server checks them.
 
-`format: date-time` in a CRD ──▶ check("datetime") ──▶ a predicate on strings; None for unknown formats
+`format: date-time` in a CRD ──▶ check_for("date-time") ──▶ a predicate on strings; None for unknown formats
 
 Names are compared without dashes. Formats that the API server itself ignores (int32, …) are not here.
 """

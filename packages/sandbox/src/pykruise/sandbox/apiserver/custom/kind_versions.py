@@ -23,10 +23,9 @@ class KindVersions:
         self._is_custom = entry.is_custom
 
     def is_missing(self, api_version: str) -> bool:
-        """Whether owners in this version lose their fields, because a built-in kind does not have the version in its
-        group.
+        """Whether a built-in kind does not have this version in its group. Owners in such a version lose their fields.
 
-        An API server does not search the other groups that have the kind (events).
+        As in an API server, other groups that have the same kind (events) are not searched.
         """
         if self._is_custom:
             return False

@@ -1,4 +1,4 @@
-"""Custom resources by their schema: defaulting, pruning and validation as a Kubernetes API server does them.
+"""Defaulting, pruning and validation of custom resources by their schema, as a Kubernetes API server does them.
 
     openAPIV3Schema of a CRD version ──▶ StructuralSchema.from_crd_schema()   (once; rejects an invalid schema)
                                                 │ compiles the schema to closures
@@ -100,7 +100,7 @@ class StructuralSchema:
         return obj, dropped
 
     def validate(self, obj: Document, old: Document | None = None) -> list[Cause]:
-        """Return every violation of the schema by `obj`; empty when the object is valid.
+        """Return every error of `obj` against the schema; empty when the object is valid.
 
         With `old`, errors in parts that an update does not change are not reported, so that a schema can be tightened
         without blocking objects that were stored before (the server calls this ratcheting). Repeated items

@@ -40,7 +40,7 @@ def _build_node(member: bool, children: FieldSet) -> FieldSet:
 
 
 def unite_sets(entry: FieldSet, other: FieldSet) -> FieldSet:
-    """Fields in either set."""
+    """Fields in at least one of the two sets."""
     if entry is EMPTY or entry is other:
         return other
     if other is EMPTY:
@@ -81,7 +81,7 @@ def intersect_sets(entry: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def drop_places(fields: FieldSet, dropped: FieldSet) -> FieldSet:
-    """The set without these places and everything below them."""
+    """The set without these places and without the places below them."""
     if fields is EMPTY or dropped is EMPTY:
         return fields
     if has_place(dropped):

@@ -5,9 +5,9 @@
 
 The stored state is a list of managers with the sets of their fields. The manager that created an object has no set: it
 owns all fields of the object except those that other managers have taken since (`taken`). So a creation takes almost no
-time, and an update only reads its changes. The creator's set is computed when a client reads managedFields, or applies
-to the object. A creator is stored without a set only if it wrote in the storage version, and only as long as all
-managers write in that version.
+time, and an update only handles the fields that it changes. The creator's set is computed when a client reads
+managedFields, or applies to the object. A creator is stored without a set only if it wrote in the storage version, and
+only as long as all managers write in that version.
 
 Pure. Same rules as apimachinery's `managedfields` and structured-merge-diff's `merge.Updater`.
 """

@@ -2,7 +2,7 @@
 
     two documents ──▶ find_differences()      ──▶ the members in which they differ
     two documents ──▶ set_between() ──▶ the places that the second one sets
-    a stored object ──▶ Owned.spell_out() ──▶ its creator's set, as JSON
+    a stored object ──▶ OwnedFields.spell_out() ──▶ its creator's set, as JSON
 
 Pure, except for the cache of OwnedFields. Objects of a kind are similar, and a set does not depend on the values of
 leaves, so objects with an equal outline share one computed set.
@@ -67,7 +67,9 @@ def _owners_metadata(metadata: Any) -> Any:
 
 
 def find_differences(old: Document, new: Document, ignored: FieldSet) -> tuple[Document, Document]:
-    """Return the differing members of both documents, among the members that managers own and an endpoint writes."""
+    """Return the members in which the documents differ: those of the old and those of the new document. Members that no
+    manager owns or that the endpoint does not write are left out.
+    """
     left: Document = {}
     right: Document = {}
     for member in (*new, *(member for member in old if member not in new)):

@@ -1,7 +1,7 @@
 """Shapes of objects for field ownership: which lists are maps, sets or atomic.
 
     built-in definition ──┐
-                          ├──▶ Shape: Struct, Map, List, Scalar or Free, built on first use
+                          ├──▶ Shape: object, list, scalar or free, built on first use
     CRD's schema ─────────┘
 
 `build_definition_shape` reads kube/data/types.json and kube/data/merge_keys.json; `build_schema_shape` reads the

@@ -1,7 +1,7 @@
 """The stored managers of an object: each with the set of its fields, in the version in which it wrote.
 
-bytes stored beside the object (`Stored.managed`) ──▶ read() ──▶ State: entries and taken fields ──▶ encode_state() ──▶
-bytes
+bytes stored beside the object (`Stored.managed`) ──▶ read()         ──▶ FieldState: entries and taken fields
+FieldState                                        ──▶ encode_state() ──▶ bytes
 """
 
 from typing import Final, NamedTuple

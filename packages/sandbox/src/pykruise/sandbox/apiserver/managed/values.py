@@ -1,7 +1,7 @@
 """Documents as typed values: their places, the difference between two, and how one is merged into another.
 
     document + Shape ──▶ collect_fields()               ──▶ the places it sets
-    two documents    ──▶ compare()                 ──▶ Changes: added, modified, removed places
+    two documents    ──▶ compare()                 ──▶ FieldChanges: added, modified, removed places
     live + applied   ──▶ merge()                   ──▶ the live document with the values of the applied one
     document + set   ──▶ remove()                  ──▶ the document without these places
     document         ──▶ check() (raises InvalidFieldsError) ──▶ it has that shape
@@ -239,7 +239,7 @@ def _by_step(items: Sequence[Any], shape: Shape) -> dict[str, list[Any]]:
 
 
 def _compare_items(old: list[Any], new: list[Any], item: Shape) -> FieldChanges:
-    """Compare the items with one step; if there are several such items, they are one place."""
+    """Compare the items that have the same step. If a list has several such items, they are compared as one place."""
     if len(old) <= 1 and len(new) <= 1:
         return _compare(old[0] if old else ABSENT, new[0] if new else ABSENT, item)
     if old == new:
@@ -290,7 +290,7 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
 
 
 def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
-    """Merge two lists. The result has both orders if they agree; otherwise the order of the applied list."""
+    """Merge two lists. The result keeps the orders of both; if they contradict, only that of the applied list."""
     left = list(_with_steps(live, shape))
     right = list(_with_steps(applied, shape))
     lefts, rights = dict(reversed(left)), dict(right)
@@ -333,7 +333,7 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
 
 
 def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
-    """Return the value without the places of the set and everything below them."""
+    """Return the value without the places of the set and without everything below these places."""
     if fields is EMPTY or shape.atomic or not value:
         return value
     if isinstance(value, dict) and shape.kind in ("object", "free"):

@@ -37,7 +37,7 @@ _MOST_SHOWN: Final = 1_024
 
 
 class OwnedKind(NamedTuple):
-    """Facts about a served kind that ownership needs."""
+    """The facts about a served kind that this module needs."""
 
     entry: CatalogEntry
     shape: Shape
@@ -298,7 +298,7 @@ class FieldOwnership:
     ) -> Document:
         """Add managedFields to the document; changes and returns `doc`.
 
-        `stored`: the stored object, which may still have the same owners.
+        `stored`: the stored object. It is used if its creator wrote in another version and has no set yet.
         """
         if not kept:
             return doc

@@ -1,6 +1,6 @@
 """Storage of objects: shelves of immutable bytes, a history, and one revision that counts all writes.
 
-writes.py ──▶ Change(old, new) ──▶ Storage.commit() ──▶ history, for watches and paged lists
+writes.py ──▶ StorageChange(old, new) ──▶ Storage.commit() ──▶ history, for watches and paged lists
 
 An object is stored once, as canonical JSON in its storage version with its resourceVersion in it, beside the few
 facts that selectors need. Stored objects are immutable, so defensive copies are unnecessary.
@@ -46,7 +46,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 
 
 class StorageChange(msgspec.Struct, frozen=True, gc=False):
-    """One committed write: a creation has no `old`, a removal no `new`."""
+    """One committed write. A creation has no `old`, and a removal has no `new`."""
 
     revision: int
     shelf: str
@@ -67,7 +67,7 @@ class Page(msgspec.Struct, frozen=True):
     items: tuple[Stored, ...]
     revision: int
     following: int = 0
-    """Number of objects after this page (before any selector)."""
+    """Number of objects after this page, whether or not a selector matches them."""
 
 
 class Compacted(Exception):  # noqa: N818  (names a state of the history)
@@ -249,7 +249,7 @@ class MemoryStorage:
 
 
 def _order_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
-    """The sorted paths of the earlier revision whose states are in `past`."""
+    """The sorted paths of all objects at the revision for which `_states_at` returned `past`."""
     if not past:
         return shelf.order
     created = [path for path, stored in past.items() if stored is None and path in shelf.objects]

@@ -40,7 +40,7 @@ class Strategy(Protocol):
         ...
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        """All errors of a new object, except in its metadata."""
+        """All errors of a new object, except those in its metadata."""
         ...
 
     def prepare_update(self, new: Document, old: Document) -> Document:
@@ -52,11 +52,11 @@ class Strategy(Protocol):
         ...
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        """All errors of a change, except in metadata."""
+        """All errors of a change, except those in metadata."""
         ...
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
-        """All errors of a status change, except in metadata."""
+        """All errors of a status change, except those in metadata."""
         ...
 
     def is_spec_changed(self, new: Document, old: Document) -> bool | None:

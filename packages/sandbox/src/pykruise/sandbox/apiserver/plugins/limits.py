@@ -1,10 +1,11 @@
 """Checks of ResourceQuotas and LimitRanges for a write.
 
 writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403), or the write continues and is counted in its quotas
-plugins.py ──▶ admit_pod(core, call, pod) ──▶ the pod with its namespace's default requests and limits
+plugins/builtin.py ──▶ admit_pod(core, call, pod) ──▶ the pod with its namespace's default requests and limits
 
-Same messages as Kubernetes' admission plugins ResourceQuota and LimitRanger. A quota's status has the
-enforced limits and the current usage. In a cluster, quota_books.py maintains the status; otherwise a client writes it.
+Same messages as Kubernetes' admission plugins ResourceQuota and LimitRanger. A quota's status has the enforced limits
+and the current usage. In a simulated cluster, quota_books.py maintains the status. Otherwise a client writes the
+status, and each accepted write adds its usage to it.
 """
 
 from collections.abc import Mapping, Sequence

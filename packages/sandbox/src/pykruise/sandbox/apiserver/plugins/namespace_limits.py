@@ -1,6 +1,6 @@
-"""Namespaces with ResourceQuotas and LimitRanges. A write in a namespace without them reads only a dict.
+"""ResourceQuotas and LimitRanges by namespace: a write in a namespace without them only needs a lookup in a dict.
 
-commits of both kinds ──▶ Limits ──▶ limits.py, quota_books.py
+commits of both kinds ──▶ NamespaceLimits ──▶ limits.py, quota_books.py
 """
 
 from typing import Final
@@ -27,7 +27,7 @@ class NamespaceLimits:
                 )
 
     def handle_change(self, change: StorageChange) -> None:
-        """Update the stored quotas and limit ranges after one of them was written."""
+        """Update the dicts after a quota or a limit range was written or deleted."""
         stored = change.new or change.old
         assert stored is not None
         kept = self._documents_of(change.shelf)

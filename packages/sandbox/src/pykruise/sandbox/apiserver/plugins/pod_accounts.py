@@ -1,6 +1,6 @@
 """The service account of a new pod, and the volume with its token.
 
-writes.py ──▶ await_default_account() ──▶ plugins.py ──▶ give_account(core, call, pod) ──▶ the pod, or a Refusal (403)
+writes.py ──▶ await_default_account(), then plugins/builtin.py ──▶ give_account() ──▶ the pod, or a Refusal (403)
 
 Only a server with `service_accounts` assigns accounts; other servers check the account that a pod names. Same rules
 as Kubernetes' admission plugin ServiceAccount, but the deprecated annotation kubernetes.io/enforce-mountable-secrets
@@ -29,8 +29,8 @@ _ATTEMPTS: Final = 10
 
 
 async def await_default_account(core: Core, call: Call, doc: Document) -> None:
-    """Wait until the controller of a new namespace has created its account. Same rule as Kubernetes: at most ten
-    checks, 0.1 to 0.2 s apart.
+    """Wait until a controller has created the service account `default` of a new namespace. Same rule as Kubernetes: at
+    most ten checks, 0.1 to 0.2 s apart.
     """
     if call.subresource:
         return

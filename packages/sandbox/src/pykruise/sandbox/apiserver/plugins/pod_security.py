@@ -1,4 +1,4 @@
-"""Pod security of namespaces: pods must comply with the standard that the labels of their namespace name.
+"""Pod security of namespaces: pods must comply with the standard in the labels of their namespace.
 
 writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403 for a pod, 422 for a namespace), or the write continues
 

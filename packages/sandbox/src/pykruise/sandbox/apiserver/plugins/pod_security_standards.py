@@ -77,7 +77,10 @@ _Check = Callable[[_PodFacts], _Violation | None]
 
 
 def explain_violations(pod: Document, policy: PodSecurityPolicy, *, minor: int) -> str:
-    """Return all violations of the policy in one message; empty if there are none. `minor`: Kubernetes' version."""
+    """Return all violations of the policy in one message; empty if there are none.
+
+    `minor`: the minor version of the served Kubernetes.
+    """
     asked = VERSION.fullmatch(policy.version)
     facts = _PodFacts(pod["metadata"], pod["spec"], min(int(asked[1]), minor) if asked else minor)
     violations = (check(facts) for check in _CHECKS[policy.level])

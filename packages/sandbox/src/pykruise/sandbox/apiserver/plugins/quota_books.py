@@ -1,10 +1,10 @@
 """Updates `status.hard` and `status.used` of ResourceQuotas immediately after every commit.
 
 commit of a quota  ──▶ QuotaBooks: a book with the usage of each object ──▶ status
-commit of anything ──▶ the books of its namespace ──▶ status, when it differs
+commit of anything ──▶ the books of its namespace ──▶ status, if it has changed
 
-In a cluster this replaces Kubernetes' resource quota controller. A book is updated object by object; only a new quota
-counts all existing objects.
+In a simulated cluster, this module replaces Kubernetes' resource quota controller. A book is updated object by object.
+All existing objects are counted only for a new quota.
 """
 
 from typing import Final
@@ -115,7 +115,7 @@ class QuotaBooks:
                     self._write_status(book, known)
 
     def _write_status(self, book: _Book, stored: Stored) -> None:
-        """Write the status when it differs."""
+        """Write the status if it has changed."""
         wanted = {
             "hard": {name: str(amount) for name, amount in book.hard.items()},
             "used": {name: str(book.used[name]) for name in book.hard},

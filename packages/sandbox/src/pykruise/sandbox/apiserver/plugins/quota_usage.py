@@ -36,7 +36,7 @@ _OF_SERVICES: Final = frozenset(
 _OF_CLAIMS: Final = ("persistentvolumeclaims", "requests.storage")
 _BY_CLASS: Final = ".storageclass.storage.k8s.io/"
 _LEGACY: Final = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
-"""Kinds whose objects are counted under their plain name as well."""
+"""Kinds whose objects are counted under their plain name, too, and not only under `count/…`."""
 
 
 def parse_amounts(amounts: Mapping[str, Any] | None) -> Amounts:
@@ -190,7 +190,7 @@ def shelves_of(name: str) -> tuple[str, ...]:
 
 
 def describe_missing_requests(required: Iterable[str], pod: Document) -> str:
-    """Describe the requests that containers lack although a quota limits them; empty when none is missing."""
+    """Describe the requests and limits that quotas require and containers do not have; empty when none is missing."""
     spec = pod["spec"]
     resources = spec.get("resources") or {}
     if resources.get("requests") or resources.get("limits"):

@@ -1,8 +1,10 @@
-"""Reviewers of a write before it is stored, in their order.
+"""The reviewers that a write passes before it is stored.
 
 writes.py, deletion.py ──▶ Admission.mutate() ──▶ defaults and validation ──▶ Admission.validate() ──▶ storage
 
-Reviewers are functions (kube.admission.Reviewer). A real API server's webhooks become reviewers that send requests.
+Reviewers are functions of this process (kube.admission.Reviewer). webhooks/admission.py calls the webhooks that are
+configured in the cluster.
+
 Mutating reviewers run sequentially, and each sees the result of the previous one. Validating reviewers see the final
 object and may only reject it.
 """
@@ -22,7 +24,7 @@ __all__ = ["Admission", "AdmissionChain", "Concerns", "ReviewRule", "ReviewVerdi
 
 
 class ReviewVerdict(msgspec.Struct, frozen=True):
-    """The write is allowed. `object` is the object to continue with, `changed` whether a reviewer changed it."""
+    """The write is allowed. `object`: the object to continue with. `changed`: whether a reviewer changed it."""
 
     object: Document | None
     changed: bool = False
@@ -46,8 +48,8 @@ class Admission(Protocol):
 
 
 class Concerns:
-    """Cache of the writes that a reviewer wants: `decide` is called once for each kind of write, until `forget` or
-    until the revision changes.
+    """Cache of the writes that a reviewer wants: `decide` is called once for each kind of write, until `forget` is
+    called or the revision changes.
     """
 
     def __init__(self, decide: Callable[[Resource, str, str], bool]) -> None:

@@ -1,8 +1,8 @@
 """ValidatingAdmissionPolicies: rules in CEL that the API server itself enforces.
 
-policies, bindings ──▶ reading.py ──▶ Policy, PolicyBinding ──▶ verdicts.py ──▶ Denial, …
-                     admission.py follows the configuration, and calls ──┘
+policies, bindings ──▶ reading.py ──▶ AdmissionPolicy, PolicyBinding ──▶ verdicts.py ──▶ Denial, …
 
+admission.py reads changed policies and bindings again, and calls verdicts.py for each write that a policy matches.
 Most clusters have no policy, so the modules are imported only when the first binding exists.
 """
 

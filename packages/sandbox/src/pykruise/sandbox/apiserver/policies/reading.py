@@ -1,6 +1,7 @@
 """Parsing of ValidatingAdmissionPolicies and their bindings.
 
-stored policies ──▶ parse_policy() ──▶ Policy      stored bindings ──▶ parse_binding() ──▶ PolicyBinding
+stored policies ──▶ parse_policy()  ──▶ AdmissionPolicy
+stored bindings ──▶ parse_binding() ──▶ PolicyBinding
 
 Pure. Policies were checked when they were written (builtin/admission_policies.py), so their expressions compile. A
 policy that was not written here, but comes from a copy of a cluster, may be broken, and then rejects the writes that
@@ -73,7 +74,7 @@ class AdmissionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     validations: tuple[Validation, ...]
     annotations: tuple[Expression, ...]
     """Values of audit annotations. There is no audit log, but an annotation that cannot be evaluated denies the
-    write.
+    write (unless failurePolicy is Ignore).
     """
     param_kind: tuple[str, str] | None
     """apiVersion and kind; None if the policy has no parameters."""
@@ -148,7 +149,7 @@ def _parse_policy(doc: Mapping[str, Any], spec: Mapping[str, Any]) -> AdmissionP
 
 
 def names_of(spec: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of the variables that a policy's match conditions may use, and that all its other expressions may use."""
+    """Return two sets of variables: those for the match conditions of a policy, and those for its other expressions."""
     params = {"params"} if spec.get("paramKind") else set()
     own = {"variables"} if spec.get("variables") else set()
     return frozenset(CONDITION_VARIABLES | params), frozenset(POLICY_VARIABLES | params | own)
@@ -159,7 +160,7 @@ _USED: Final = re.compile(r"(?<![\w.])variables\s*\.\s*([A-Za-z_]\w*)")
 
 
 def list_used_variables(text: str) -> tuple[str, ...]:
-    """Names that an expression reads from `variables`, in their order."""
+    """Names that an expression reads from `variables`, in the order of their first use."""
     return tuple(dict.fromkeys(_USED.findall(_TEXT.sub("''", text))))
 
 

@@ -1,6 +1,6 @@
 """Result of a policy for a write.
 
-Policy + the variables of a write ──▶ judge() ──▶ Denial, …   (none: it is allowed)
+AdmissionPolicy + the variables of a write ──▶ judge() ──▶ Denial, …   (none: the policy allows the write)
 
 Pure. Same rules as apiserver's `policy/validating` validator: if an expression cannot be evaluated, the failurePolicy
 decides. A variable is evaluated only when an expression uses it, and its error is an error of that expression.
@@ -64,8 +64,8 @@ _LONGEST = 5 * 1024
 
 
 def _find_failed_annotations(policy: AdmissionPolicy, world: "_World") -> Iterator[Denial]:
-    """Yield a denial for each audit annotation that cannot be evaluated, as Kubernetes does. Annotations are not
-    recorded.
+    """Yield a denial for each audit annotation that is no string, or that cannot be evaluated (unless failurePolicy is
+    Ignore), as Kubernetes does. Annotations are not recorded.
     """
     for annotation in policy.annotations:
         try:

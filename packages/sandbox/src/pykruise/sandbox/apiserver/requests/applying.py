@@ -1,6 +1,6 @@
 """Server-side apply: PATCH with a document that has exactly the fields that the applier wants.
 
-Call ──▶ apply() ──▶ FieldOwnership.record_apply() ──▶ writes.create_document() or writes.modify() ──▶ Answer
+Call ──▶ apply() ──▶ FieldOwnership.record_apply() ──▶ writes.create_document() or writes.modify() ──▶ CallAnswer
 
 Same rules as apiserver's `applyPatcher` and apimachinery's `managedfields`.
 """
@@ -162,7 +162,7 @@ def _client_side_fields(call: Call, live: Document, shape: Shape) -> FieldSet:
 
 
 def _update_last_applied(call: Call, live: Document, config: Document, doc: Document) -> Document:
-    """Update kubectl's last-applied annotation, because kubectl may return to client-side apply."""
+    """Update kubectl's last-applied annotation, because users may return to client-side apply."""
     annotations = (live.get("metadata") or {}).get("annotations") or {}
     if call.query.get("fieldManager") != _KUBECTL or LAST_APPLIED not in annotations:
         return doc

@@ -2,7 +2,7 @@
 
 body or patched document ──▶ decode_body() / decode_patch() ──▶ canonical document of the kind, warnings in the Call
 
-Pure. `Strategy.decode` has the kind's own shape (types of built-in kinds, schema of custom kinds).
+Pure. `Strategy.decode` knows the shape of the kind (types of built-in kinds, schema of custom kinds).
 """
 
 from typing import Final
@@ -88,7 +88,7 @@ def check_type(entry: CatalogEntry, doc: Document, *, body: bytes) -> None:
     if not isinstance(kind or "", str) or not isinstance(version or "", str):
         raise make_bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get "
-            "version/kind; json parse error: json: cannot unmarshal: apiVersion and kind are strings"
+            "version/kind; json parse error: json: cannot unmarshal: apiVersion and kind must be strings"
         )
     if entry.is_custom and not kind:
         text = body[:1024].decode("utf-8", "replace")
@@ -108,7 +108,7 @@ def check_type(entry: CatalogEntry, doc: Document, *, body: bytes) -> None:
 
 
 def _check_builtin_type(entry: CatalogEntry, version: str, kind: str) -> None:
-    """Reject another type with the error of apiserver's typed decoder. Raises Refusal."""
+    """Reject a document of another type with the error of apiserver's typed decoder. Raises Refusal."""
     resource = entry.resource
     if (version, kind) == (resource.api_version, resource.kind):
         return

@@ -1,6 +1,6 @@
 """DELETE: immediate, graceful, or when the last finalizer is removed.
 
-Call ──▶ delete() / delete_collection() ──▶ marks (deletionTimestamp, finalizers) or removes ──▶ Answer
+Call ──▶ delete() / delete_collection() ──▶ marks (deletionTimestamp, finalizers) or removes ──▶ CallAnswer
 writes.py ──▶ is_deleting_with_update() ──▶ the update that removes the last finalizer removes the object
 
 Same rules as apiserver's `registry/generic` store, with its special rules for namespaces and CRDs.
@@ -179,7 +179,7 @@ def _replace(call: Call, **changes: Any) -> Call:
 async def delete_stored(
     core: Core, call: Call, options: DeletionOptions, *, ask_reviewers: bool = True
 ) -> CallAnswer:
-    """Delete the object that the call names according to the options: mark it, or remove it. Raises Refusal."""
+    """Mark or remove the object that the call names, as the options require. Raises Refusal."""
     entry = call.entry
     for _ in range(_ATTEMPTS):
         stored = core.get(entry, call.namespace, call.name)

@@ -3,10 +3,10 @@
 GET pods/<name>/log              ──▶ read_log()   ──▶ text
 GET pods/<name>/log?follow=true  ──▶ follow_log() ──▶ LogStream, fed by the changes of the pod
 
-A container writes a line when it starts and one when it ends. With the annotation `sandbox.pykruise.io/log-every`
-(seconds) on its pod, it also writes one at each interval. A followed log ends when this run of the container ends, or
-when the pod is deleted. `container`, `previous`, `sinceSeconds`, `sinceTime`, `tailLines`, `limitBytes` and
-`timestamps` are supported.
+A container writes a line when it starts and one when it ends. If its pod has the annotation
+`sandbox.pykruise.io/log-every` (an interval in seconds), it also writes a line after each interval. A followed log ends
+when the run of the container that it shows ends, or when the pod is deleted. `container`, `previous`, `sinceSeconds`,
+`sinceTime`, `tailLines`, `limitBytes` and `timestamps` are supported.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class _Log(msgspec.Struct, frozen=True):
         return self.started_at + passed_s, f"running for {passed_s:g} s"
 
     def find_next_time(self, now: Instant) -> Instant | None:
-        """Time of the next line if nothing happens; None if no line will be written."""
+        """Time of the next line that the interval causes; None if there is no such line."""
         if not self.every_s or self.ended_at is not None:
             return None
         return self.started_at + (self._count_intervals(now) + 1) * self.every_s
@@ -130,7 +130,7 @@ class _Reader:
                 yield (f"{when} {text}" if self.wanted.stamps else f"{text} at {when}").encode()
 
     def cut(self, line: bytes) -> bytes:
-        """The part of the line within `limitBytes`, which includes the line end."""
+        """The part of the line within `limitBytes`. The line end counts, too."""
         if self._left is None:
             return line
         line, self._left = line[: self._left], self._left - len(line) - 1
@@ -145,7 +145,7 @@ class _Reader:
 class LogStream:
     """The lines of a followed log, without line ends. Read it with `read_batch()`, and close it afterwards.
 
-    A line that `limitBytes` cuts ends like the other lines.
+    The sender adds a line end to each line, also to one that `limitBytes` has cut.
     """
 
     content_type = _TEXT

@@ -143,7 +143,7 @@ def read_body(headers: Mapping[str, str], body: bytes | None, *, what: str) -> D
 
 
 def parse_json(data: bytes, *, prefix: str = "", sums_up: bool = False) -> Any:
-    """Parse any JSON value. Raises Refusal (400) when the data is not JSON or is nested too deep.
+    """Parse any JSON value. Raises Refusal (400) when the data is not JSON or is nested too deeply.
 
     `sums_up`: whether the message about invalid JSON shows the beginning of the data.
     """
@@ -170,8 +170,8 @@ def _go_character(character: str) -> str:
 
 
 def _check_depth(data: bytes, value: Any) -> None:
-    """Reject a value that is nested too deep. Documents with few brackets are not checked, since they cannot be nested
-    too deep.
+    """Reject a value that is nested too deeply. Documents with few brackets are not checked, since they cannot be
+    nested too deeply.
     """
     if data.count(b"{") + data.count(b"[") <= _DEEPEST:
         return
@@ -219,7 +219,7 @@ def parse_yaml(data: bytes, *, prefix: str = "") -> Any:
 
 
 def _check_yaml(text: str) -> None:
-    """Reject YAML that could exhaust a reader's resources, before anything is built.
+    """Reject YAML that could exhaust the resources of its reader, before values are built from it.
 
     Aliases multiply (a few lines can expand to gigabytes), and the library composes nodes recursively in C, where a
     deep document overflows the stack of the whole process.

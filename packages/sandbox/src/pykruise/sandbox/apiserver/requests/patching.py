@@ -1,6 +1,6 @@
 """The patch in a request's body: reading and applying it.
 
-Content-Type, body ──▶ read_patch() ──▶ Wanted.apply(document) ──▶ document
+Content-Type, body ──▶ read_patch() ──▶ WantedPatch.apply(document) ──▶ document
 
 Pure. kube.patches implements the patches; this module decides which types a resource accepts, and turns failures into a
 Refusal.
@@ -63,7 +63,7 @@ class WantedPatch(msgspec.Struct, frozen=True):
         except PatchError as err:
             _raise_refusal(err)
         except RecursionError as err:
-            raise make_bad_request("the patch is nested too deep") from err
+            raise make_bad_request("the patch is nested too deeply") from err
 
     def list_untouched(self, doc: Document) -> Iterable[str]:
         """Members of the document that the patch certainly does not change."""
@@ -118,7 +118,7 @@ def _raise_refusal(err: PatchError) -> NoReturn:
             status = make_request_entity_too_large(0).status
             raise Refusal(msgspec.structs.replace(status, message=str(err))) from err
         case 422:
-            _LOG.debug("a patch does not fit: %s", err)
+            _LOG.debug("a patch cannot be applied to the object: %s", err)
             raise make_unprocessable() from err
         case _:
             raise make_unclassified_error(str(err)) from err

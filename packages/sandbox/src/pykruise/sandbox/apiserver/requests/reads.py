@@ -61,9 +61,7 @@ async def get(core: Core, call: Call) -> CallAnswer:
 async def list_page(core: Core, call: Call) -> CallAnswer:
     """Respond with a list, or with a page of it. Raises Refusal."""
     _check_list_options(call)
-    parse_whole_number(
-        call.query, "timeoutSeconds"
-    )  # no list takes that long, but the value must be a number
+    parse_whole_number(call.query, "timeoutSeconds")  # the time is not needed, but the value must be a number
     selection = selection_of(call.entry, call.query)
     limit = parse_whole_number(call.query, "limit") or 0
     page, start = _scan_first_page(core, call, limit)
@@ -104,7 +102,7 @@ async def _render_items(core: Core, call: Call, items: Sequence[Stored]) -> list
 
 
 def _scan_first_page(core: Core, call: Call, limit: int) -> tuple[Page, str]:
-    """Return the page for the request's continue token, resourceVersion and limit, and its start."""
+    """Return the page for the request's continue token, resourceVersion and limit, and the path at which it starts."""
     token = call.query.get("continue", "")
     asked = _revision(call)
     current = core.storage.revision
@@ -225,7 +223,7 @@ def watch(core: Core, call: Call) -> WatchStream:
     """Open the stream of changes of a collection, or of one object. Raises Refusal.
 
     Without a resourceVersion, and with "0", the stream begins with the current objects as ADDED. With
-    `sendInitialEvents`, a bookmark follows them. If the resourceVersion is too old, the stream has only one ERROR.
+    `sendInitialEvents`, a bookmark follows them. If the resourceVersion is too old, the only event is an ERROR.
     """
     if "watch" not in call.entry.verbs:
         raise make_method_not_supported(call.entry.resource, "watch")

@@ -144,7 +144,7 @@ def _token(core: Core, call: Call, spec: Document) -> Document:
 
 
 _FIRST_WITHOUT_NULL_TIME: Final = (1, 34)
-"""First minor that omits the creation time of an object that is not stored."""
+"""First minor version of Kubernetes that omits the creation time of an object that is not stored."""
 
 
 def _review(answer: Review) -> Callable[[Core, Call], Awaitable[CallAnswer]]:

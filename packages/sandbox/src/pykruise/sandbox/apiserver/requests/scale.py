@@ -141,13 +141,13 @@ def _check_type(scale: Document) -> None:
 
 
 def _check_scale(call: Call, scale: Document, doc: Document) -> None:
-    """Check that the Scale belongs to this object, in its current version if it names one, with a valid number of
-    replicas.
+    """Check that name, namespace, uid and resourceVersion are those of the object, if the Scale sets them, and that the
+    number of replicas is valid.
     """
     meta = scale.get("metadata")
     spec = scale.get("spec")
     if not isinstance(meta or {}, dict) or not isinstance(spec or {}, dict):
-        raise make_bad_request("Scale cannot be read: metadata and spec are objects")
+        raise make_bad_request("Scale cannot be read: metadata and spec must be objects")
     meta, replicas = meta or {}, (spec or {}).get("replicas") or 0
     if meta.get("name", call.name) != call.name:
         raise make_bad_request(

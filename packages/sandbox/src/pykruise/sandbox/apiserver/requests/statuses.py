@@ -49,7 +49,7 @@ def build_status_document(status: ErrorStatus, *, continue_token: str = "") -> d
 
 
 def status_of(doc: Mapping[str, Any]) -> ErrorStatus:
-    """Read a Status from elsewhere, as far as it is valid."""
+    """Read the Status in a webhook's response. Members that are not valid are left out."""
     result = {member: doc.get(member) for member in ("status", "message", "reason")}
     code = doc.get("code")
     try:
@@ -106,7 +106,7 @@ MODIFIED_MEANWHILE = (
 
 
 def make_bad_request(message: str) -> Refusal:
-    """400."""
+    """400: the request is invalid."""
     return _refusal(400, "BadRequest", message)
 
 
@@ -175,7 +175,7 @@ def make_not_acceptable(offered: Sequence[str]) -> Refusal:
 
 
 def make_unsupported_media_type(accepted: Sequence[str]) -> Refusal:
-    """415."""
+    """415: the media type of the body is not supported."""
     listed = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
     return _refusal(415, "UnsupportedMediaType", message)
@@ -204,8 +204,8 @@ def make_expired(message: str) -> Refusal:
 
 
 def continue_token_expired(token: str = "") -> Refusal:
-    """410: a continue token has expired. `token` continues inconsistently at the newest state; if it is empty, the
-    client cannot continue.
+    """410: a continue token has expired. With `token`, the client can continue the list at the newest state, but the
+    list is then inconsistent. If `token` is empty, the client cannot continue.
     """
     message = (
         "The provided continue parameter is too old to display a consistent list result. "
@@ -231,7 +231,7 @@ def make_too_large_resource_version(asked: int, current: int) -> Refusal:
 
 
 def make_too_many_requests(message: str, *, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> Refusal:
-    """429."""
+    """429: the client must try again later."""
     details = StatusDetails(retry_after_seconds=retry_after_s, causes=tuple(causes))
     return _refusal(429, "TooManyRequests", message, details)
 

@@ -1,6 +1,6 @@
 """Operations on an object besides reading and writing it: binding a pod, evicting it, finalizing a namespace.
 
-server.py ──▶ bind(), evict(), finalize() ──▶ ordinary writes and deletions ──▶ Answer
+server.py ──▶ bind(), evict(), finalize() ──▶ ordinary writes and deletions ──▶ CallAnswer
           ──▶ connect() ──▶ rejected: there are no processes
 """
 
@@ -103,7 +103,7 @@ async def bind(core: Core, call: Call) -> CallAnswer:
 
 
 async def evict(core: Core, call: Call) -> CallAnswer:
-    """Delete the pod if its disruption budget allows it; 429 if the budget does not allow it now. Raises Refusal."""
+    """Delete the pod if its disruption budget allows the eviction now. Raises Refusal (429 if it does not)."""
     check_write_options(call, "CreateOptions")
     eviction = read_body(call.headers, call.body, what="Eviction")
     _check_eviction(eviction)

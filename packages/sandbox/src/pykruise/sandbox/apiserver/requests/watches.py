@@ -22,7 +22,7 @@ BOOKMARK_EVERY_S: Final = 60.0
 _TIMER_SLACK_S: Final = 0.001  # a timer may fire early, within the clock's resolution
 
 Encoder = Callable[[str, Stored, int], bytes | Awaitable[bytes]]
-"""Encodes the line of an event: its type, the object, and the revision to show on it."""
+"""Encodes the line of an event: its type, the object, and the revision to show in it."""
 
 
 class LineStream(Protocol):
@@ -40,7 +40,7 @@ class LineStream(Protocol):
 
 
 class Publication:
-    """One change for the watchers, with its lines that have been encoded."""
+    """One change for the watchers, with the lines of it that have already been encoded."""
 
     __slots__ = ("change", "lines")
 

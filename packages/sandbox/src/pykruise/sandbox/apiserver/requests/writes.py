@@ -1,7 +1,7 @@
 """POST, PUT and PATCH of objects.
 
 Call ──▶ decode ──▶ (mutating admission) ──▶ the kind's rules, metadata, validation ──▶ (validating admission)
-     ──▶ Core.put() ──▶ Answer
+     ──▶ Core.put() ──▶ CallAnswer
 
 An update reads, changes and writes the object without an await in between. If the update has to wait for admission, it
 reads the object again afterwards. If the object has changed meanwhile, the update starts again.
@@ -158,7 +158,7 @@ def _set_namespace(call: Call, meta: dict[str, Any]) -> None:
 
 
 def _generate_free_name(core: Core, call: Call, meta: dict[str, Any]) -> None:
-    """Generate a name that is not in use. If eight names are in use, the last one is kept, and the creation fails."""
+    """Generate a name that is not in use. If eight generated names are in use, the creation fails."""
     for _ in range(_NAME_ATTEMPTS):
         meta["name"] = metadata.generate_name(meta["generateName"], core.rng)
         if core.get(call.entry, call.namespace, meta["name"]) is None:
@@ -249,8 +249,8 @@ async def patch(core: Core, call: Call) -> CallAnswer:
     def patched(doc: Document, stored: Stored) -> Document:
         if touches_managed:
             doc = core.ownership.add_managed_fields(call.entry, doc, stored.managed, stored=stored)
-        # Members that the patch does not touch are valid since they were stored, so they are neither copied nor
-        # decoded again.
+        # Members that the patch does not touch have been valid since they were stored, so they are neither copied
+        # nor decoded again.
         if touches_managed and _clears_managed(patched_doc := wanted.apply(deep_copy(doc))):
             patched_doc["metadata"]["managedFields"] = [{}]
             return decoding.decode_patch(call, patched_doc, {})

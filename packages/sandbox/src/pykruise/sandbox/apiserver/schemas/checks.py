@@ -97,8 +97,8 @@ def _compile_type(node: Schema) -> Check | None:
         accepted.add(type(None))
     whole_floats = "integer" in types and "number" not in types
     wanted, named = ",".join(types), _type_name
-    # The server does not check the types of strings with a format (the format's own check reports the error), and
-    # names Go's formats instead of JSON's types for other values.
+    # If a schema has a format, its type check accepts every string (the check of the format reports errors). For other
+    # values, the message has the names of Go's formats instead of the names of JSON's types.
     if node.get("format") and check_for(node["format"]) and not {"integer", "number"} & set(types):
         accepted |= {str, list}
         wanted, named = node["format"], _go_format

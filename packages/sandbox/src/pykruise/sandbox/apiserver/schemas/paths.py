@@ -1,7 +1,7 @@
 """Paths in a document and the errors at them: types that all schema checks share.
 
-A check walks a document with the path so far (a linked tuple, which costs almost nothing), and only renders the path
-when it reports an error.
+A check walks a document with the path so far (a linked tuple, which costs almost nothing), and renders the path
+only when it reports an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -34,7 +34,7 @@ _OBJECT_META: Final = frozenset(
 
 
 def _prune_all(value: Any, path: Path, dropped: list[str]) -> None:
-    """Drop every key of a map, where the schema specifies no fields, as below `additionalProperties: true`."""
+    """Drop all keys of a value that has no schema, such as a value below `additionalProperties: true`."""
     if type(value) is dict:
         dropped.extend(show((path, key)) for key in value)
         value.clear()

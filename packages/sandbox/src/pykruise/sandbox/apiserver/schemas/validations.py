@@ -64,7 +64,7 @@ class ValidationRules:
 
 
 def compile_rules(node: Schema) -> ValidationRules | None:
-    """Compile the rules of a schema that has passed `find_rule_offences`; None when it has none."""
+    """Compile the rules of a schema that has passed `find_rule_offences`; None if the schema has no rules."""
     return ValidationRules(node) if _has_rules(node) else None
 
 

@@ -1,6 +1,6 @@
 """Interface between the API server and the network: one POST to a webhook.
 
-clientConfig ──▶ target_of() ──▶ Target ──▶ Caller.call() ──▶ status and body, or CallFailedError
+clientConfig ──▶ target_of() ──▶ CallTarget ──▶ Caller.call() ──▶ status and body, or CallFailedError
 
 The core of the API server has no sockets; `sandbox/webhook_caller.py` has them. Without a caller, a webhook fails like
 an unreachable webhook.
@@ -34,7 +34,8 @@ class Caller(Protocol):
     """Client that posts to webhooks."""
 
     async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
-        """Post the body. Return HTTP status and body of the response; the body of an error only when it is plain text.
+        """Post the body. Return the HTTP status and the body of the response; the body is empty for an error whose body
+        is not plain text.
 
         Raises CallFailedError.
         """

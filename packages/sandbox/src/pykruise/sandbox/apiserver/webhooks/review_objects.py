@@ -1,6 +1,6 @@
-"""The form in which webhooks and policies see a write: in the version that their rules name, with the `request`.
+"""The form in which webhooks and policies see a write: objects in the version that their rules name, and a `request`.
 
-a write under review + rules ──▶ Seeing.seen() ──▶ SeenByAdmission ──▶ document(), convert_shown()
+a write under review + rules ──▶ Seeing.find_seen() ──▶ SeenByAdmission ──▶ to_document(), convert_shown()
 
 Reads the catalog and the namespaces; changes nothing. Same rule as apiserver's matchPolicy and AdmissionRequest.
 """
@@ -104,7 +104,7 @@ class Seeing:
         return shown
 
     def list_versions(self, resource: Resource) -> Sequence[Resource]:
-        """All versions of a resource with the same stored objects."""
+        """All versions (in any group) in which the stored objects of the resource are served."""
         entry = self._core.catalog.find_entry(resource.group, resource.version, resource.plural)
         if entry is None:
             return [resource]
@@ -126,7 +126,7 @@ class Seeing:
 
 
 def is_namespace(resource: Resource) -> bool:
-    """Whether the resource is namespaces, which are cluster-scoped."""
+    """Whether the resource is `namespaces`, whose objects are cluster-scoped."""
     return (resource.group, resource.plural) == ("", "namespaces")
 
 

@@ -124,7 +124,7 @@ def _decode_patch(response: Mapping[str, Any]) -> bytes | None:
 
 
 def _decode_object(body: bytes, *, prefix: str = "") -> Mapping[str, Any]:
-    """Decode the object in a response. Raises CallingError."""
+    """Decode the body of a response, which must be a JSON object. Raises CallingError."""
     try:
         doc = orjson.loads(body)
     except orjson.JSONDecodeError:
