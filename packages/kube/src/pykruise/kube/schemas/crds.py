@@ -375,8 +375,8 @@ def build_webhook_conversion(
     """Return the stanza `spec.conversion` of a CRD whose objects a webhook converts.
 
     The webhook is behind a `service` (namespace and name, port 443) or, when given, at the base `url`
-    (`https://host:9876`). `ca_bundle` is the PEM text of the CA that signs its certificate; empty: the API server
-    uses its own trusted CAs. Raises ValueError when neither a service nor a URL is given.
+    (`https://host:9876`). `ca_bundle` is the PEM text of the CA that signed the webhook's certificate; empty: the
+    API server uses its own trusted CAs. Raises ValueError when neither a service nor a URL is given.
     """
     client: Document = {}
     if url:
