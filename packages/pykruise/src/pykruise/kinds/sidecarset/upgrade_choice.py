@@ -161,7 +161,7 @@ def _split_by_budget(
 
     A pod that is not ready is upgraded even if the budget is used up. It then uses a unit of the budget, because it is
     out of service until its upgrade has ended. The first pod that exceeds the budget and all later pods wait.
-    OpenKruise does the same.
+    OpenKruise counts a pod that was not ready only from the next round on.
     """
     most = count_most_unavailable(value, of=len(everyone))
     busy = sum(item.is_updated and not (item.is_consistent and item.is_ready) for item in everyone)
