@@ -59,6 +59,11 @@ TABLE = """
 3 surge     | a~@old b~@old c~@old d@new e@new f@new! | nothing
 3 surge     | a~@old d@new e@new | +new
 3 surge     | a~@old b~@old c~@old d@new e@new f@new  | -a -b -c
+3 surge     | a~@old b~@old c~@old d~@mid | +new +new
+3 surge     | a~@old b~@old c~@old d~@mid e@new f@new | -d
+3 surge     | a~@old b~@old c~@old d~@mid e~@mid f~@mid | -d -e -f
+3 surge     | a~@old! b~@old c~@old d~@mid e~@mid f~@mid | -a -b -c
+3 surge     | a~@old b~@old c~@old d~@mid! e~@mid! f@new | -d -e
 3 some      | a~@old b~@old c~@old         | nothing
 3 some      | a~@old b~@old                | +old
 3 partition | a~@old b~@old c~@old         | nothing
@@ -70,7 +75,7 @@ TABLE = """
 
 @pytest.mark.parametrize("row", TABLE.strip().splitlines())
 def test_pods_join_the_group_that_stays_and_are_updated_together(row: str) -> None:
-    """cloneset cases 121 to 124"""
+    """cloneset cases 121 to 124, 128"""
     # given
     setting, pods, expected = (part.strip() for part in row.split("|"))
     replicas, strategy = setting.split()

@@ -6,7 +6,8 @@ spec ──▶ find_option_conflicts() ──▶ field errors, if the strategy w
 Pure. All pods of the group are updated in the same way: all in place, or all by recreation.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.cloneset.limits import CloneSetLimits, Mark
@@ -75,6 +76,17 @@ def is_new_group_incomplete(limits: CloneSetLimits, marks: Sequence[Mark], *, su
     available = sum(mark.is_new and mark.is_available for mark in marks)
     has_old = any(not mark.is_new for mark in marks)
     return has_old and surges and limits.max_surge > 0 and available < limits.replicas
+
+
+def list_superfluous_pods(old: Sequence[PodView], *, unavailable: Collection[str]) -> list[PodView]:
+    """Return the pods of all older groups except one, which is kept until the new group is complete: the group with the
+    most available pods. `unavailable`: names of pods.
+
+    There are several older groups if the template changes again before a new group is complete.
+    """
+    available = Counter(pod.pod_group for pod in old if pod.name not in unavailable)
+    kept = max((pod.pod_group for pod in old), key=lambda group: available[group], default="")
+    return [pod for pod in old if pod.pod_group != kept]
 
 
 def _recreates_together(spec: CloneSetSpec, limits: CloneSetLimits) -> bool:

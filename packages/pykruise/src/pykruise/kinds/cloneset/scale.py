@@ -16,7 +16,7 @@ from pykruise.kinds.cloneset.deletions import delete_within_budget
 from pykruise.kinds.cloneset.differences import label_of
 from pykruise.kinds.cloneset.evictions import choose_revision
 from pykruise.kinds.cloneset.limits import Numbers
-from pykruise.kinds.cloneset.pod_group import REPLACED_LATER
+from pykruise.kinds.cloneset.pod_group import REPLACED_LATER, list_superfluous_pods
 from pykruise.kinds.cloneset.successor_placement import choose_predecessors, place_near
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
@@ -243,12 +243,12 @@ def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
         return []
     old_count = min(numbers.remove, numbers.remove_old)
     new_count = numbers.remove - old_count
-    if ws.is_group_incomplete:
-        old_count = 0
     old: list[PodView] = []
     new: list[PodView] = []
     for pod, mark in zip(ws.pods, ws.scale_marks, strict=True):
         (new if mark.is_new else old).append(pod)
+    if ws.is_group_incomplete:
+        old = list_superfluous_pods(old, unavailable={pod.name for pod in ws.unavailable})
     chosen = ((old, old_count), (new, new_count))
     return [pod for pods, count in chosen for pod in _select_first_victims(ws, pods, count)]
 
