@@ -353,7 +353,7 @@ def complaint(load_it: Callable[[], Any]) -> str:
         (kubeconfig(users=["u"]), "{path}: every entry of users needs a name"),
         (
             kubeconfig(**{"current-context": ""}),
-            "{path}: no current-context; name one of: dev, or run: kubectl config use-context NAME",
+            "{path}: no current-context; choose one with --context (dev), or run: kubectl config use-context NAME",
         ),
         (
             kubeconfig(**{"current-context": "", "contexts": []}),

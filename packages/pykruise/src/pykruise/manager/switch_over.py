@@ -311,7 +311,10 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
             shown = ", ".join(sorted(set(unknown)))
             what = f"{item.name} may have objects in versions that pykruise cannot read: {shown}"
             yield make_fault(
-                "crds", what, "let the running manager store the objects in a version that pykruise knows"
+                "crds",
+                what,
+                "make a version that pykruise knows the storage version of the CRD, and write each object again"
+                " (kubectl get -o yaml, kubectl replace)",
             )
         elif item.stored not in item.served:
             yield make_fault(

@@ -296,7 +296,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NOT_READY: Meaning("the pod's containers run, but are not ready", "check its readiness probe"),
     Code.BROKEN_UPDATE: Meaning(
         "the in-place update of a pod cannot continue until a person acts",
-        "correct the annotation, or delete the pod",
+        "correct the annotation or label that the message names, or delete the pod",
     ),
     Code.BROKEN_UPDATE_STATE: Meaning(
         "in-place updates of pods cannot continue until a person acts",

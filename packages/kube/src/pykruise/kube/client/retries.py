@@ -48,7 +48,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """A request is repeated only within this number of seconds after its first attempt."""
     patience_s: float = 3.0
     """A request is not repeated when the response requests a longer wait: the caller gets the time and can do other
-    work until then. Otherwise the objects of one tenant would block a worker of a controller.
+    work until then. Otherwise a webhook that delays the objects of one tenant
+    would block a worker of a controller.
     """
 
     def wait_s(self, err: KubeError, failures: int, rng: random.Random) -> float:

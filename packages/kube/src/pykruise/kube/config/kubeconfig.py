@@ -226,7 +226,7 @@ class _Kubeconfig:
             )
         if not name:
             raise ConfigurationError(
-                f"{self._files}: no current-context; name one of: {self._list_names('contexts')},"
+                f"{self._files}: no current-context; choose one with --context ({self._list_names('contexts')}),"
                 " or run: kubectl config use-context NAME"
             )
         chosen, _ = self._find_entry("contexts", "context", name, "" if context else "the current-context")

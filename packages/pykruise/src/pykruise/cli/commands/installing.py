@@ -27,7 +27,7 @@ from pykruise.cli.errors import CommandError, CommandLineError
     "--replicas",
     type=click.IntRange(min=1),
     default=2,
-    help="Number of managers; one reconciles, all serve webhooks.",
+    help="Number of managers; all serve webhooks, and one reconciles (with --shards: several).",
 )
 @click.option(
     "--shards",

@@ -48,7 +48,7 @@ class GateProblem(msgspec.Struct, frozen=True, kw_only=True):
 
     words: str
     remedy: str = ""
-    """Action that opens the gate; empty: only the controller of the condition knows."""
+    """Action that opens the gate; empty: only the controller of the condition can open it."""
     is_whole: bool = False
     """Whether the words replace the words about the gate; False: they follow the words about the gate."""
 
@@ -209,8 +209,8 @@ async def find_claim_problems(
     *,
     is_of_template: Callable[[Document], bool] = lambda _: False,
 ) -> dict[str, ClaimProblem]:
-    """Return the problem of each of these PVCs that has no volume; empty without permission to read PVCs.
-    `is_of_template`: whether a claim template of the explained object defines the PVC.
+    """Return the problem of each of these PVCs that has no volume; empty without permission to list PVCs and storage
+    classes. `is_of_template`: whether a claim template of the explained object defines the PVC.
     """
     if not names:
         return {}
@@ -274,7 +274,7 @@ async def nodes_of(client: Client) -> dict[str, NodeView]:
 
 
 def find_lost_nodes(pods: Mapping[str, Document], nodes: Sequence[Document]) -> frozenset[str]:
-    """Return the nodes of these pods that are not ready or do not exist."""
+    """Return the names of nodes that are not ready or do not exist, and on which one of these pods is."""
     used = {pod["spec"].get("nodeName") or "" for pod in pods.values()} - {""}
     ready = {node["metadata"]["name"] for node in nodes if _is_ready(node)}
     return frozenset(used - ready)

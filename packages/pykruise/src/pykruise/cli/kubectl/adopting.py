@@ -234,8 +234,8 @@ async def _plan_move(session: Session, source: Resource, target: Resource) -> _M
         raise KubectlError(f"{source} {namespace}/{name} is being deleted")
     if document["spec"].get("reserveOrdinals"):
         raise KubectlError(
-            f"spec.reserveOrdinals of {source} {namespace}/{name}: {target} has no such field,"
-            " and would delete and create pods"
+            f"spec.reserveOrdinals of {source} {namespace}/{name}: {target} has no such field."
+            " It would create pods for the reserved ordinals, and delete others"
         )
     await refuse_existing(session, target, namespace, target_name, target)
     info = Info(resource=source, namespace=namespace, name=name, document=document)

@@ -183,8 +183,8 @@ def _image_errors(images: list[str] | None) -> Iterator[Cause]:
 
 
 def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
-    """Yield an error if the template changed. Only an ImageListPullJob's template that existed before can be
-    changed.
+    """Yield an error if the template or another immutable field changed. Of the templates, only that of an
+    ImageListPullJob can be changed, and only if it existed before.
     """
     fields = {*new, *old} - {*MUTABLE, "template"}
     template, stored = new.get("template") or {}, old.get("template") or {}
@@ -200,8 +200,8 @@ def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterato
 
 
 def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[str]:
-    """Yield warnings about specs that are admitted but perhaps do not work as intended. A spec with errors is possible,
-    if it is stored.
+    """Yield warnings about specs that are admitted but perhaps do not work as intended. `spec` can have errors: an
+    unchanged stored spec is not validated again.
     """
     template = ("spec", "template")
     if get_path(doc, *template, "jobTemplate", "spec", "template", "spec", "restartPolicy") == "Always":

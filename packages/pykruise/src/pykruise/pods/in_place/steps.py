@@ -305,7 +305,9 @@ def _end_grace(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) ->
     if spec is None:
         return _drop_grace(pod, "the grace annotation is empty")
     if state is None:
-        return Broken(problem="the pod is in a grace period, but has no state of an in-place update")
+        return Broken(
+            problem=f"the pod is in a grace period, but lacks the annotation {keys.IN_PLACE_STATE_ANNOTATION}"
+        )
     if shorten_hash(pod.labels.get(keys.REVISION_LABEL, "")) != shorten_hash(spec.revision):
         return _drop_grace(
             pod, f"its grace period was for {spec.revision}, but its label names another revision"

@@ -85,7 +85,9 @@ class NamespaceStrategy(BuiltinStrategy):
 
 
 def finalize_namespace(new: Document, old: Document) -> Document:
-    """Return the old namespace with the finalizers of the new namespace (namespaces/finalize), as a new document."""
+    """Return the new namespace with its finalizers, and with the other spec and the status of the old namespace
+    (namespaces/finalize).
+    """
     spec = dict(old.get("spec") or {})
     keep(spec, new.get("spec") or {}, "finalizers")
     finalizers = spec.get("finalizers")

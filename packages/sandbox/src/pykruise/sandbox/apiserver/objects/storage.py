@@ -275,5 +275,5 @@ def _changes_after(shelf: _Shelf, revision: int) -> Iterator[StorageChange]:
 
 
 def _history_size(change: StorageChange) -> int:
-    """Bytes that only the history may keep in memory: the state before the change."""
+    """Bytes that this change in the history keeps in memory: those of the object before the change."""
     return len(change.old.raw) if change.old else 0

@@ -48,8 +48,8 @@ class Admission(Protocol):
 
 
 class Concerns:
-    """Cache of the writes that a reviewer wants: `decide` is called once for each kind of write, until `forget` is
-    called or the revision changes.
+    """Remembers which kinds of writes a reviewer wants to review: `decide` is called once for each kind of write, until
+    `forget` is called or the revision changes.
     """
 
     def __init__(self, decide: Callable[[Resource, str, str], bool]) -> None:
