@@ -830,6 +830,16 @@ async def prefer_by_annotation(person: Person, match: re.Match[str]) -> None:
         await person.stage.delete(name, resource=PODS)
 
 
+async def set_the_annotation(person: Person, match: re.Match[str]) -> None:
+    await person._patch({"metadata": {"annotations": {match["name"]: match["key"]}}})
+
+
+async def run_elsewhere(person: Person, match: re.Match[str]) -> None:
+    """Another node in the template of the CloneSet of the situations."""
+    body = {"spec": {"template": {"spec": {"nodeName": "node-1"}}}}
+    await person.stage.merge("web", body, resource=CLONE_SETS)
+
+
 async def correct_the_probes(person: Person, match: re.Match[str]) -> None:
     (probe,) = (await person.stage.get(match["marker"], resource=POD_PROBE_MARKERS))["spec"]["probes"]
     check = {"exec": {"command": ["/idle"]}, "periodSeconds": 5}
@@ -1165,6 +1175,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (prefer_by_annotation,),
     ),
     (r"make the image available: .*", (make_the_image_available,)),
+    (r"set annotation (?P<name>\S+) or \S+, for example to (?P<key>\S+)", (set_the_annotation,)),
+    (
+        r"switch on the feature gate \S+, then delete the pod, so that its workload creates it again with the probes",
+        (),
+    ),
+    (r"run the pod on a node with an agent", (run_elsewhere,)),
     (
         r"correct the container and port of the probe in PodProbeMarker (?P<marker>\S+), or give the port a name in the"
         r" container",

@@ -40,6 +40,7 @@ from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.readiness_gates import add_gates, see_gates
 from pykruise.cli.insight.refused_writes import find_refusal_remedy, make_refusal_wait
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
+from pykruise.cli.insight.unheeded import add_unheeded
 from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
@@ -104,6 +105,7 @@ async def read_and_explain(
         return await add_children(client, said, inner, explain_child, creator=creator)
 
     explanation = await add_children(client, explanation, sight, explain_child)
+    explanation = await add_unheeded(client, explanation, sight.document, insight_of(kind))
     correction = correction_of(kind, sight.document)
     return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
 

@@ -39,8 +39,7 @@ async def add_bindings(client: Client, explanation: Explanation) -> Explanation:
     keys = {name: key for name in pods if (key := find_pod_key(name, explanation.namespace)) is not None}
     by_volume = await list_volume_bindings(client, keys.values())
     bound: dict[str, tuple[str, Binding] | VolumeBinding] = {
-        binding.pod: (owner, binding)
-        for owner, binding in await _list_bindings(client, explanation.namespace)
+        binding.pod: (owner, binding) for owner, binding in await list_bindings(client, explanation.namespace)
     }
     bound |= {name: by_volume[key] for name, key in keys.items() if key in by_volume}
     waits = [item for wait in explanation.waits for item in _split_by_binding(wait, bound)]
@@ -79,7 +78,7 @@ async def _split_by_claims(client: Client, wait: Wait, namespace: str) -> list[W
     ]
 
 
-async def _list_bindings(client: Client, namespace: str) -> list[tuple[str, Binding]]:
+async def list_bindings(client: Client, namespace: str) -> list[tuple[str, Binding]]:
     """List the bindings of a namespace, each with the object that binds the pod."""
     bound: list[tuple[str, Binding]] = []
     if not namespace:

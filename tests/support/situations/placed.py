@@ -1,0 +1,115 @@
+"""Situations of pods and the nodes on which they run or cannot run, in all kinds.
+
+PLACED ──▶ tables.py
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.plans.progress import Phase
+from pykruise.pods.reasons import Code
+from support.situations.documents import cloneset, marker, podstate, statefulset
+from support.situations.world import Situation, World
+
+ZONE: Final = "topology.kubernetes.io/zone"
+
+# ── recorded nodes ───────────────────────────────────────────────────────────
+
+
+async def its_request_names_no_topology(world: World) -> None:
+    document = statefulset()
+    document["metadata"]["annotations"] = {"kruise.io/auto-generate-persistent-pod-state": "true"}
+    await world.put(document)
+
+
+async def _zones(world: World, **zones: str) -> None:
+    for name, zone in zones.items():
+        await world.node(name.replace("_", "-"), metadata={"labels": {ZONE: zone}})
+
+
+async def _record_one_zone(world: World) -> None:
+    """The pods of a StatefulSet have run in zone z1."""
+    await _zones(world, node_1="z1", node_2="z1", node_3="z2")
+    state = podstate(requiredPersistentTopology={"keys": [ZONE]})
+    await world.put(statefulset(replicas=1, pod={"nodeSelector": {ZONE: "z1"}}), state)
+    await world.wait(40)
+
+
+async def _request_another_zone(world: World) -> None:
+    await _record_one_zone(world)
+    await world.set("statefulset/web", template={"spec": {"nodeSelector": {ZONE: "z2"}}})
+
+
+async def a_recorded_zone_overrides_its_template(world: World) -> None:
+    await _request_another_zone(world)
+
+
+async def it_overrides_the_zone_of_a_template(world: World) -> None:
+    await _request_another_zone(world)
+
+
+# ── probes ───────────────────────────────────────────────────────────────────
+
+
+async def a_pod_of_it_is_on_a_virtual_node(world: World) -> None:
+    await world.node("node-2", metadata={"labels": {"type": "virtual-kubelet"}})
+    await world.put(cloneset(pod={"nodeName": "node-2"}), marker())
+
+
+async def its_probe_begins_late(world: World) -> None:
+    document = marker()
+    document["spec"]["probes"][0]["probe"]["initialDelaySeconds"] = 900
+    await world.put(cloneset(), document)
+    await world.wait(120)
+
+
+_PLAN: Final[Any] = "plan"
+_EXPLAIN: Final[Any] = "explain"
+
+PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
+    "statefulset": (
+        Situation(
+            stage=its_request_names_no_topology,
+            cause=Code.NO_EFFECT,
+            phase=Phase.HEALTHY,
+            says="annotation kruise.io/auto-generate-persistent-pod-state has no effect",
+            ways=1,
+            known_by=_EXPLAIN,
+        ),
+        Situation(
+            stage=a_recorded_zone_overrides_its_template,
+            cause=Code.NO_EFFECT,
+            phase=Phase.HEALTHY,
+            says=f"spec.template requests a node with {ZONE}=z2, but PersistentPodState web keeps the pod on nodes with"
+            f" {ZONE}=z1",
+            ways=1,
+            known_by=_EXPLAIN,
+        ),
+    ),
+    "persistentpodstate": (
+        Situation(
+            stage=it_overrides_the_zone_of_a_template,
+            cause=Code.NO_EFFECT,
+            phase=Phase.HEALTHY,
+            says=f"{ZONE}=z2",
+            ways=1,
+            known_by=_EXPLAIN,
+        ),
+    ),
+    "podprobemarker": (
+        Situation(
+            stage=a_pod_of_it_is_on_a_virtual_node,
+            cause=Code.NO_AGENT,
+            says="its node node-2 is a virtual node (label type=virtual-kubelet)",
+            ways=1,
+            known_by=_PLAN,
+        ),
+        Situation(
+            stage=its_probe_begins_late,
+            cause=Code.STARTING,
+            phase=Phase.HEALTHY,
+            says="initialDelaySeconds 900",
+            known_by=_PLAN,
+        ),
+    ),
+}
