@@ -830,6 +830,24 @@ async def prefer_by_annotation(person: Person, match: re.Match[str]) -> None:
         await person.stage.delete(name, resource=PODS)
 
 
+async def raise_the_limit_and_the_version(person: Person, match: re.Match[str]) -> None:
+    await _change_the_tag(person, **{match["field"]: 600})
+
+
+async def make_available_and_raise_the_version(person: Person, match: re.Match[str]) -> None:
+    await make_the_image_available(person, match)
+    await _change_the_tag(person)
+
+
+async def _change_the_tag(person: Person, **policy: Any) -> None:
+    """Change the policy of the only tag of the NodeImage, and raise its version."""
+    images = (await person.to_document())["spec"]["images"]
+    ((name, image),) = images.items()
+    (tag,) = image["tags"]
+    changed = {"pullPolicy": {**tag["pullPolicy"], **policy}, "version": tag["version"] + 1}
+    await person.change(images={name: {"tags": [{**tag, **changed}]}})
+
+
 async def set_the_annotation(person: Person, match: re.Match[str]) -> None:
     await person._patch({"metadata": {"annotations": {match["name"]: match["key"]}}})
 
@@ -1175,6 +1193,16 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (prefer_by_annotation,),
     ),
     (r"make the image available: .*", (make_the_image_available,)),
+    (
+        r"raise pullPolicy\.(?P<field>\w+) of tag \S+ of \S+ in NodeImage (?P<node>\S+), and raise version of this tag"
+        r" by 1: .*",
+        (raise_the_limit_and_the_version,),
+    ),
+    (
+        r"make the image available, or correct tag \S+ of \S+ in NodeImage (?P<node>\S+); then raise version of this tag"
+        r" by 1: .*",
+        (make_available_and_raise_the_version,),
+    ),
     (r"set annotation (?P<name>\S+) or \S+, for example to (?P<key>\S+)", (set_the_annotation,)),
     (
         r"switch on the feature gate \S+, then delete the pod, so that its workload creates it again with the probes",

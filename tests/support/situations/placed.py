@@ -63,10 +63,45 @@ async def its_probe_begins_late(world: World) -> None:
     await world.wait(120)
 
 
+# ── images that a person requests in a NodeImage ─────────────────────────────
+
+
+async def _request_by_hand(world: World, **policy: Any) -> None:
+    tag = {"tag": "1", "version": 1, "createdAt": "2026-01-01T00:00:00Z", "pullPolicy": policy}
+    await world.set("nodeimage/node-1", images={"app": {"tags": [tag]}})
+    await world.wait(60)
+
+
+async def its_limit_ends_a_pull_that_no_job_requests(world: World) -> None:
+    world.fail(image="*app:1", pull_s=20)
+    await _request_by_hand(world, ttlSecondsAfterFinished=9000, timeoutSeconds=2, backoffLimit=0)
+
+
+async def an_image_that_no_job_requests_is_not_there(world: World) -> None:
+    world.fail(image="*app:1", image_pull_error=True)
+    await _request_by_hand(world, ttlSecondsAfterFinished=9000, timeoutSeconds=600, backoffLimit=0)
+
+
 _PLAN: Final[Any] = "plan"
 _EXPLAIN: Final[Any] = "explain"
 
 PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
+    "nodeimage": (
+        Situation(
+            stage=its_limit_ends_a_pull_that_no_job_requests,
+            cause=Code.IMAGE_PULL,
+            says="raise pullPolicy.timeoutSeconds of tag 1 of app in NodeImage node-1, and raise version of this tag",
+            name="node-1",
+            ways=1,
+        ),
+        Situation(
+            stage=an_image_that_no_job_requests_is_not_there,
+            cause=Code.IMAGE_PULL,
+            says="then raise version of this tag by 1",
+            name="node-1",
+            ways=1,
+        ),
+    ),
     "statefulset": (
         Situation(
             stage=its_request_names_no_topology,
