@@ -612,8 +612,13 @@ async def let_the_workload_ask_for_less(person: Person, _match: re.Match[str]) -
     """Correct the owner of the pods, which is called `web` and requested nodes that do not exist."""
     for resource in (CLONE_SETS, ADVANCED_STATEFUL_SETS):
         if await person.stage.exists("web", resource=resource):
-            template = {"spec": {"nodeSelector": None}}
+            template = {"spec": {"nodeSelector": None, "tolerations": [{"operator": "Exists"}]}}
             await person.stage.merge("web", {"spec": {"template": template}}, resource=resource)
+
+
+async def fit_the_workload_and_delete_the_pod(person: Person, match: re.Match[str]) -> None:
+    await let_the_workload_ask_for_less(person, match)
+    await delete_at_once(person, match)
 
 
 async def correct_and_delete_pods(person: Person, _match: re.Match[str]) -> None:
@@ -881,6 +886,10 @@ async def remove_the_gates(person: Person, _match: re.Match[str]) -> None:
         await person.stage.merge(name, {"spec": {"schedulingGates": None}}, resource=PODS)
 
 
+async def set_no_gates(person: Person, _match: re.Match[str]) -> None:
+    await person.change(template={"spec": {"schedulingGates": None}})
+
+
 async def rename_the_ephemeral_container(person: Person, _match: re.Match[str]) -> None:
     """Create the same job again."""
     result = await person.to_document()
@@ -937,6 +946,11 @@ async def replace_it(person: Person, _match: re.Match[str]) -> None:
     await person.stage.client.delete(person.kind.resource, person.key.namespace, person.key.name)
 
 
+_FOR_THE_SCHEDULER: Final = (
+    r"(add nodes|free [\w./ ]+ on|uncordon|label|take the taint \{.*\} off)"
+    r"( or capacity \(.*\)| nodes| node \S+| its node)?, or (.* or )?change the .* of "
+)
+
 WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"roll back: kubectl kruise (?P<command>.*)", (roll_back,)),
     (r"roll back and resume: kubectl kruise (?P<command>.*), then kubectl kruise (?P<then>.*)", (roll_back,)),
@@ -980,14 +994,9 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" correct (the template|SidecarSet (?P<sidecars>\w+)|spec\.template\.\w+)",
         (correct_the_template,),
     ),
+    (_FOR_THE_SCHEDULER + r"spec\.template", (make_room, ask_for_less)),
     (
-        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, affinity, spread constraints or"
-        r" tolerations of spec.template",
-        (make_room, ask_for_less),
-    ),
-    (
-        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, affinity, spread constraints or"
-        r" tolerations of the template of the pod's workload",
+        _FOR_THE_SCHEDULER + r"the template of the pod's workload",
         (make_room, let_the_workload_ask_for_less),
     ),
     (r"the controller that is responsible for the condition (?P<gate>\S+) must set it", (open_the_gate,)),
@@ -1181,7 +1190,15 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"replace the budget by another, since \S+ cannot be changed", (replace_it,)),
     (r"label namespaces so that spec.targets selects them, or change spec.targets", (label_for_targets,)),
     (r"label the node, or change the keys of spec.requiredPersistentTopology", (label_the_nodes,)),
-    (r"make room on node \S+ \(kubectl uncordon .*", (make_room,)),
+    (r"make room on nodes? [^;]*", (make_room,)),
+    (r"uncordon node \S+ \(kubectl uncordon \S+\)", (make_room,)),
+    (r"remove the taint \(kubectl taint node \S+ \S+-\)", (make_room,)),
+    (r"label nodes? .* with .*", (make_room,)),
+    (
+        r"change the (tolerations|nodeSelector or node affinity) of (the template of the pod's workload|spec.template),"
+        r" then delete the pod",
+        (fit_the_workload_and_delete_the_pod,),
+    ),
     (
         r"move (?P<key>\S+) from spec.requiredPersistentTopology to spec.preferredPersistentTopology of"
         r" PersistentPodState (?P<state>\S+), then delete the pod",
@@ -1199,8 +1216,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (raise_the_limit_and_the_version,),
     ),
     (
-        r"make the image available, or correct tag \S+ of \S+ in NodeImage (?P<node>\S+); then raise version of this tag"
-        r" by 1: .*",
+        r"make the image available, or correct tag \S+ of \S+ in NodeImage (?P<node>\S+); then raise version of this"
+        r" tag by 1: .*",
         (make_available_and_raise_the_version,),
     ),
     (r"set annotation (?P<name>\S+) or \S+, for example to (?P<key>\S+)", (set_the_annotation,)),
@@ -1218,7 +1235,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"create the namespace \(kubectl create namespace (?P<space>\S+)\), or remove it from spec.targets",
         (create_the_namespace,),
     ),
-    (r"the controller that set the scheduling gates must remove them", (remove_the_gates,)),
+    (r"the controller that handles \S+ must remove it", (remove_the_gates,)),
+    (
+        r"remove it from each pod \(kubectl patch pod -n \S+ \S+ --type=json -p"
+        r""" '\[\{"op":"remove","path":"/spec/schedulingGates"\}\]'\)""",
+        (remove_the_gates,),
+    ),
+    (r"change the schedulingGates of spec.template, if it sets any", (set_no_gates,)),
     (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
     (

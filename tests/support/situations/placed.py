@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
-from support.situations.documents import cloneset, marker, podstate, statefulset
+from support.situations.documents import cloneset, daemonset, marker, podstate, statefulset
 from support.situations.world import Situation, World
 
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -46,6 +46,31 @@ async def a_recorded_zone_overrides_its_template(world: World) -> None:
 
 async def it_overrides_the_zone_of_a_template(world: World) -> None:
     await _request_another_zone(world)
+
+
+async def _require_what_no_recorded_node_has(world: World) -> None:
+    await _record_one_zone(world)
+    await world.set("statefulset/web", template={"spec": {"nodeSelector": {ZONE: None, "disk": "ssd"}}})
+
+
+async def its_template_and_its_record_fit_no_node(world: World) -> None:
+    await _require_what_no_recorded_node_has(world)
+
+
+async def a_template_and_its_record_fit_no_node(world: World) -> None:
+    await _require_what_no_recorded_node_has(world)
+
+
+# ── pods of a node ───────────────────────────────────────────────────────────
+
+
+async def one_of_its_nodes_is_full(world: World) -> None:
+    full = {"requests": {"memory": "1Gi"}}
+    room = {"cpu": "4", "memory": "512Mi", "pods": "110"}
+    await world.change(
+        "node/node-2", {"status": {"capacity": room, "allocatable": room}}, subresource="status"
+    )
+    await world.put(daemonset(pod={"containers": [{"name": "main", "image": "nginx:1", "resources": full}]}))
 
 
 # ── probes ───────────────────────────────────────────────────────────────────
@@ -104,6 +129,12 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
     ),
     "statefulset": (
         Situation(
+            stage=its_template_and_its_record_fit_no_node,
+            cause=Code.UNSCHEDULABLE,
+            says="not match the pod, which requires disk=ssd",
+            ways=3,
+        ),
+        Situation(
             stage=its_request_names_no_topology,
             cause=Code.NO_EFFECT,
             phase=Phase.HEALTHY,
@@ -121,7 +152,22 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
             known_by=_EXPLAIN,
         ),
     ),
+    "daemonset": (
+        Situation(
+            stage=one_of_its_nodes_is_full,
+            cause=Code.UNSCHEDULABLE,
+            says="must run on node node-2, which cannot take it: Insufficient memory",
+            ways=2,
+        ),
+    ),
     "persistentpodstate": (
+        Situation(
+            stage=a_template_and_its_record_fit_no_node,
+            cause=Code.UNSCHEDULABLE,
+            says="not match the pod, which requires disk=ssd",
+            ways=3,
+            known_by=_PLAN,
+        ),
         Situation(
             stage=it_overrides_the_zone_of_a_template,
             cause=Code.NO_EFFECT,

@@ -122,7 +122,8 @@ async def _add_details(
     """Return the explanation with details about its pods that only other objects contain."""
     if kind.name not in ATTACHED and not _has_own_pods(kind):
         explanation = await _add_details_of_others(client, explanation, kind, now, settings)
-    explanation = await add_mounts(client, await add_bindings(client, explanation), correction, now=now)
+    explanation = await add_bindings(client, explanation, correction)
+    explanation = await add_mounts(client, explanation, correction, now=now)
     return await add_pod_origins(client, explanation)
 
 
@@ -274,6 +275,7 @@ async def read_and_explain_pod(
     except NotFoundError as error:
         raise await make_missing_error(client, PODS, key, error) from error
     explanation = await add_gates(client, explanation, now=now, settings=settings)
+    explanation = await add_bindings(client, explanation)
     return await add_mounts(client, explanation, OF_THE_WORKLOAD, now=now)
 
 

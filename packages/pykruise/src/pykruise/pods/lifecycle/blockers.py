@@ -24,6 +24,7 @@ from pykruise.pods.corrections import (
 )
 from pykruise.pods.injection_records import find_injecting_set
 from pykruise.pods.lifecycle.availability import find_next_late_time
+from pykruise.pods.lifecycle.scheduling_messages import describe_obstacles, describe_remedy
 from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, LifecycleState, explain_waiting
 from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.reasons import Code
@@ -71,12 +72,15 @@ def blocker_of(
     min_ready_seconds: int = 0,
     now: Instant,
     correction: Correction = IN_TEMPLATE,
+    names_node: bool = True,
 ) -> Reason | None:
-    """The most important obstacle of a pod; None if the pod is available. `correction`: correction of its owner."""
+    """The most important obstacle of a pod; None if the pod is available. `correction`: correction of its owner;
+    `names_node`: whether the message names the only node that the pod may run on.
+    """
     correction = correct_template_of(pod.name, correction, has_workload=pod.controller is not None)
     return (
         _find_container_obstacle(pod, correction)
-        or _find_scheduling_obstacle(pod, now, correction)
+        or _find_scheduling_obstacle(pod, now, correction, names_node=names_node)
         or _find_resize_obstacle(pod, correction)
         or _find_lifecycle_obstacle(pod, lifecycle)
         or _find_readiness_obstacle(pod, min_ready_seconds=min_ready_seconds, now=now, correction=correction)
@@ -273,7 +277,9 @@ def _explain_start_failure(pod: PodView, status: ContainerStatusFacts, correctio
     return Reason(Code.CONTAINER_FAILS, message, f"{log}, {where.whole}", status.name)
 
 
-def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction) -> Reason | None:
+def _find_scheduling_obstacle(
+    pod: PodView, now: Instant, correction: Correction, *, names_node: bool
+) -> Reason | None:
     if pod.node_name:
         return None
     scheduled = pod.find_condition("PodScheduled")
@@ -287,22 +293,32 @@ def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction
         )
     said = scheduled.message or scheduled.reason or "no reason given"
     if scheduled.reason == "SchedulingGated":
-        return Reason(
-            Code.SCHEDULING_GATED,
-            f"is held by scheduling gates: {said}",
-            "the controller that set the scheduling gates must remove them",
-        )
+        return _explain_scheduling_gates(pod, correction)
     if "persistentvolumeclaim" in said.lower():
         return Reason(
             Code.UNBOUND_CLAIMS,
             f"cannot be scheduled: {said}",
             "create the claims that are missing, or provide a volume or a storage class for them",
         )
+    node = (f"node {pod.wanted_node}" if names_node else "its node") if pod.wanted_node else ""
+    what = f"cannot be scheduled: {said}"
+    if node and (obstacles := describe_obstacles(said, node)):
+        what = f"must run on {node}, which cannot take it: {obstacles}"
+    return Reason(Code.UNSCHEDULABLE, what, describe_remedy(said, node, correction))
+
+
+def _explain_scheduling_gates(pod: PodView, correction: Correction) -> Reason:
+    names = ", ".join(pod.scheduling_gates) or "the scheduling gates"
+    is_one = len(pod.scheduling_gates) == 1
+    gates = f"scheduling gate{'' if is_one else 's'} {', '.join(pod.scheduling_gates)}".rstrip()
+    removal = """'[{"op":"remove","path":"/spec/schedulingGates"}]'"""
+    command = f"kubectl patch pod -n {pod.namespace} {pod.name} --type=json -p {removal}"
     return Reason(
-        Code.UNSCHEDULABLE,
-        f"cannot be scheduled: {said}",
-        "add nodes or capacity (uncordon or label nodes, or take their taints off), or"
-        f" {correction.change('requests, host ports, selectors, affinity, spread constraints or tolerations')}",
+        Code.SCHEDULING_GATED,
+        f"{gates} hold{'s' if is_one else ''} it",
+        f"the controller that handles {names} must remove {'it' if is_one else 'them'}; or remove"
+        f" {'it' if is_one else 'them'} from each pod ({command}); or"
+        f" {correction.change('schedulingGates')}, if it sets any",
     )
 
 

@@ -97,6 +97,10 @@ class _SchedulingGroup(msgspec.Struct, gc=False, rename="camel"):
     pod_group_name: str | None = None
 
 
+class _SchedulingGate(msgspec.Struct, gc=False):
+    name: str = ""
+
+
 class _Spec(msgspec.Struct, gc=False, rename="camel"):
     node_name: str | None = None
     affinity: msgspec.Raw = msgspec.Raw()
@@ -111,6 +115,7 @@ class _Spec(msgspec.Struct, gc=False, rename="camel"):
     volumes: msgspec.Raw = msgspec.Raw()
     node_selector: msgspec.Raw = msgspec.Raw()
     tolerations: msgspec.Raw = msgspec.Raw()
+    scheduling_gates: tuple[_SchedulingGate, ...] | None = None
 
 
 class _SecretRef(msgspec.Struct, gc=False):
@@ -254,6 +259,9 @@ class PodProjector:
             ends_at=parse_time(meta.deletion_timestamp) if meta.deletion_timestamp else None,
             node_name=share(node_name, node_name),
             wanted_node="" if node_name else _find_wanted_node(spec.affinity),
+            scheduling_gates=()
+            if node_name or not spec.scheduling_gates
+            else tuple([gate.name for gate in spec.scheduling_gates]),
             containers=containers,
             sidecars=self._share_sidecars(spec.init_containers) if spec.init_containers else (),
             readiness_gates=share(gates, gates),
