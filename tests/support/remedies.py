@@ -621,6 +621,14 @@ async def fit_the_workload_and_delete_the_pod(person: Person, match: re.Match[st
     await delete_at_once(person, match)
 
 
+async def tolerate_in_the_subsets(person: Person, match: re.Match[str]) -> None:
+    """Tolerations in all subsets of the WorkloadSpread `web`."""
+    spread = await person.stage.get("web", resource=WORKLOAD_SPREADS)
+    subsets = [{**subset, "tolerations": [{"operator": "Exists"}]} for subset in spread["spec"]["subsets"]]
+    await person.stage.merge("web", {"spec": {"subsets": subsets}}, resource=WORKLOAD_SPREADS)
+    await delete_at_once(person, match)
+
+
 async def correct_and_delete_pods(person: Person, _match: re.Match[str]) -> None:
     """Correct the template of the job, and delete the pods that keep the old one."""
     spec: Object = {"containers": [{"name": "main", "image": "job:3"}]}
@@ -1191,6 +1199,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"label namespaces so that spec.targets selects them, or change spec.targets", (label_for_targets,)),
     (r"label the node, or change the keys of spec.requiredPersistentTopology", (label_the_nodes,)),
     (r"make room on nodes? [^;]*", (make_room,)),
+    (
+        r"change the (?P<fields>tolerations) of (spec\.subsets\[\d\]|subset \w+ of WorkloadSpread \S+), then delete the"
+        r" pod, which keeps the old value",
+        (tolerate_in_the_subsets,),
+    ),
     (r"uncordon node \S+ \(kubectl uncordon \S+\)", (make_room,)),
     (r"remove the taint \(kubectl taint node \S+ \S+-\)", (make_room,)),
     (r"label nodes? .* with .*", (make_room,)),

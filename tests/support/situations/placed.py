@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
-from support.situations.documents import cloneset, daemonset, marker, podstate, statefulset
+from support.situations.documents import cloneset, daemonset, marker, podstate, spread, statefulset
 from support.situations.world import Situation, World
 
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -71,6 +71,25 @@ async def one_of_its_nodes_is_full(world: World) -> None:
         "node/node-2", {"status": {"capacity": room, "allocatable": room}}, subresource="status"
     )
     await world.put(daemonset(pod={"containers": [{"name": "main", "image": "nginx:1", "resources": full}]}))
+
+
+# ── subsets ──────────────────────────────────────────────────────────────────
+
+
+async def _taint_the_nodes_of_a_subset(world: World) -> None:
+    taints = [{"key": "rented", "value": "true", "effect": "NoSchedule"}]
+    await world.node("node-4", metadata={"labels": {"pool": "rented"}}, spec={"taints": taints})
+    term = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["rented"]}]}
+    subsets = [{"name": "own", "maxReplicas": 1}, {"name": "rented", "requiredNodeSelector": term}]
+    await world.put(spread(subsets=subsets), cloneset())
+
+
+async def the_nodes_of_its_subset_have_a_taint(world: World) -> None:
+    await _taint_the_nodes_of_a_subset(world)
+
+
+async def the_nodes_of_a_subset_of_its_spread_have_a_taint(world: World) -> None:
+    await _taint_the_nodes_of_a_subset(world)
 
 
 # ── probes ───────────────────────────────────────────────────────────────────
@@ -150,6 +169,23 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
             f" {ZONE}=z1",
             ways=1,
             known_by=_EXPLAIN,
+        ),
+    ),
+    "workloadspread": (
+        Situation(
+            stage=the_nodes_of_its_subset_have_a_taint,
+            cause=Code.UNSCHEDULABLE,
+            says="node-4 has the taint rented=true:NoSchedule, which the pod does not tolerate",
+            ways=3,
+            known_by=_PLAN,
+        ),
+    ),
+    "cloneset": (
+        Situation(
+            stage=the_nodes_of_a_subset_of_its_spread_have_a_taint,
+            cause=Code.UNSCHEDULABLE,
+            says="node-4 has the taint rented=true:NoSchedule, which the pod does not tolerate",
+            ways=3,
         ),
     ),
     "daemonset": (

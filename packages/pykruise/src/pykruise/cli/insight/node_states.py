@@ -29,6 +29,8 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
     is_mismatch: bool = False
     """Whether the pod itself selects other nodes."""
+    is_full: bool = False
+    """Whether a node could take the pod if it had more room."""
 
 
 def judge_nodes(
@@ -55,7 +57,9 @@ def judge_nodes(
     matching = [node for node in nodes if asked.find_mismatch(node) is None]
     if any(asked.find_obstacle(node) is None for node in matching):
         return NodeState(
-            words=f"{names} {'takes' if is_one else 'take'} no more pods", remedy=f"make room on {of_nodes}"
+            words=f"{names} {'takes' if is_one else 'take'} no more pods",
+            remedy=f"make room on {of_nodes}",
+            is_full=True,
         )
     first = matching[0]
     if first.is_cordoned:
