@@ -337,9 +337,8 @@ async def take_finalizers_off(person: Person, _match: re.Match[str]) -> None:
 
 
 async def open_the_budget(person: Person, match: re.Match[str]) -> None:
-    await person.stage.merge(
-        match["budget"], {"spec": {"maxUnavailable": 1}}, resource=POD_UNAVAILABLE_BUDGETS
-    )
+    spec = {"maxUnavailable": 1, "minAvailable": None}
+    await person.stage.merge(match["budget"], {"spec": spec}, resource=POD_UNAVAILABLE_BUDGETS)
 
 
 async def correct_the_class(person: Person, match: re.Match[str]) -> None:
@@ -1020,7 +1019,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" (?P<kind>ConfigMap|Secret) (?P<namespace>[^/]+)/(?P<name>\S+)",
         (free_the_copy,),
     ),
-    (r"raise maxUnavailable of PodUnavailableBudget (?P<budget>[^\s,]+), because .*", (open_the_budget,)),
+    (
+        r"(raise maxUnavailable|lower minAvailable) of PodUnavailableBudget (?P<budget>[^\s,]+), because .*",
+        (open_the_budget,),
+    ),
     (r"correct allowedTopologies of storage class (?P<class>\S+)", (correct_the_class,)),
     (r"label a node with (?P<key>[^\s=]+)=(?P<value>\S+)", (label_a_node,)),
     (

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
-from support.situations.documents import cloneset, daemonset, marker, podstate, spread, statefulset
+from support.situations.documents import budget, cloneset, daemonset, marker, podstate, spread, statefulset
 from support.situations.world import Situation, World
 
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -90,6 +90,23 @@ async def the_nodes_of_its_subset_have_a_taint(world: World) -> None:
 
 async def the_nodes_of_a_subset_of_its_spread_have_a_taint(world: World) -> None:
     await _taint_the_nodes_of_a_subset(world)
+
+
+# ── nodes that stopped, and budgets ──────────────────────────────────────────
+
+
+async def its_node_never_started_its_pod(world: World) -> None:
+    world.stage.kubelets.stop_node("node-2")
+    await world.put(cloneset(replicas=1, pod={"nodeSelector": {"kubernetes.io/hostname": "node-2"}}))
+    await world.wait(40)
+
+
+async def it_refuses_every_disruption(world: World) -> None:
+    await world.put(statefulset())
+    await world.wait(40)
+    await world.put(budget(maxUnavailable=None, minAvailable=3))
+    await world.wait(5)
+    await world.set_image("statefulset/web", "nginx:2")
 
 
 # ── probes ───────────────────────────────────────────────────────────────────
@@ -180,7 +197,21 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
             known_by=_PLAN,
         ),
     ),
+    "podunavailablebudget": (
+        Situation(
+            stage=it_refuses_every_disruption,
+            cause=Code.DISRUPTION_REFUSED,
+            says="lower minAvailable",
+            ways=1,
+            known_by=_EXPLAIN,
+        ),
+    ),
     "cloneset": (
+        Situation(
+            stage=its_node_never_started_its_pod,
+            cause=Code.NODE_LOST,
+            says="its node node-2 has not answered since it got the pod",
+        ),
         Situation(
             stage=the_nodes_of_a_subset_of_its_spread_have_a_taint,
             cause=Code.UNSCHEDULABLE,

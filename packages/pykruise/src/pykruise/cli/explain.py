@@ -33,6 +33,7 @@ from pykruise.cli.insight.known_kinds import (
 from pykruise.cli.insight.missing import make_missing_error
 from pykruise.cli.insight.mount_failures import add_mounts
 from pykruise.cli.insight.namesakes import with_namesakes
+from pykruise.cli.insight.open_budgets import add_open_budgets
 from pykruise.cli.insight.overview import format_overview
 from pykruise.cli.insight.pod_origins import add_pod_origins
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
@@ -148,7 +149,8 @@ async def _with_refusals(
 ) -> Explanation:
     plan = sight.plan()
     explanation = explain(sight, plan, correction=correction)
-    return await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
+    tried = await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
+    return await add_open_budgets(client, tried, sight)
 
 
 async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> Explanation:

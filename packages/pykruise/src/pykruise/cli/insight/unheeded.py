@@ -23,6 +23,7 @@ from pykruise.kube.pod_rules.nodes import matches_term
 from pykruise.kube.values.group_kinds import group_kind
 from pykruise.plans.insight import Binding, Insight, WorkloadInsight
 from pykruise.plans.targets import TARGET_RESOURCES
+from pykruise.pods.corrections import IN_TEMPLATE
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.node_placement import requirements_of
 
@@ -76,7 +77,8 @@ def _find_overridden(workload: Document, bindings: Iterable[tuple[str, Binding]]
             labels = ", ".join(f"{key}={value}" for key, value in sorted(binding.labels.items()))
             yield Wait(
                 code=Code.NO_EFFECT,
-                words=f"spec.template requests a node with {asked}, but {owner} keeps the pod on nodes with {labels}",
+                words=f"{IN_TEMPLATE.where} requests a node with {asked}, but {owner} keeps the pod on nodes with"
+                f" {labels}",
                 pods=(binding.pod,),
                 remedy=binding.remedy,
             )

@@ -134,7 +134,7 @@ def _obstacles_in(pod: PodView) -> tuple[object, ...]:
     )
     scheduled = pod.find_condition("PodScheduled")
     unscheduled = scheduled.reason if scheduled is not None and scheduled.status == "False" else ""
-    return failing, unscheduled, pod.creating is not None
+    return failing, unscheduled, pod.creating is not None and bool(pod.creating.mounts)
 
 
 def explain_failure(pod: PodView) -> Reason:
@@ -322,10 +322,16 @@ def _explain_scheduling_gates(pod: PodView, correction: Correction) -> Reason:
     )
 
 
-def _find_mount_obstacle(pod: PodView, now: Instant, correction: Correction) -> Reason | None:
+def _find_creation_obstacle(pod: PodView, now: Instant, correction: Correction) -> Reason | None:
     creating = pod.creating
     if creating is None or now - creating.since < CREATED_IN_S:
         return None
+    if creating.is_unseen:
+        return Reason(
+            Code.NODE_LOST,
+            f"its node {pod.node_name} has not answered since it got the pod at {format_time(creating.since)}",
+            f"bring {pod.node_name} back, or delete the node: its pods are then replaced",
+        )
     where = correct_volumes(pod.annotations, correction)
     return Reason(
         Code.NOT_MOUNTED,
@@ -385,7 +391,7 @@ def _find_readiness_obstacle(
         "",
     )
     if starting or (pod.phase in ("", "Pending") and not later):
-        return _find_mount_obstacle(pod, now, correction) or Reason(
+        return _find_creation_obstacle(pod, now, correction) or Reason(
             Code.STARTING, f"its containers start ({starting or 'Pending'})"
         )
     gate = find_closed_gate(pod)

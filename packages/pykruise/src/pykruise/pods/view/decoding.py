@@ -523,7 +523,7 @@ def _find_wanted_node(affinity: msgspec.Raw) -> str:
 
 def _find_creation(spec: _Spec, status: _Status) -> CreatingView | None:
     """State of a pod without created containers; None if a container was created, the volumes are mounted, or the
-    volumes need no objects.
+    volumes need no objects and the kubelet has reported the pod.
     """
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     if any(status.state is None or not _is_not_created(status) for status in statuses):
@@ -532,9 +532,10 @@ def _find_creation(spec: _Spec, status: _Status) -> CreatingView | None:
     scheduled, prepared = conditions.get("PodScheduled"), conditions.get("PodReadyToStartContainers")
     if prepared is not None and prepared.status == "True":
         return None
-    if scheduled is None or not scheduled.last_transition_time or not (mounts := mounts_of(spec.volumes)):
+    mounts = mounts_of(spec.volumes)
+    if scheduled is None or not scheduled.last_transition_time or not (mounts or not statuses):
         return None
-    return CreatingView(parse_time(scheduled.last_transition_time), mounts)
+    return CreatingView(parse_time(scheduled.last_transition_time), mounts, is_unseen=not statuses)
 
 
 def _lacks_image(statuses: tuple[RawStatus, ...]) -> bool:
