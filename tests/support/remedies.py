@@ -613,6 +613,10 @@ async def let_the_workload_ask_for_less(person: Person, _match: re.Match[str]) -
         if await person.stage.exists("web", resource=resource):
             template = {"spec": {"nodeSelector": None, "tolerations": [{"operator": "Exists"}]}}
             await person.stage.merge("web", {"spec": {"template": template}}, resource=resource)
+    if await person.stage.exists("web", resource=UNITED_DEPLOYMENTS):
+        pods = {"spec": {"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}}
+        body = {"spec": {"template": {"cloneSetTemplate": pods}}}
+        await person.stage.merge("web", body, resource=UNITED_DEPLOYMENTS)
 
 
 async def fit_the_workload_and_delete_the_pod(person: Person, match: re.Match[str]) -> None:
@@ -1210,7 +1214,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"remove the taint \(kubectl taint node \S+ \S+-\)", (make_room,)),
     (r"label nodes? .* with .*", (make_room,)),
     (
-        r"change the (tolerations|nodeSelector or node affinity) of (the template of the pod's workload|spec.template),"
+        r"change the (tolerations|nodeSelector or node affinity) of (the template of the pod's workload|spec[\w.]+),"
         r" then delete the pod",
         (fit_the_workload_and_delete_the_pod,),
     ),

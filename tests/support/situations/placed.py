@@ -8,7 +8,16 @@ from typing import Any, Final
 
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
-from support.situations.documents import budget, cloneset, daemonset, marker, podstate, spread, statefulset
+from support.situations.documents import (
+    budget,
+    cloneset,
+    daemonset,
+    marker,
+    podstate,
+    spread,
+    statefulset,
+    united,
+)
 from support.situations.world import Situation, World
 
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -90,6 +99,15 @@ async def the_nodes_of_its_subset_have_a_taint(world: World) -> None:
 
 async def the_nodes_of_a_subset_of_its_spread_have_a_taint(world: World) -> None:
     await _taint_the_nodes_of_a_subset(world)
+
+
+async def the_nodes_of_one_of_its_subsets_have_a_taint(world: World) -> None:
+    taints = [{"key": "rented", "value": "true", "effect": "NoSchedule"}]
+    await world.node("node-4", metadata={"labels": {"pool": "rented"}}, spec={"taints": taints})
+    term = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["rented"]}]}
+    subsets = [{"name": "a", "nodeSelectorTerm": term}, {"name": "b"}]
+    kept = {"type": "Manual", "manualUpdate": {"partitions": {"b": 2}}}
+    await world.put(united(topology={"subsets": subsets}, updateStrategy=kept))
 
 
 # ── nodes that stopped, and budgets ──────────────────────────────────────────
@@ -195,6 +213,14 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
             says="node-4 has the taint rented=true:NoSchedule, which the pod does not tolerate",
             ways=3,
             known_by=_PLAN,
+        ),
+    ),
+    "uniteddeployment": (
+        Situation(
+            stage=the_nodes_of_one_of_its_subsets_have_a_taint,
+            cause=Code.UNSCHEDULABLE,
+            says="of the nodes of the subset, node-4 has the taint rented=true:NoSchedule",
+            ways=3,
         ),
     ),
     "podunavailablebudget": (
