@@ -1010,12 +1010,20 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         _FOR_THE_SCHEDULER + r"the template of the pod's workload",
         (make_room, let_the_workload_ask_for_less),
     ),
-    (r"the controller that is responsible for the condition (?P<gate>\S+) must set it", (open_the_gate,)),
+    (
+        r"the controller that is responsible for the condition (?P<gate>\S+) must set it; if no controller does, set it"
+        r" yourself \(kubectl patch pod -n \S+ \S+ --subresource=status -p '\S+'\)",
+        (open_the_gate,),
+    ),
     (
         r"bring (?P<node>\S+) back, or delete the pod with --grace-period=0 --force",
         (bring_the_node_back, delete_by_force),
     ),
-    (r"the controller that set \S+ must remove it", (take_finalizers_off,)),
+    (
+        r"the controller that set \S+ must remove it; if this controller no longer runs, remove the finalizers yourself"
+        r" \(kubectl patch pod -n \S+ \S+ --type=merge -p '\S+'\)",
+        (take_finalizers_off,),
+    ),
     (r"if that lasts, find out what still uses the claim", (free_the_claim,)),
     (r"the controller that set \S+ must remove it from PVC \S+", (free_the_claim,)),
     (

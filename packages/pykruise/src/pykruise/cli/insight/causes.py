@@ -22,7 +22,7 @@ from pykruise.pods.corrections import (
     correct_container,
     correct_template_of,
     read_log,
-    release_finalizers,
+    release_pod,
 )
 from pykruise.pods.injection_records import find_container_origin
 from pykruise.pods.lifecycle.blockers import blocker_of, find_unended, is_overdue, unready_containers
@@ -132,7 +132,7 @@ def _explain_termination(
             code=Code.FINALIZER,
             words=f"it terminates, but finalizer {names} holds it",
             since=since,
-            remedy=release_finalizers(finalizers),
+            remedy=release_pod(finalizers, meta["namespace"], meta["name"]),
         )
     if node and node in lost_nodes:
         return WaitCause(

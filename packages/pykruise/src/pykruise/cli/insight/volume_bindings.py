@@ -27,7 +27,7 @@ from pykruise.kube.resources import (
     STORAGE_CLASSES,
 )
 from pykruise.kube.values.counts import format_first
-from pykruise.pods.corrections import Correction
+from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
 from pykruise.pods.view.nodes import NodeView, project_node
 
 MOST: Final = 10
@@ -45,7 +45,7 @@ class VolumeBinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_volume_bindings(
-    client: Client, pods: Iterable[Key], correction: Correction
+    client: Client, pods: Iterable[Key], correction: Correction = OF_THE_WORKLOAD
 ) -> dict[Key, VolumeBinding]:
     """Return the binding of each pod that has one. Only the first MOST pods are examined. `correction`: correction of
     the pods' template.

@@ -18,9 +18,10 @@ from pykruise.pods.corrections import (
     correct_container,
     correct_template_of,
     correct_volumes,
+    open_gate,
     read_events,
     read_log,
-    release_finalizers,
+    release_pod,
 )
 from pykruise.pods.injection_records import find_injecting_set
 from pykruise.pods.lifecycle.availability import find_next_late_time
@@ -213,7 +214,7 @@ def _find_open_finalizers(pod: PodView) -> Reason | None:
     return Reason(
         Code.FINALIZER,
         f"terminates, but finalizer {text} holds it",
-        release_finalizers(names),
+        release_pod(names, pod.namespace, pod.name),
     )
 
 
@@ -405,7 +406,7 @@ def _find_readiness_obstacle(
         return Reason(
             Code.READINESS_GATE,
             f"its readiness gate {gate} is not True{said}",
-            f"the controller that is responsible for the condition {gate} must set it",
+            open_gate(gate, pod.namespace, pod.name),
         )
     since = f" (since {format_time(pod.ready_since)})" if pod.ready_since is not None else ""
     if (running := find_unended(pod)) is not None:
