@@ -200,7 +200,7 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_recorded_zone_overrides_its_template,
             cause=Code.NO_EFFECT,
             phase=Phase.HEALTHY,
-            says=f"spec.template requests a node with {ZONE}=z2, but PersistentPodState web keeps the pod on nodes with"
+            says=f"spec.template selects nodes with {ZONE}=z2, but PersistentPodState web keeps the pod on nodes with"
             f" {ZONE}=z1",
             ways=1,
             known_by=_EXPLAIN,

@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.bindings import add_bindings, add_claims
+from pykruise.cli.insight.budgets import add_open_budgets
 from pykruise.cli.insight.children import add_children
 from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.explaining import explain
@@ -33,7 +34,6 @@ from pykruise.cli.insight.known_kinds import (
 from pykruise.cli.insight.missing import make_missing_error
 from pykruise.cli.insight.mount_failures import add_mounts
 from pykruise.cli.insight.namesakes import with_namesakes
-from pykruise.cli.insight.open_budgets import add_open_budgets
 from pykruise.cli.insight.overview import format_overview
 from pykruise.cli.insight.pod_origins import add_pod_origins
 from pykruise.cli.insight.pods import NAMES as POD_NAMES

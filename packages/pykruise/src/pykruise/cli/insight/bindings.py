@@ -12,8 +12,8 @@ import msgspec
 
 from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.cli.insight.known_kinds import list_known_kinds
-from pykruise.cli.insight.node_states import judge_nodes
 from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
+from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.cli.insight.volume_bindings import (
     MOST,
     VolumeBinding,

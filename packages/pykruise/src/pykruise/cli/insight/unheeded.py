@@ -77,7 +77,7 @@ def _find_overridden(workload: Document, bindings: Iterable[tuple[str, Binding]]
             labels = ", ".join(f"{key}={value}" for key, value in sorted(binding.labels.items()))
             yield Wait(
                 code=Code.NO_EFFECT,
-                words=f"{IN_TEMPLATE.where} requests a node with {asked}, but {owner} keeps the pod on nodes with"
+                words=f"{IN_TEMPLATE.where} selects nodes with {asked}, but {owner} keeps the pod on nodes with"
                 f" {labels}",
                 pods=(binding.pod,),
                 remedy=binding.remedy,

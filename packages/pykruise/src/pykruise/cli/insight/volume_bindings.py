@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.cluster_reading import find_claim_problems, list_claim_names
-from pykruise.cli.insight.node_states import judge_nodes
 from pykruise.cli.insight.node_terms import describe_term
 from pykruise.cli.insight.optional_reads import read_optional
+from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import ApiError

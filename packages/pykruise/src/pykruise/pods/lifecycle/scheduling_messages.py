@@ -1,5 +1,4 @@
-"""What a person can do for a pod without a node, from the message of Kubernetes' scheduler: the only place that reads
-this message.
+"""Remedies for a pod without a node, from the message of Kubernetes' scheduler: the only place that reads this message.
 
 message of the condition PodScheduled ──▶ describe_remedy(), describe_obstacles()
 
@@ -16,7 +15,7 @@ import msgspec
 from pykruise.pods.corrections import Correction
 
 
-class _Found(msgspec.Struct, frozen=True):
+class _Complaint(msgspec.Struct, frozen=True):
     """A reason in the message."""
 
     words: str
@@ -49,14 +48,14 @@ _TEXTS: Final = (
 
 def describe_remedy(said: str, node: str, correction: Correction) -> str:
     """Return the remedy. `node`: the only node that the pod may run on, in words, or empty."""
-    found = _select(said, node)
-    if not found:
+    reasons = _select(said, node)
+    if not reasons:
         return f"{_ANY[0]}, or {correction.change(_ANY[1])}"
     where = node or "nodes"
-    on_nodes = list(dict.fromkeys(reason.on_nodes.format(where) for reason in found if reason.on_nodes))
+    on_nodes = list(dict.fromkeys(reason.on_nodes.format(where) for reason in reasons if reason.on_nodes))
     if not node:
         on_nodes.append("add nodes")
-    fields = list(dict.fromkeys(reason.field for reason in found if reason.field))
+    fields = list(dict.fromkeys(reason.field for reason in reasons if reason.field))
     if node:
         fields.append("node affinity")
     changed = [correction.change(" or ".join(fields))] if fields else []
@@ -68,22 +67,22 @@ def describe_obstacles(said: str, node: str) -> str:
     return ", ".join(dict.fromkeys(reason.words for reason in _select(said, node)))
 
 
-def _select(said: str, node: str) -> Sequence[_Found]:
+def _select(said: str, node: str) -> Sequence[_Complaint]:
     """Return the reasons in the message. For a pod with one possible node, the scheduler counts all other nodes as
     mismatches, so mismatches are left out.
     """
     # The scheduler reports in a second sentence whether the deletion of other pods would help.
-    found = list(_find(said.partition(" preemption: ")[0]))
-    return [reason for reason in found if not reason.is_mismatch] if node else found
+    reasons = list(_find(said.partition(" preemption: ")[0]))
+    return [reason for reason in reasons if not reason.is_mismatch] if node else reasons
 
 
-def _find(said: str) -> Iterator[_Found]:
+def _find(said: str) -> Iterator[_Complaint]:
     for name in _INSUFFICIENT.findall(said):
-        yield _Found(f"Insufficient {name}", f"free {name} on {{}}", f"{name} requests")
+        yield _Complaint(f"Insufficient {name}", f"free {name} on {{}}", f"{name} requests")
     for taint in _TAINT.findall(said):
         # Braces would be placeholders.
         shown = taint.replace("{", "{{").replace("}", "}}")
-        yield _Found(f"untolerated taint {taint}", f"take the taint {shown} off {{}}", "tolerations")
+        yield _Complaint(f"untolerated taint {taint}", f"take the taint {shown} off {{}}", "tolerations")
     for text, on_nodes, field, is_mismatch in _TEXTS:
         if text in said:
-            yield _Found(text, on_nodes, field, is_mismatch)
+            yield _Complaint(text, on_nodes, field, is_mismatch)

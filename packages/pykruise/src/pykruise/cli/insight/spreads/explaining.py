@@ -16,8 +16,8 @@ import msgspec
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.explaining import find_unobserved_changes, next_of, phase_of, verdict_of
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
-from pykruise.cli.insight.node_states import judge_nodes
 from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term, list_matching
+from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.cli.insight.spreads.look import SpreadSight
 from pykruise.cli.insight.webhooks import list_fresh_warnings, make_unreviewed_wait
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of

@@ -10,9 +10,9 @@ import msgspec
 
 from pykruise.cli.insight.cluster_reading import nodes_of
 from pykruise.cli.insight.explanations import Wait
-from pykruise.cli.insight.node_states import judge_nodes
 from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term, list_matching
 from pykruise.cli.insight.optional_reads import read_optional
+from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, annotations_of, get_path

@@ -17,11 +17,11 @@ from pykruise.cli.insight.cluster_reading import Sight, find_lost_nodes, look
 from pykruise.cli.insight.explaining import explain, next_of, phase_of, verdict_of
 from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
 from pykruise.cli.insight.harmless_remedies import add_way_back
-from pykruise.cli.insight.node_states import judge_nodes
 from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term, list_matching
 from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.cli.insight.readiness_gates import see_gates
 from pykruise.cli.insight.refused_writes import make_refusal_wait
+from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.kinds import find_kind
 from pykruise.kinds.uniteddeployment.kind import KIND

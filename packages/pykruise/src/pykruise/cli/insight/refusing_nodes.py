@@ -1,6 +1,6 @@
 """Why the nodes that could run a pod do not take it: its node selection, a cordon, a taint, or too little room.
 
-nodes + pod ──▶ judge_nodes() ──▶ NodeState: words and remedy
+nodes + pod ──▶ judge_nodes() ──▶ RefusingNodes: words and remedy
 
 Pure.
 """
@@ -21,7 +21,7 @@ _NAMED: Final = 3
 """Maximum number of nodes that a text names."""
 
 
-class NodeState(msgspec.Struct, frozen=True, kw_only=True):
+class RefusingNodes(msgspec.Struct, frozen=True, kw_only=True):
     """Reason why some nodes do not take a pod."""
 
     words: str
@@ -39,7 +39,7 @@ def judge_nodes(
     *,
     bound_by: Collection[str] = (),
     correction: Correction = OF_THE_WORKLOAD,
-) -> NodeState:
+) -> RefusingNodes:
     """Return why none of these nodes takes the pod. `bound_by`: keys of the pod's nodeSelector that bind it to these
     nodes; `correction`: correction of the pod's template.
     """
@@ -49,26 +49,26 @@ def judge_nodes(
     of_nodes = f"node{'' if is_one else 's'} {names}"
     if all(asked.find_mismatch(node) is not None for node in nodes):
         selected = describe_selection(asked, nodes, bound_by)
-        return NodeState(
+        return RefusingNodes(
             words=f"{names} {'does' if is_one else 'do'} not match the pod, which requires {selected}",
             remedy=f"label {of_nodes} with {selected}; or {_change(correction, 'nodeSelector or node affinity')}",
             is_mismatch=True,
         )
     matching = [node for node in nodes if asked.find_mismatch(node) is None]
     if any(asked.find_obstacle(node) is None for node in matching):
-        return NodeState(
+        return RefusingNodes(
             words=f"{names} {'takes' if is_one else 'take'} no more pods",
             remedy=f"make room on {of_nodes}",
             is_full=True,
         )
     first = matching[0]
     if first.is_cordoned:
-        return NodeState(
+        return RefusingNodes(
             words=f"{first.name} is cordoned",
             remedy=f"uncordon node {first.name} (kubectl uncordon {first.name})",
         )
     taint = next(taint for taint in asked.list_untolerated(first) if taint.key != UNSCHEDULABLE.key)
-    return NodeState(
+    return RefusingNodes(
         words=f"{first.name} has the taint {taint}, which the pod does not tolerate",
         remedy=f"remove the taint (kubectl taint node {first.name} {taint}-); or {_change(correction, 'tolerations')}",
     )
