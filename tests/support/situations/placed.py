@@ -200,8 +200,8 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_recorded_zone_overrides_its_template,
             cause=Code.NO_EFFECT,
             phase=Phase.HEALTHY,
-            says=f"spec.template selects nodes with {ZONE}=z2, but PersistentPodState web keeps the pod on nodes with"
-            f" {ZONE}=z1",
+            says=f"the node labels in spec.template ({ZONE}=z2) have no effect, because PersistentPodState web keeps the"
+            f" pod on nodes with {ZONE}=z1",
             ways=1,
             known_by=_EXPLAIN,
         ),

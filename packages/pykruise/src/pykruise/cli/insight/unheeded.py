@@ -77,8 +77,8 @@ def _find_overridden(workload: Document, bindings: Iterable[tuple[str, Binding]]
             labels = ", ".join(f"{key}={value}" for key, value in sorted(binding.labels.items()))
             yield Wait(
                 code=Code.NO_EFFECT,
-                words=f"{IN_TEMPLATE.where} selects nodes with {asked}, but {owner} keeps the pod on nodes with"
-                f" {labels}",
+                words=f"the node labels in {IN_TEMPLATE.where} ({asked}) have no effect, because {owner} keeps the pod"
+                f" on nodes with {labels}",
                 pods=(binding.pod,),
                 remedy=binding.remedy,
             )
