@@ -200,8 +200,8 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_recorded_zone_overrides_its_template,
             cause=Code.NO_EFFECT,
             phase=Phase.HEALTHY,
-            says=f"the node labels in spec.template ({ZONE}=z2) have no effect, because PersistentPodState web keeps the"
-            f" pod on nodes with {ZONE}=z1",
+            says=f"the node labels in spec.template ({ZONE}=z2) have no effect, because PersistentPodState web keeps"
+            f" the pod on nodes with {ZONE}=z1",
             ways=1,
             known_by=_EXPLAIN,
         ),
