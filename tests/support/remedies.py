@@ -1005,6 +1005,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" correct (the template|SidecarSet (?P<sidecars>\w+)|spec\.template\.\w+)",
         (correct_the_template,),
     ),
+    (r"uncordon nodes, or add nodes", (make_room,)),
     (_FOR_THE_SCHEDULER + r"spec\.template", (make_room, ask_for_less)),
     (
         _FOR_THE_SCHEDULER + r"the template of the pod's workload",
