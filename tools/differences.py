@@ -588,6 +588,11 @@ _PERSISTENT_POD_STATE: Final = _differences_of(
         "objects of users stay",
     ),
     (
+        "a workload that requests one without a topology annotation gets no response",
+        "a Warning event and `explain` name the missing annotation",
+        "otherwise nothing shows that the request has no effect",
+    ),
+    (
         "weights, keys and policies are not checked",
         "values that would fail later are rejected",
         "with such values, pods could not be created",

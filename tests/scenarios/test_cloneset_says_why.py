@@ -313,8 +313,8 @@ async def test_pods_that_fit_on_no_node(stage: Stage) -> None:
     body["spec"]["template"]["spec"]["nodeSelector"] = {"example.com/disk": "fast"}
     await stage.create(body)
     # then
-    await says(stage, "Waiting", "Unschedulable", "cannot be scheduled", "; add nodes")
-    await reported(stage, "Unschedulable", "; add nodes")
+    await says(stage, "Waiting", "Unschedulable", "cannot be scheduled", "; label nodes, or add nodes")
+    await reported(stage, "Unschedulable", "; label nodes, or add nodes")
     await neighbour_works(stage)
     # when
     await stage.merge("web", {"spec": {"template": {"spec": {"nodeSelector": None}}}})

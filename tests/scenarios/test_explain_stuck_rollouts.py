@@ -313,7 +313,7 @@ CASES = (
     Stuck(one_old_pod_uses_the_budget_up, "NotReady", "scaleStrategy.maxUnavailable is 1", useless=(0,)),
     Stuck(too_large_for_every_node, "Unschedulable", "Insufficient cpu", ways=2),
     Stuck(no_node_has_the_label, "Unschedulable", "node affinity", ways=2),
-    Stuck(all_nodes_are_cordoned, "Unschedulable", "unschedulable", ways=2),
+    Stuck(all_nodes_are_cordoned, "Unschedulable", "unschedulable", ways=1),
     Stuck(a_readiness_gate_is_closed, "ReadinessGate", "example.com/registered"),
     Stuck(a_node_does_not_answer, "NodeLost", "does not answer", ways=2),
     Stuck(a_finalizer_holds_a_pod, "Finalizer", "example.com/backup"),

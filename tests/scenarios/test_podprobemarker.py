@@ -326,7 +326,7 @@ async def test_explain_reports_the_numbers_of_pods_and_probes(stage: Stage) -> N
     explanation = await read_and_explain(
         stage.client, Key(stage.namespace, "game"), now=now, kind=MARKER_KIND
     )
-    assert "1 pod is checked" in str(explanation)
+    assert "1 pod is selected" in str(explanation)
     explanation = await read_and_explain(stage.client, Key("", node), now=now, kind=NODE_KIND)
     assert "1 succeed" in str(explanation)
 

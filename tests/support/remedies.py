@@ -337,9 +337,8 @@ async def take_finalizers_off(person: Person, _match: re.Match[str]) -> None:
 
 
 async def open_the_budget(person: Person, match: re.Match[str]) -> None:
-    await person.stage.merge(
-        match["budget"], {"spec": {"maxUnavailable": 1}}, resource=POD_UNAVAILABLE_BUDGETS
-    )
+    spec = {"maxUnavailable": 1, "minAvailable": None}
+    await person.stage.merge(match["budget"], {"spec": spec}, resource=POD_UNAVAILABLE_BUDGETS)
 
 
 async def correct_the_class(person: Person, match: re.Match[str]) -> None:
@@ -612,8 +611,25 @@ async def let_the_workload_ask_for_less(person: Person, _match: re.Match[str]) -
     """Correct the owner of the pods, which is called `web` and requested nodes that do not exist."""
     for resource in (CLONE_SETS, ADVANCED_STATEFUL_SETS):
         if await person.stage.exists("web", resource=resource):
-            template = {"spec": {"nodeSelector": None}}
+            template = {"spec": {"nodeSelector": None, "tolerations": [{"operator": "Exists"}]}}
             await person.stage.merge("web", {"spec": {"template": template}}, resource=resource)
+    if await person.stage.exists("web", resource=UNITED_DEPLOYMENTS):
+        pods = {"spec": {"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}}
+        body = {"spec": {"template": {"cloneSetTemplate": pods}}}
+        await person.stage.merge("web", body, resource=UNITED_DEPLOYMENTS)
+
+
+async def fit_the_workload_and_delete_the_pod(person: Person, match: re.Match[str]) -> None:
+    await let_the_workload_ask_for_less(person, match)
+    await delete_at_once(person, match)
+
+
+async def tolerate_in_the_subsets(person: Person, match: re.Match[str]) -> None:
+    """Tolerations in all subsets of the WorkloadSpread `web`."""
+    spread = await person.stage.get("web", resource=WORKLOAD_SPREADS)
+    subsets = [{**subset, "tolerations": [{"operator": "Exists"}]} for subset in spread["spec"]["subsets"]]
+    await person.stage.merge("web", {"spec": {"subsets": subsets}}, resource=WORKLOAD_SPREADS)
+    await delete_at_once(person, match)
 
 
 async def correct_and_delete_pods(person: Person, _match: re.Match[str]) -> None:
@@ -830,6 +846,34 @@ async def prefer_by_annotation(person: Person, match: re.Match[str]) -> None:
         await person.stage.delete(name, resource=PODS)
 
 
+async def raise_the_limit_and_the_version(person: Person, match: re.Match[str]) -> None:
+    await _change_the_tag(person, **{match["field"]: 600})
+
+
+async def make_available_and_raise_the_version(person: Person, match: re.Match[str]) -> None:
+    await make_the_image_available(person, match)
+    await _change_the_tag(person)
+
+
+async def _change_the_tag(person: Person, **policy: Any) -> None:
+    """Change the policy of the only tag of the NodeImage, and raise its version."""
+    images = (await person.to_document())["spec"]["images"]
+    ((name, image),) = images.items()
+    (tag,) = image["tags"]
+    changed = {"pullPolicy": {**tag["pullPolicy"], **policy}, "version": tag["version"] + 1}
+    await person.change(images={name: {"tags": [{**tag, **changed}]}})
+
+
+async def set_the_annotation(person: Person, match: re.Match[str]) -> None:
+    await person._patch({"metadata": {"annotations": {match["name"]: match["key"]}}})
+
+
+async def run_elsewhere(person: Person, match: re.Match[str]) -> None:
+    """Another node in the template of the CloneSet of the situations."""
+    body = {"spec": {"template": {"spec": {"nodeName": "node-1"}}}}
+    await person.stage.merge("web", body, resource=CLONE_SETS)
+
+
 async def correct_the_probes(person: Person, match: re.Match[str]) -> None:
     (probe,) = (await person.stage.get(match["marker"], resource=POD_PROBE_MARKERS))["spec"]["probes"]
     check = {"exec": {"command": ["/idle"]}, "periodSeconds": 5}
@@ -851,6 +895,10 @@ async def create_the_namespace(person: Person, match: re.Match[str]) -> None:
 async def remove_the_gates(person: Person, _match: re.Match[str]) -> None:
     for name in person.pods:
         await person.stage.merge(name, {"spec": {"schedulingGates": None}}, resource=PODS)
+
+
+async def set_no_gates(person: Person, _match: re.Match[str]) -> None:
+    await person.change(template={"spec": {"schedulingGates": None}})
 
 
 async def rename_the_ephemeral_container(person: Person, _match: re.Match[str]) -> None:
@@ -909,6 +957,11 @@ async def replace_it(person: Person, _match: re.Match[str]) -> None:
     await person.stage.client.delete(person.kind.resource, person.key.namespace, person.key.name)
 
 
+_FOR_THE_SCHEDULER: Final = (
+    r"(add nodes|free [\w./ ]+ on|uncordon|label|take the taint \{.*\} off)"
+    r"( or capacity \(.*\)| nodes| node \S+| its node)?, or (.* or )?change the .* of "
+)
+
 WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"roll back: kubectl kruise (?P<command>.*)", (roll_back,)),
     (r"roll back and resume: kubectl kruise (?P<command>.*), then kubectl kruise (?P<then>.*)", (roll_back,)),
@@ -952,22 +1005,26 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" correct (the template|SidecarSet (?P<sidecars>\w+)|spec\.template\.\w+)",
         (correct_the_template,),
     ),
+    (r"uncordon nodes, or add nodes", (make_room,)),
+    (_FOR_THE_SCHEDULER + r"spec\.template", (make_room, ask_for_less)),
     (
-        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, affinity, spread constraints or"
-        r" tolerations of spec.template",
-        (make_room, ask_for_less),
-    ),
-    (
-        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, affinity, spread constraints or"
-        r" tolerations of the template of the pod's workload",
+        _FOR_THE_SCHEDULER + r"the template of the pod's workload",
         (make_room, let_the_workload_ask_for_less),
     ),
-    (r"the controller that is responsible for the condition (?P<gate>\S+) must set it", (open_the_gate,)),
+    (
+        r"the controller that is responsible for the condition (?P<gate>\S+) must set it; if no controller does, set it"
+        r" yourself \(kubectl patch pod -n \S+ \S+ --subresource=status -p '\S+'\)",
+        (open_the_gate,),
+    ),
     (
         r"bring (?P<node>\S+) back, or delete the pod with --grace-period=0 --force",
         (bring_the_node_back, delete_by_force),
     ),
-    (r"the controller that set \S+ must remove it", (take_finalizers_off,)),
+    (
+        r"the controller that set \S+ must remove it; if this controller no longer runs, remove the finalizers yourself"
+        r" \(kubectl patch pod -n \S+ \S+ --type=merge -p '\S+'\)",
+        (take_finalizers_off,),
+    ),
     (r"if that lasts, find out what still uses the claim", (free_the_claim,)),
     (r"the controller that set \S+ must remove it from PVC \S+", (free_the_claim,)),
     (
@@ -975,7 +1032,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" (?P<kind>ConfigMap|Secret) (?P<namespace>[^/]+)/(?P<name>\S+)",
         (free_the_copy,),
     ),
-    (r"raise maxUnavailable of PodUnavailableBudget (?P<budget>[^\s,]+), because .*", (open_the_budget,)),
+    (
+        r"(raise maxUnavailable|lower minAvailable) of PodUnavailableBudget (?P<budget>[^\s,]+), because .*",
+        (open_the_budget,),
+    ),
     (r"correct allowedTopologies of storage class (?P<class>\S+)", (correct_the_class,)),
     (r"label a node with (?P<key>[^\s=]+)=(?P<value>\S+)", (label_a_node,)),
     (
@@ -1153,7 +1213,20 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"replace the budget by another, since \S+ cannot be changed", (replace_it,)),
     (r"label namespaces so that spec.targets selects them, or change spec.targets", (label_for_targets,)),
     (r"label the node, or change the keys of spec.requiredPersistentTopology", (label_the_nodes,)),
-    (r"make room on node \S+ \(kubectl uncordon .*", (make_room,)),
+    (r"make room on nodes? [^;]*", (make_room,)),
+    (
+        r"change the (?P<fields>tolerations) of (spec\.subsets\[\d\]|subset \w+ of WorkloadSpread \S+), then delete the"
+        r" pod, which keeps the old value",
+        (tolerate_in_the_subsets,),
+    ),
+    (r"uncordon node \S+ \(kubectl uncordon \S+\)", (make_room,)),
+    (r"remove the taint \(kubectl taint node \S+ \S+-\)", (make_room,)),
+    (r"label nodes? [^;]* with \S+=\S+", (make_room,)),
+    (
+        r"change the (tolerations|nodeSelector or node affinity) of (the template of the pod's workload|spec[\w.]+),"
+        r" then delete the pod",
+        (fit_the_workload_and_delete_the_pod,),
+    ),
     (
         r"move (?P<key>\S+) from spec.requiredPersistentTopology to spec.preferredPersistentTopology of"
         r" PersistentPodState (?P<state>\S+), then delete the pod",
@@ -1166,6 +1239,22 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"make the image available: .*", (make_the_image_available,)),
     (
+        r"raise pullPolicy\.(?P<field>\w+) of tag \S+ of \S+ in NodeImage (?P<node>\S+), and raise version of this tag"
+        r" by 1: .*",
+        (raise_the_limit_and_the_version,),
+    ),
+    (
+        r"make the image available, or correct tag \S+ of \S+ in NodeImage (?P<node>\S+); then raise version of this"
+        r" tag by 1: .*",
+        (make_available_and_raise_the_version,),
+    ),
+    (r"set annotation (?P<name>\S+) or \S+, for example to (?P<key>\S+)", (set_the_annotation,)),
+    (
+        r"switch on the feature gate \S+, then delete the pod, so that its workload creates it again with the probes",
+        (),
+    ),
+    (r"run the pod on a node with an agent", (run_elsewhere,)),
+    (
         r"correct the container and port of the probe in PodProbeMarker (?P<marker>\S+), or give the port a name in the"
         r" container",
         (correct_the_probes,),
@@ -1174,7 +1263,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"create the namespace \(kubectl create namespace (?P<space>\S+)\), or remove it from spec.targets",
         (create_the_namespace,),
     ),
-    (r"the controller that set the scheduling gates must remove them", (remove_the_gates,)),
+    (r"the controller that handles \S+ must remove it", (remove_the_gates,)),
+    (
+        r"remove it from each pod \(kubectl patch pod -n \S+ \S+ --type=json -p"
+        r""" '\[\{"op":"remove","path":"/spec/schedulingGates"\}\]'\)""",
+        (remove_the_gates,),
+    ),
+    (r"change the schedulingGates of spec.template, if it sets any", (set_no_gates,)),
     (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
     (

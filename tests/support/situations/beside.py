@@ -376,8 +376,8 @@ POD_STATES: Final = (
     Situation(
         stage=a_bound_node_has_no_room,
         cause=Code.UNSCHEDULABLE,
-        says="because PersistentPodState web recorded that it ran on node",
-        ways=2,
+        says="has the taint gone:NoSchedule, which the pod does not tolerate",
+        ways=3,
         known_by="plan",
     ),
     Situation(stage=its_pods_cannot_start, cause=Code.IMAGE_PULL, ways=2, known_by="plan"),

@@ -180,7 +180,12 @@ CLONE_SETS: Final = (
     Situation(
         stage=a_hook_keeps_a_pod_that_is_to_go, cause=Code.PRE_DELETE_HOOK, ways=1, says="example.com/block"
     ),
-    Situation(stage=its_pods_wait_behind_a_gate, cause=Code.SCHEDULING_GATED, ways=1),
+    Situation(
+        stage=its_pods_wait_behind_a_gate,
+        cause=Code.SCHEDULING_GATED,
+        says="scheduling gate example.com/wait holds it",
+        ways=3,
+    ),
     Situation(
         stage=claims_of_a_cloneset_have_no_volume,
         cause=Code.UNBOUND_CLAIMS,

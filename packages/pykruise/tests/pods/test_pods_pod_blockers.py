@@ -90,7 +90,7 @@ def unscheduled(status: str | None = "False", **fields: str | None) -> CloneSetB
         (
             unscheduled(reason="SchedulingGated", message="gated"),
             Code.SCHEDULING_GATED,
-            "is held by scheduling gates: gated",
+            "scheduling gates hold it",
         ),
         (
             unscheduled(message="unbound immediate PersistentVolumeClaims"),

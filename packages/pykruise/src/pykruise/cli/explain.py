@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.bindings import add_bindings, add_claims
+from pykruise.cli.insight.budgets import add_open_budgets
 from pykruise.cli.insight.children import add_children
 from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.explaining import explain
@@ -40,6 +41,7 @@ from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.readiness_gates import add_gates, see_gates
 from pykruise.cli.insight.refused_writes import find_refusal_remedy, make_refusal_wait
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
+from pykruise.cli.insight.unheeded import add_unheeded
 from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
@@ -104,6 +106,7 @@ async def read_and_explain(
         return await add_children(client, said, inner, explain_child, creator=creator)
 
     explanation = await add_children(client, explanation, sight, explain_child)
+    explanation = await add_unheeded(client, explanation, sight.document, insight_of(kind))
     correction = correction_of(kind, sight.document)
     return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
 
@@ -120,7 +123,8 @@ async def _add_details(
     """Return the explanation with details about the pods. Only objects other than the pods contain these details."""
     if kind.name not in ATTACHED and not _has_own_pods(kind):
         explanation = await _add_details_of_others(client, explanation, kind, now, settings)
-    explanation = await add_mounts(client, await add_bindings(client, explanation), correction, now=now)
+    explanation = await add_bindings(client, explanation, correction)
+    explanation = await add_mounts(client, explanation, correction, now=now)
     return await add_pod_origins(client, explanation)
 
 
@@ -147,7 +151,8 @@ async def _with_refusals(
 ) -> Explanation:
     plan = sight.plan()
     explanation = explain(sight, plan, correction=correction)
-    return await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
+    tried = await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
+    return await add_open_budgets(client, tried, sight)
 
 
 async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> Explanation:
@@ -274,6 +279,7 @@ async def read_and_explain_pod(
     except NotFoundError as error:
         raise await make_missing_error(client, PODS, key, error) from error
     explanation = await add_gates(client, explanation, now=now, settings=settings)
+    explanation = await add_bindings(client, explanation)
     return await add_mounts(client, explanation, OF_THE_WORKLOAD, now=now)
 
 

@@ -130,6 +130,10 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Yields the children of the object from a snapshot, the most important first; None if the kind has no children."""
     bindings: Callable[[Document], Iterator[Binding]] | None = None
     """Pods that the object binds to nodes; None: the kind binds none."""
+    unheeded: Callable[[Document], tuple[str, str]] | None = None
+    """Returns the problem of annotations of a workload that request an object of the kind in vain, and the remedy;
+    empty if there is no problem. None: no annotations request objects of the kind.
+    """
     conditions: Callable[[Document], Iterator[SetCondition]] | None = None
     """Conditions that the object sets in pods; None: objects of the kind set none."""
     has_observed_generation: bool = True

@@ -94,6 +94,23 @@ def release_finalizers(names: Iterable[str], of: str = "") -> str:
     return f"the controller that set {', '.join(names)} must remove it{f' from {of}' if of else ''}"
 
 
+def release_pod(names: Iterable[str], namespace: str, pod: str) -> str:
+    """Instruction for finalizers of a pod that terminates, with the command for a controller that no longer runs."""
+    return (
+        f"{release_finalizers(names)}; if this controller no longer runs, remove the finalizers yourself (kubectl patch"
+        f' pod -n {namespace} {pod} --type=merge -p \'{{"metadata":{{"finalizers":null}}}}\')'
+    )
+
+
+def open_gate(gate: str, namespace: str, pod: str) -> str:
+    """Instruction for a readiness gate that another controller opens, with the command that opens it by hand."""
+    condition = f'{{"status":{{"conditions":[{{"type":"{gate}","status":"True"}}]}}}}'
+    return (
+        f"the controller that is responsible for the condition {gate} must set it; if no controller does, set it"
+        f" yourself (kubectl patch pod -n {namespace} {pod} --subresource=status -p '{condition}')"
+    )
+
+
 def correct_container(
     annotations: Mapping[str, str], container: str, own: Correction, *, is_in_place: bool = True
 ) -> Correction:

@@ -35,7 +35,9 @@ class CreatingView(msgspec.Struct, frozen=True, gc=False):
     since: Instant
     """Time at which the pod got its node."""
     mounts: tuple[str, ...]
-    """Secrets and ConfigMaps that its volumes need; never empty."""
+    """Secrets and ConfigMaps that its volumes need; empty only if the pod `is_unseen`."""
+    is_unseen: bool = False
+    """Whether the kubelet has not reported any container of the pod, not even as waiting."""
 
 
 class _Secret(msgspec.Struct, gc=False, rename="camel"):

@@ -144,6 +144,7 @@ class Code(StrEnum):
     PROBE_FAILS = "ProbeFails"
     NO_NODES = "NoNodes"
     NO_TARGETS = "NoTargets"
+    NO_EFFECT = "NoEffect"
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -486,6 +487,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.PROBE_FAILS: Meaning(
         "a probe of a PodProbeMarker fails", "if the probe should succeed, read its message"
     ),
+    Code.NO_EFFECT: Meaning(
+        "a setting of the object has no effect", "change the setting that the message names, or remove it"
+    ),
     Code.NO_TARGETS: Meaning(
         "no namespace is a target yet",
         "label namespaces so that spec.targets selects them, or change spec.targets",
@@ -531,7 +535,7 @@ AT_REST: Final = frozenset(
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
         *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER, Code.IN_RESERVE),
         *(Code.NEXT_TICK, Code.OTHER_BUDGET, Code.OTHER_OWNERS, Code.NODE_LEFT_OUT),
-        *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS, Code.UNFIT_NODE),
+        *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS, Code.UNFIT_NODE, Code.NO_EFFECT),
     }
 )
 """Codes of states that the spec requests, or that are only information: nothing waits."""

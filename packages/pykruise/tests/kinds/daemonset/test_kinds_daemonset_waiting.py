@@ -117,7 +117,7 @@ def test_the_waiting_condition_keeps_its_transition_time_and_other_conditions_st
     ("builder", "reason", "words", "remedy"),
     [
         (waits_for_image(daemonset().old("n1"), "n2"), "ImagePull", "nginx:1", "correct the image"),
-        (unschedulable(daemonset(), "n2"), "Unschedulable", "Insufficient cpu", "capacity"),
+        (unschedulable(daemonset(), "n2"), "Unschedulable", "Insufficient cpu", "free cpu on node n2"),
         (daemonset().not_ready("n2"), "NotReady", "not ready", "readiness probe"),
         (
             daemonset().not_ready("n2").taint("n2", "node.kubernetes.io/unreachable:NoExecute"),

@@ -154,23 +154,24 @@ def test_copies_are_listed_by_name_without_other_secrets_of_their_namespace() ->
 
 
 @pytest.mark.parametrize(
-    ("home", "namespace", "is_there"),
+    ("home", "namespace", "problem"),
     [
-        (IS_THERE, "", True),
-        (IS_THERE, HOME, True),
-        (IS_THERE, "shop", False),
-        (None, "", False),
-        (NamespaceView(name=HOME, uid="h", resource_version=1, is_deleting=True), "", False),
+        (IS_THERE, "", ""),
+        (IS_THERE, HOME, ""),
+        (IS_THERE, "shop", "is not watched by this manager, which watches only shop"),
+        (None, "", "does not exist"),
+        (NamespaceView(name=HOME, uid="h", resource_version=1, is_deleting=True), "", "is being deleted"),
     ],
 )
 def test_secrets_are_read_only_where_their_copies_can_be_created(
-    home: NamespaceView | None, namespace: str, is_there: bool
+    home: NamespaceView | None, namespace: str, problem: str
 ) -> None:
     """images case 48"""
     cluster = Cluster(secret("s1"))
     snapshot = cluster.read(home=home, namespace=namespace)
-    assert snapshot.has_shared_namespace is is_there
-    assert list(snapshot.sources) == cluster.asked == (["s1"] if is_there else [])
+    assert snapshot.has_shared_namespace is not bool(problem)
+    assert snapshot.home_problem == problem or not problem
+    assert list(snapshot.sources) == cluster.asked == ([] if problem else ["s1"])
 
 
 def test_the_copies_of_a_finished_job_are_listed_but_not_read() -> None:

@@ -59,9 +59,18 @@ def test_the_first_workload_with_the_annotation_gets_a_state_and_others_get_an_e
     (step,) = plan.steps
     assert isinstance(step.action, Create)
     assert step.action.body["metadata"]["ownerReferences"][0]["uid"] == "first"
-    assert (told(plan), plan.status, plan.waiting) == (["second"], None, None)
+    assert (told(plan), plan.status, plan.waiting) == (["second", "says-no-topology"], None, None)
     # and without it there is nothing to do
-    assert planned(none(), *others) == Plan()
+    assert not list(planned(none(), *others).steps)
+    assert planned(none(), *others[1:]) == Plan()
+
+
+def test_a_request_without_a_topology_is_reported_even_after_the_state_was_made() -> None:
+    for view in (none(), state()):
+        plan = planned(view, namesake({AUTO: "true"}))
+        (note,) = plan.notes
+        assert (list(plan.steps), told(plan), note.warning) == ([], [UID], True)
+        assert "kruise.io/required-persistent-topology" in note.message
 
 
 def test_a_failed_write_is_a_warning_event_on_the_workload() -> None:

@@ -287,6 +287,33 @@ def test_a_pod_on_a_virtual_node_is_not_marked_without_the_gate() -> None:
 
 
 @pytest.mark.parametrize(
+    ("gate", "condition", "delay_s", "says"),
+    [
+        (False, "game.io/other", 0, "EnablePodProbeMarkerOnServerless"),
+        (False, "game.io/idle", 0, "EnablePodProbeMarkerOnServerless"),
+        (True, "game.io/other", 0, "kruise.io/podprobe"),
+        (True, "game.io/other", 900, ""),
+        (True, "game.io/idle", 0, ""),
+    ],
+)
+def test_a_pod_on_a_virtual_node_that_nothing_probes_is_reported(
+    gate: bool, condition: str, delay_s: int, says: str
+) -> None:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-03-01T11:58:00Z"}
+    plan = planned(
+        marker("game", probe(on={**EXEC, "initialDelaySeconds": delay_s})),
+        pods=[pod(conditions=[ready, {"type": condition, "status": "True"}])],
+        nodes=[node(labels=VIRTUAL)],
+        on_virtual_nodes=gate,
+    )
+    assert [(reason.code, says in reason.remedy) for reason in plan.skipped.values()] == (
+        [(Code.NO_AGENT, True)] if says else []
+    )
+    # and a node that is late later is looked at then
+    assert plan.requeue_after_s == (delay_s - 60 if delay_s else None)
+
+
+@pytest.mark.parametrize(
     ("gate", "policies", "asked"),
     [(True, POLICIES, 1), (True, [IDLE, POLICIES[1]], 1), (True, [IDLE], 0), (False, POLICIES, 0)],
     ids=["annotations", "annotations of one state", "labels alone", "without the gate"],

@@ -12,39 +12,41 @@ import msgspec
 
 from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.cli.insight.known_kinds import list_known_kinds
-from pykruise.cli.insight.optional_reads import find_pod_key
+from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
+from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.cli.insight.volume_bindings import (
     MOST,
     VolumeBinding,
     describe_claims,
-    describe_node_state,
+    list_nodes,
     list_volume_bindings,
-    make_room_on,
 )
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ForbiddenError, NotFoundError
-from pykruise.kube.resources import NODES
+from pykruise.kube.resources import PODS
 from pykruise.plans.insight import Binding
+from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
 from pykruise.pods.reasons import Code
 
 
-async def add_bindings(client: Client, explanation: Explanation) -> Explanation:
+async def add_bindings(
+    client: Client, explanation: Explanation, correction: Correction = OF_THE_WORKLOAD
+) -> Explanation:
     """Return the explanation with the bindings of the pods that cannot be scheduled. A volume has precedence over an
-    object, because it binds its pod even without the object.
+    object, because it binds its pod even without the object. `correction`: correction of the pods' template.
     """
     pods = [name for wait in explanation.waits if wait.code == Code.UNSCHEDULABLE for name in wait.pods]
     if not pods:
         return explanation
     keys = {name: key for name in pods if (key := find_pod_key(name, explanation.namespace)) is not None}
-    by_volume = await list_volume_bindings(client, keys.values())
+    by_volume = await list_volume_bindings(client, keys.values(), correction)
     bound: dict[str, tuple[str, Binding] | VolumeBinding] = {
-        binding.pod: (owner, binding)
-        for owner, binding in await _list_bindings(client, explanation.namespace)
+        binding.pod: (owner, binding) for owner, binding in await list_bindings(client, explanation.namespace)
     }
     bound |= {name: by_volume[key] for name, key in keys.items() if key in by_volume}
     waits = [item for wait in explanation.waits for item in _split_by_binding(wait, bound)]
-    named = [await _with_binding(client, wait, bound) for wait in waits]
+    named = [await _with_binding(client, wait, bound, explanation.namespace, correction) for wait in waits]
     return msgspec.structs.replace(explanation, waits=tuple(named))
 
 
@@ -79,7 +81,7 @@ async def _split_by_claims(client: Client, wait: Wait, namespace: str) -> list[W
     ]
 
 
-async def _list_bindings(client: Client, namespace: str) -> list[tuple[str, Binding]]:
+async def list_bindings(client: Client, namespace: str) -> list[tuple[str, Binding]]:
     """List the bindings of a namespace, each with the object that binds the pod."""
     bound: list[tuple[str, Binding]] = []
     if not namespace:
@@ -113,34 +115,39 @@ def _split_by_binding(wait: Wait, bound: _Bound) -> Iterator[Wait]:
         yield msgspec.structs.replace(wait, pods=others)
 
 
-async def _with_binding(client: Client, wait: Wait, bound: _Bound) -> Wait:
+async def _with_binding(
+    client: Client, wait: Wait, bound: _Bound, namespace: str, correction: Correction
+) -> Wait:
     known = bound.get(wait.pods[0]) if len(wait.pods) == 1 else None
     if wait.code != Code.UNSCHEDULABLE or known is None:
         return wait
     if isinstance(known, VolumeBinding):
         return msgspec.structs.replace(wait, words=f"{known.words}; {wait.words}", remedy=known.remedy)
     owner, binding = known
-    node = binding.node
     labels = ", ".join(f"{key}={value}" for key, value in sorted(binding.labels.items()))
-    is_gone, how = await _describe_node(client, node)
-    words = (
-        f"must run on a node with {labels}, because {owner} recorded that it ran on node {node}, which {how}; "
-        f"{wait.words}"
+    bound_by = (
+        f"must run on a node with {labels}, because {owner} recorded that it ran on node {binding.node}"
     )
-    room = (
-        f"add a node with {labels}"
-        if is_gone
-        else f"{make_room_on(f'node {node}', first=node)}, or on another node with these labels"
-    )
-    return msgspec.structs.replace(wait, words=words, remedy=f"{room}; or {binding.remedy}")
+    nodes = await list_nodes(client)
+    key = find_pod_key(wait.pods[0], namespace)
+    pod = None if key is None else await read_optional(client, PODS, key)
+    if nodes is None or pod is None:
+        room = f"make room on node {binding.node}, or on another node with these labels"
+        return _add_binding(wait, bound_by, f"{room}; or {binding.remedy}")
+    able = [
+        node
+        for node in nodes
+        if all(node.labels.get(name) == value for name, value in binding.labels.items())
+    ]
+    if not able:
+        is_gone = all(node.name != binding.node for node in nodes)
+        lacks = "no longer exists" if is_gone else "no longer has these labels"
+        return _add_binding(
+            wait, f"{bound_by}, which {lacks}", f"add a node with {labels}; or {binding.remedy}"
+        )
+    state = judge_nodes(able, pod, bound_by=binding.labels, correction=correction)
+    return _add_binding(wait, f"{bound_by}; {state.words}", f"{state.remedy}; or {binding.remedy}")
 
 
-async def _describe_node(client: Client, name: str) -> tuple[bool, str]:
-    """Return whether a node is deleted, and its state in words."""
-    try:
-        node = decode(await client.get(NODES, "", name))
-    except NotFoundError:
-        return True, "no longer exists"
-    except ForbiddenError:
-        return False, "takes no pods"
-    return False, describe_node_state(node)
+def _add_binding(wait: Wait, words: str, remedy: str) -> Wait:
+    return msgspec.structs.replace(wait, words=f"{words}; {wait.words}", remedy=remedy)

@@ -22,7 +22,7 @@ from pykruise.pods.corrections import (
     correct_container,
     correct_template_of,
     read_log,
-    release_finalizers,
+    release_pod,
 )
 from pykruise.pods.injection_records import find_container_origin
 from pykruise.pods.lifecycle.blockers import blocker_of, find_unended, is_overdue, unready_containers
@@ -63,10 +63,11 @@ def cause_of(
     claims: Mapping[str, ClaimProblem] = _NO_CLAIMS,
     gates: Mapping[str, GateProblem] = _NO_GATES,
     correction: Correction = IN_TEMPLATE,
+    names_node: bool = True,
 ) -> WaitCause | None:
     """Return why a pod is not available or still terminates; None: it is available and not terminating.
     `lost_nodes` do not respond; `claims` maps the name of each PVC without a volume to its problem,
-    and `gates` the name of each pod with a closed readiness gate.
+    and `gates` the name of each pod with a closed readiness gate. `names_node`: see `blocker_of`.
     """
     correction = correct_template_of(view.name, correction, has_workload=view.controller is not None)
     meta, node = pod["metadata"], view.node_name
@@ -79,7 +80,14 @@ def cause_of(
             since=_transition_time(_find_condition(pod, "Ready")),
             remedy=f"bring {node} back, or delete the node: its pods are then replaced",
         )
-    obstacle = blocker_of(view, lifecycle, min_ready_seconds=min_ready_s, now=now, correction=correction)
+    obstacle = blocker_of(
+        view,
+        lifecycle,
+        min_ready_seconds=min_ready_s,
+        now=now,
+        correction=correction,
+        names_node=names_node,
+    )
     if obstacle is None:
         return None
     cause = _add_details(obstacle, pod, view, min_ready_s=min_ready_s, correction=correction)
@@ -124,7 +132,7 @@ def _explain_termination(
             code=Code.FINALIZER,
             words=f"it terminates, but finalizer {names} holds it",
             since=since,
-            remedy=release_finalizers(finalizers),
+            remedy=release_pod(finalizers, meta["namespace"], meta["name"]),
         )
     if node and node in lost_nodes:
         return WaitCause(

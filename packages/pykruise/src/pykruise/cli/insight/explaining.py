@@ -181,7 +181,9 @@ def _find_waits(
     target = _target_of(sight, plan, status)
     down: list[str] = []
     causes: dict[str, WaitCause] = {}
-    for pod in getattr(sight.snapshot, "pods", ()):
+    pods: Sequence[PodView] = getattr(sight.snapshot, "pods", ())
+    unplaced = sum(bool(pod.wanted_node) and pod.is_active for pod in pods)
+    for pod in pods:
         if (document := documents.get(pod.name)) is None:
             continue  # the kind selects pods of other owners
         cause = cause_of(
@@ -194,6 +196,7 @@ def _find_waits(
             claims=sight.claim_problems,
             gates=sight.gate_problems,
             correction=correction,
+            names_node=unplaced <= _NAMED,
         )
         has_failed = pod.name in plan.skipped and plan.skipped[pod.name].code == Code.POD_FAILED
         if cause is not None and (pod.is_active or pod.is_deleting) and not has_failed:
@@ -293,6 +296,9 @@ def find_unobserved_changes(document: Document) -> Iterator[Wait]:
             remedy="if this lasts, check that the manager runs and is the leader (pykruise doctor)",
         )
 
+
+_NAMED: Final = 3
+"""Maximum number of pods without a node of which each is reported with the only node that it may run on."""
 
 _REFUSING: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, SELECTOR_MISMATCH})
 _CORRECT: Final = CODES[Code.REFUSED].helps

@@ -26,6 +26,11 @@ def describe_unmatched_term(term: Mapping[str, Any] | None, nodes: Iterable[Node
     return describe_term(term)
 
 
+def list_matching(term: Mapping[str, Any] | None, nodes: Iterable[NodeView]) -> list[NodeView]:
+    """Return the nodes that match a term; all nodes if there is no term."""
+    return [node for node in nodes if not term or matches_term(term, labels=node.labels, name=node.name)]
+
+
 def describe_term(term: Mapping[str, Any]) -> str:
     """Return the requirements of a term: `disk=ssd, zone In a b`."""
     return ", ".join(_describe_requirements(term))

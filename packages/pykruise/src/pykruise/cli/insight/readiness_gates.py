@@ -137,7 +137,11 @@ def _explain_gate(
         )
     setter, reason = reported[0]
     start = "" if reason.code == Code.READINESS_GATE else f"{closed}: "
-    return GateProblem(words=f"{start}{reason.message} ({setter.name})", remedy=reason.remedy, is_whole=True)
+    remedy = reason.remedy or (_NOT_BEGUN if reason.code == Code.STARTING else "")
+    return GateProblem(words=f"{start}{reason.message} ({setter.name})", remedy=remedy, is_whole=True)
+
+
+_NOT_BEGUN: Final = "no action is needed: the probe has not begun yet"
 
 
 def _name_kinds() -> str:

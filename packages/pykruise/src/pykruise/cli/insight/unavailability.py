@@ -239,10 +239,16 @@ def _waiting_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait
     """Yield pods that wait for the budget."""
     total, desired = computed.status["totalReplicas"], computed.status["desiredAvailable"]
     opening = describe_opening(sight.snapshot.budget)
-    remedy = "" if desired < total else f"{opening}, because the budget now rejects every disruption"
+    code, remedy = Code.DISRUPTION_BUDGET, ""
+    if desired >= total:
+        code = Code.DISRUPTION_REFUSED  # only a change of the budget helps
+        name = sight.snapshot.budget.name
+        remedy = f"{opening} of PodUnavailableBudget {name}, because the budget now rejects every disruption"
+    elif computed.status["unavailableAllowed"]:
+        remedy = "no action is needed: the budget allows disruptions again"
     for name, count in sorted(sight.kept.items()):
         words = f"this budget rejected {count} disruption{'s' if count > 1 else ''}"
-        yield Wait(code=Code.DISRUPTION_BUDGET, words=words, pods=(name,), remedy=remedy)
+        yield Wait(code=code, words=words, pods=(name,), remedy=remedy)
 
 
 def _free_again_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> Iterator[str]:

@@ -13,8 +13,9 @@ import msgspec
 from pykruise.cli.insight.cluster_reading import find_claim_problems, list_claim_names
 from pykruise.cli.insight.node_terms import describe_term
 from pykruise.cli.insight.optional_reads import read_optional
+from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.kube.client.client import Client
-from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
 from pykruise.kube.pod_rules.nodes import matches_term
@@ -26,6 +27,8 @@ from pykruise.kube.resources import (
     STORAGE_CLASSES,
 )
 from pykruise.kube.values.counts import format_first
+from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
+from pykruise.pods.view.nodes import NodeView, project_node
 
 MOST: Final = 10
 """Maximum number of pods that are examined."""
@@ -41,22 +44,31 @@ class VolumeBinding(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
 
 
-async def list_volume_bindings(client: Client, pods: Iterable[Key]) -> dict[Key, VolumeBinding]:
-    """Return the binding of each pod that has one. Only the first MOST pods are examined."""
-    claims = [(pod, claim) for pod in list(pods)[:MOST] for claim in await _list_claims(client, pod)]
-    nodes = await _list_nodes(client) if claims else None
+async def list_volume_bindings(
+    client: Client, pods: Iterable[Key], correction: Correction = OF_THE_WORKLOAD
+) -> dict[Key, VolumeBinding]:
+    """Return the binding of each pod that has one. Only the first MOST pods are examined. `correction`: correction of
+    the pods' template.
+    """
+    claims = [
+        (pod, document, claim)
+        for pod in list(pods)[:MOST]
+        if (document := await read_optional(client, PODS, pod)) is not None
+        for claim in await _list_claims(client, pod.namespace, document)
+    ]
+    nodes = await list_nodes(client) if claims else None
     result: dict[Key, VolumeBinding] = {}
-    for pod, claim in claims:
-        binding = await _find_binding(client, claim, nodes)
+    for pod, document, claim in claims:
+        binding = await _find_binding(client, claim, nodes, document, correction)
         if binding is not None:
             result.setdefault(pod, binding)
     return result
 
 
-async def _list_claims(client: Client, pod: Key) -> list[Document]:
-    names = await _read_claim_names(client, pod)
+async def _list_claims(client: Client, namespace: str, pod: Document) -> list[Document]:
     claims = [
-        await read_optional(client, PERSISTENT_VOLUME_CLAIMS, Key(pod.namespace, name)) for name in names
+        await read_optional(client, PERSISTENT_VOLUME_CLAIMS, Key(namespace, name))
+        for name in list_claim_names(pod)
     ]
     return [claim for claim in claims if claim is not None]
 
@@ -77,9 +89,9 @@ async def _read_claim_names(client: Client, pod: Key) -> list[str]:
 
 
 async def _find_binding(
-    client: Client, claim: Document, nodes: Sequence[Document] | None
+    client: Client, claim: Document, nodes: Sequence[NodeView] | None, pod: Document, correction: Correction
 ) -> VolumeBinding | None:
-    """Return the binding of a PVC. `nodes`: all nodes of the cluster; None if the nodes are unknown."""
+    """Return the binding of a PVC of a pod. `nodes`: all nodes of the cluster; None if the nodes are unknown."""
     name = claim["metadata"]["name"]
     volume_name = get_path(claim, "spec", "volumeName")
     if not volume_name:
@@ -97,17 +109,15 @@ async def _find_binding(
             words=f"no node can mount {what}, which needs a node with {labels}",
             remedy=f"add a node with {labels}; or {lost}",
         )
-    names = [str(node["metadata"]["name"]) for node in able]
-    state = f"; {names[0]} {describe_node_state(able[0])}" if len(able) == 1 else ""
-    nodes_are = f"node{'' if len(able) == 1 else 's'} {format_first(names, _NAMED)}"
+    nodes_are = f"node{'' if len(able) == 1 else 's'} {format_first([node.name for node in able], _NAMED)}"
+    state = judge_nodes(able, pod, correction=correction)
     return VolumeBinding(
-        words=f"only {nodes_are} can mount {what}{state}",
-        remedy=f"{make_room_on(nodes_are, first=names[0])}; or {lost}",
+        words=f"only {nodes_are} can mount {what}; {state.words}", remedy=f"{state.remedy}; or {lost}"
     )
 
 
 async def _find_binding_of_class(
-    client: Client, claim: Document, nodes: Sequence[Document] | None
+    client: Client, claim: Document, nodes: Sequence[NodeView] | None
 ) -> VolumeBinding | None:
     """Return the binding of a PVC without a volume, when only a person creates volumes of its storage class, or when
     no node fits the class.
@@ -125,7 +135,7 @@ async def _find_binding_of_class(
 
 
 def _find_binding_of_topologies(
-    claim: str, storage_class: Document, nodes: Sequence[Document]
+    claim: str, storage_class: Document, nodes: Sequence[NodeView]
 ) -> VolumeBinding | None:
     """Return the binding of a PVC whose storage class creates volumes only for labels that no node has."""
     terms = [
@@ -149,30 +159,13 @@ def _find_binding_of_topologies(
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 
-def _matches(term: Mapping[str, Any], node: Document) -> bool:
-    metadata = node["metadata"]
-    return matches_term(term, labels=metadata.get("labels") or {}, name=metadata["name"])
+def _matches(term: Mapping[str, Any], node: NodeView) -> bool:
+    return matches_term(term, labels=node.labels, name=node.name)
 
 
-def describe_node_state(node: Document) -> str:
-    """Reason why a node accepts no pod, in words that follow its name."""
-    if get_path(node, "spec", "unschedulable"):
-        return "is cordoned"
-    has_taints = get_path(node, "spec", "taints")
-    return "has taints that the pod does not tolerate" if has_taints else "takes no more pods"
-
-
-def make_room_on(nodes: str, *, first: str) -> str:
-    """Instruction to make room on nodes where the pod may run, but that accept no more pods now.
-
-    `nodes`: their names in words; `first`: the name of one.
-    """
-    return f"make room on {nodes} (kubectl uncordon {first} if it is cordoned)"
-
-
-async def _list_nodes(client: Client) -> list[Document] | None:
+async def list_nodes(client: Client) -> list[NodeView] | None:
     """List the nodes; None if the user may not read them, so nothing is known about any of them."""
     try:
-        return [decode(raw) for raw in (await client.list(NODES)).items]
+        return [project_node(raw) for raw in (await client.list(NODES)).items]
     except ApiError:
         return None

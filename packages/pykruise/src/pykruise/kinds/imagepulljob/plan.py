@@ -188,10 +188,7 @@ def _needs_secrets(target: FanOutTarget, job: PullJobView) -> bool:
 def _wait_for_namespace(snapshot: ReadableImagePullJob, status: Document) -> Plan:
     """Return a plan that only waits: before its secrets are copied, the job does not request pulls from nodes."""
     name = snapshot.settings.secrets_namespace
-    message = (
-        f"pull secrets cannot be copied to namespace {name}: the namespace does not exist, is being deleted, "
-        "or does not belong to this manager"
-    )
+    message = f"pull secrets cannot be copied to namespace {name}: the namespace {snapshot.home_problem}"
     return Plan(
         status=status,
         requeue_after_s=NAMESPACE_AGAIN_S,

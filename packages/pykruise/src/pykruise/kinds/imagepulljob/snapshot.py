@@ -78,6 +78,8 @@ class ImagePullJobSnapshot(Judged, frozen=True, kw_only=True):
     """Copied secrets of all jobs in the shared namespace."""
     has_shared_namespace: bool = True
     """Whether the shared namespace exists, is not being deleted, and is cached by this manager."""
+    home_problem: str = "does not exist"
+    """Reason why there is no shared namespace, if `has_shared_namespace` is False."""
     now: Instant
     settings: ImagePullJobSettings = ImagePullJobSettings()
 
@@ -118,6 +120,9 @@ async def read_snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> 
     absent = [key for key in keys if read.get(SECRET_VIEWS, key) is None]
     is_seen = read.settings.namespace in ("", namespace)
     has_home = is_seen and home is not None and not home.is_deleting
+    home_problem = "is being deleted" if home is not None else "does not exist"
+    if not is_seen:
+        home_problem = f"is not watched by this manager, which watches only {read.settings.namespace}"
     if not view.is_active or view.spec is None:
         missed, unknown = _find_failed_nodes(view, read)
         return ImagePullJobSnapshot(
@@ -127,6 +132,7 @@ async def read_snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> 
             absent_secrets=absent,
             copies=copies,
             has_shared_namespace=has_home,
+            home_problem=home_problem,
             now=read.now(),
             settings=read.settings,
         )
@@ -147,6 +153,7 @@ async def read_snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> 
         absent_secrets=absent,
         copies=copies,
         has_shared_namespace=has_home or not uses_secrets,
+        home_problem=home_problem,
         now=read.now(),
         settings=read.settings,
     )

@@ -1,12 +1,21 @@
 """PersistentPodState for the commands explain and plan.
 
-status ──▶ headline_of()      object ──▶ bindings_of()      ──▶ INSIGHT (plans/insight.py)
+status ──▶ headline_of()   object ──▶ bindings_of()   workload ──▶ find_unheeded()   ──▶ INSIGHT (plans/insight.py)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, PREFERRED, REQUIRED
+from pykruise.kinds.persistentpodstate.view import (
+    ADVANCED,
+    BUILT_IN,
+    COMPLETE,
+    INCOMPLETE,
+    PREFERRED,
+    REQUIRED,
+    is_incomplete,
+    workload_of,
+)
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import Binding, Insight
@@ -58,6 +67,17 @@ def _prefer_keys(state: Document, moved: Sequence[str], keys: Sequence[str]) -> 
     return f"make {names} a preference of {owner['kind']} {owner['name']} ({command})"
 
 
+def find_unheeded(workload: Document) -> tuple[str, str]:
+    """Return the problem of annotations of a workload that request a PersistentPodState in vain, and the remedy; empty
+    if there is no problem.
+    """
+    return (INCOMPLETE, COMPLETE) if is_incomplete(workload_of(workload)) else ("", "")
+
+
 INSIGHT: Final = Insight(
-    containers=(), headline=headline_of, bindings=bindings_of, targets=(ADVANCED, BUILT_IN)
+    containers=(),
+    headline=headline_of,
+    bindings=bindings_of,
+    unheeded=find_unheeded,
+    targets=(ADVANCED, BUILT_IN),
 )

@@ -20,7 +20,13 @@ from pykruise.kinds.persistentpodstate.snapshot import (
 )
 from pykruise.kinds.persistentpodstate.status import document_of, fit_records, keep_records, record_pods
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
-from pykruise.kinds.persistentpodstate.view import RecordedWorkload, StateView
+from pykruise.kinds.persistentpodstate.view import (
+    COMPLETE,
+    INCOMPLETE,
+    RecordedWorkload,
+    StateView,
+    is_incomplete,
+)
 from pykruise.kube.documents import Document, is_same
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
@@ -145,14 +151,17 @@ def _generation(snapshot: StateSnapshot) -> tuple[Sequence[Step], Sequence[Note]
         for namesake in snapshot.namesakes
         if namesake.is_generating and namesake.has_topology and not namesake.is_deleting
     ]
+    incomplete = [
+        _make_incomplete_note(workload) for workload in snapshot.namesakes if is_incomplete(workload)
+    ]
     if not state.uid:
         return (
             [_make_creation(workload) for workload in asking[:1]],
-            [_make_conflict_note(workload) for workload in asking[1:]],
+            [*(_make_conflict_note(workload) for workload in asking[1:]), *incomplete],
             True,
         )
     owner = next((namesake for namesake in snapshot.namesakes if namesake.uid == state.controller_uid), None)
-    notes = [_make_conflict_note(workload) for workload in asking if workload is not owner]
+    notes = [_make_conflict_note(workload) for workload in asking if workload is not owner] + incomplete
     if owner is None or state.is_deleting or owner.is_deleting:
         return [], notes, False
     if not owner.is_generating:
@@ -170,6 +179,16 @@ def _make_conflict_note(workload: RecordedWorkload) -> Note:
     return Note(
         reason="PersistentPodStateNotGenerated",
         message=f"PersistentPodState {workload.name} exists, and does not belong to this workload; it stays unchanged",
+        warning=True,
+        about=_subject_of(workload),
+        again_after_s=WARN_AGAIN_S,
+    )
+
+
+def _make_incomplete_note(workload: RecordedWorkload) -> Note:
+    return Note(
+        reason="PersistentPodStateNotGenerated",
+        message=f"{INCOMPLETE}: {COMPLETE}",
         warning=True,
         about=_subject_of(workload),
         again_after_s=WARN_AGAIN_S,

@@ -234,6 +234,20 @@ class RecordedWorkload(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+INCOMPLETE: Final = (
+    f"annotation {AUTO_GENERATE} has no effect, because no annotation names a key of node labels"
+)
+"""Problem of a workload that requests a PersistentPodState without a topology."""
+
+COMPLETE: Final = f"set annotation {REQUIRED} or {PREFERRED}, for example to kubernetes.io/hostname"
+"""Remedy for this problem."""
+
+
+def is_incomplete(workload: RecordedWorkload) -> bool:
+    """Whether the workload requests a PersistentPodState, but no topology, so that nothing is recorded."""
+    return workload.is_generating and not workload.has_topology and not workload.is_deleting
+
+
 class _Workload(msgspec.Struct, rename="camel"):
     metadata: _Meta
     api_version: str = ""

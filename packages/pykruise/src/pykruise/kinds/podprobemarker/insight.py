@@ -15,7 +15,7 @@ from pykruise.pods.probes.views import make_marker_projector
 def headline_of(status: Mapping[str, Any]) -> str:
     """Return a line about the number of the marker's pods."""
     pods = status.get("matchedPods", 0)
-    return format_count(pods, "pod is checked", "pods are checked")
+    return format_count(pods, "pod is selected", "pods are selected")
 
 
 def list_conditions(marker: Document) -> Iterator[SetCondition]:

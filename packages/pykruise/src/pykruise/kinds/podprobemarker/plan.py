@@ -13,7 +13,13 @@ import msgspec
 
 from pykruise.kinds.podprobemarker.conflicts import find_conflicts
 from pykruise.kinds.podprobemarker.entries import WantedProbes, build_entries_after, build_wanted_probes
-from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSnapshot, ReadablePodProbeMarker, is_readable
+from pykruise.kinds.podprobemarker.snapshot import (
+    ON_VIRTUAL_NODES,
+    PodProbeMarkerSnapshot,
+    ReadablePodProbeMarker,
+    is_readable,
+)
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.plans.pod_writes import make_pod_key, pod_patch
@@ -23,7 +29,7 @@ from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blockers_of, find_next_blocker_time
 from pykruise.pods.probes.api import MarkerPolicy
 from pykruise.pods.probes.marks import build_metadata_patch, marks_of
-from pykruise.pods.probes.obstacles import Probed, find_next_late_time, obstacles_of
+from pykruise.pods.probes.obstacles import ANSWERS_IN_S, Probed, find_next_late_time, obstacles_of
 from pykruise.pods.probes.views import (
     FAILED,
     NODE_POD_PROBES,
@@ -81,11 +87,13 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
             for time in (
                 find_next_late_time(probed, now=snapshot.now),
                 find_next_blocker_time(snapshot.unprobed, now=snapshot.now),
+                *_list_silent_times(snapshot),
             )
         ),
         waiting=None if wanted or snapshot.virtual_pods else _reason_of_nothing(snapshot),
         skipped={
             **_list_stuck(snapshot),
+            **dict(_list_unprobed_virtual(snapshot)),
             **_list_conflicts(snapshot, wanted),
             **unasked,
             **obstacles_of(probed, now=snapshot.now, conditions=_map_conditions(marker)),
@@ -230,6 +238,56 @@ def _mark_pods(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
             action = pod_patch(pod, body, patch_type=PatchType.MERGE)
             because = "a condition of the pod reports the result of a probe on a virtual node"
             yield Chain(subject=pod.name, steps=(Step(action=action, because=because),))
+
+
+def _list_unprobed_virtual(snapshot: ReadablePodProbeMarker) -> Iterator[tuple[str, Reason]]:
+    """Yield the pods on virtual nodes that nothing probes, each with the reason."""
+    for pod in snapshot.virtual_pods:
+        node = f"its node {pod.node_name} is a virtual node (label type=virtual-kubelet)"
+        if not snapshot.settings.on_virtual_nodes:
+            yield (
+                pod.name,
+                Reason(
+                    Code.NO_AGENT,
+                    f"{node}, and no agent probes pods there",
+                    f"switch on the feature gate {ON_VIRTUAL_NODES}, then delete the pod, so that its workload"
+                    " creates it again with the probes; or run the pod on a node with an agent",
+                ),
+            )
+            continue
+        silent_at = _find_silent_time(snapshot, pod)
+        if silent_at is not None and silent_at <= snapshot.now:
+            types = ", ".join(_list_missing_types(snapshot, pod))
+            yield (
+                pod.name,
+                Reason(
+                    Code.NO_AGENT,
+                    f"{node}, and the pod has no condition {types}",
+                    "if the pod has no annotation kruise.io/podprobe, delete the pod, so that its workload creates it"
+                    f" again with the probes; otherwise find out why node {pod.node_name} does not run them",
+                ),
+            )
+
+
+def _list_missing_types(snapshot: ReadablePodProbeMarker, pod: PodView) -> list[str]:
+    """Types of the marker's conditions that the pod does not have."""
+    types = dict.fromkeys(probe.pod_condition_type for probe in snapshot.marker.spec.probes)
+    return [type_ for type_ in types if type_ and pod.find_condition(type_) is None]
+
+
+def _find_silent_time(snapshot: ReadablePodProbeMarker, pod: PodView) -> Instant | None:
+    """Time from which missing conditions of a pod on a virtual node are a problem; None if there is no such time."""
+    if not pod.is_ready or pod.ready_since is None or not _list_missing_types(snapshot, pod):
+        return None
+    delays = (probe.probe.initial_delay_seconds for probe in snapshot.marker.spec.probes)
+    return pod.ready_since + max(delays, default=0) + ANSWERS_IN_S
+
+
+def _list_silent_times(snapshot: ReadablePodProbeMarker) -> Iterator[Instant | None]:
+    """Yield the times at which a virtual node that sets no conditions becomes a problem."""
+    for pod in snapshot.virtual_pods if snapshot.settings.on_virtual_nodes else ():
+        time = _find_silent_time(snapshot, pod)
+        yield time if time is not None and time > snapshot.now else None
 
 
 def _list_policies(

@@ -5,7 +5,7 @@ MarkerView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, TypeGuard
+from typing import Annotated, Final, TypeGuard
 
 import msgspec
 
@@ -23,11 +23,14 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE
 
+ON_VIRTUAL_NODES: Final = "EnablePodProbeMarkerOnServerless"
+"""Feature gate for pods on virtual nodes."""
+
 
 class PodProbeMarkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for decisions about PodProbeMarkers."""
 
-    on_virtual_nodes: Annotated[bool, OnGate("EnablePodProbeMarkerOnServerless")] = False
+    on_virtual_nodes: Annotated[bool, OnGate(ON_VIRTUAL_NODES)] = False
     """Whether the conditions that virtual nodes write determine labels and annotations of the pods there."""
 
 

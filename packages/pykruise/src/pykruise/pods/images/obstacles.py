@@ -49,7 +49,11 @@ def obstacle_of(
     if status is not None and is_over(entry, status):
         if status.phase != FAILED:
             return None
-        return _explain_failure(entry, status, image, secrets=secrets, missing=missing)
+        failure = _explain_failure(entry, status, image, secrets=secrets, missing=missing)
+        if entry.owner_references:
+            return failure
+        remedy = _remedy_of_no_job(entry, status, node.name, image)
+        return Reason(failure.code, failure.message, remedy)
     if status is None or not _has_begun(entry, status):
         late_at = _late_at(entry)
         if late_at is not None and now >= late_at:
@@ -61,6 +65,9 @@ def obstacle_of(
         )
     if status.message:  # the agent tries again
         words = f"image {image.reference} is not pulled yet: {status.message}"
+        if not entry.owner_references:
+            remedy = f"if that lasts, {_remedy_of_no_job(entry, status, node.name, image)}"
+            return Reason(Code.IMAGE_PULLING, words, remedy)
         return Reason(Code.IMAGE_PULLING, words, _WHILE_IT_TRIES)
     return Reason(Code.IMAGE_PULLING, status.phase)
 
@@ -90,6 +97,18 @@ def _explain_failure(
             Code.IMAGE_PULL, f"{words}; there is no {names}", f"create {created}, then create the job again"
         )
     return Reason(Code.IMAGE_PULL, words, IMAGE_REMEDY)
+
+
+def _remedy_of_no_job(entry: TagSpec, status: TagStatus, node: str, image: ImageName) -> str:
+    """Return the remedy for an entry that no job requested: a person wrote it into the NodeImage."""
+    tag = f"tag {image.tag} of {image.name} in NodeImage {node}"
+    if (ended := _limit_that_ended(entry, status)) is not None:
+        field = f"pullPolicy.{ended[0].rpartition('.')[2]}"
+        return f"raise {field} of {tag}, and raise version of this tag by 1{_PULLS_AGAIN.format(node)}"
+    return f"make the image available, or correct {tag}; then raise version of this tag by 1{_PULLS_AGAIN.format(node)}"
+
+
+_PULLS_AGAIN: Final = ": a node pulls again only for a higher version (kubectl edit nodeimage {})"
 
 
 def remedy_of_limit(field: str) -> str:

@@ -18,12 +18,14 @@ from pykruise.pods.corrections import (
     correct_container,
     correct_template_of,
     correct_volumes,
+    open_gate,
     read_events,
     read_log,
-    release_finalizers,
+    release_pod,
 )
 from pykruise.pods.injection_records import find_injecting_set
 from pykruise.pods.lifecycle.availability import find_next_late_time
+from pykruise.pods.lifecycle.scheduling_messages import describe_obstacles, describe_remedy
 from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, LifecycleState, explain_waiting
 from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.reasons import Code
@@ -71,12 +73,15 @@ def blocker_of(
     min_ready_seconds: int = 0,
     now: Instant,
     correction: Correction = IN_TEMPLATE,
+    names_node: bool = True,
 ) -> Reason | None:
-    """The most important obstacle of a pod; None if the pod is available. `correction`: correction of its owner."""
+    """The most important obstacle of a pod; None if the pod is available. `correction`: correction of its owner;
+    `names_node`: whether the message names the only node that the pod may run on.
+    """
     correction = correct_template_of(pod.name, correction, has_workload=pod.controller is not None)
     return (
         _find_container_obstacle(pod, correction)
-        or _find_scheduling_obstacle(pod, now, correction)
+        or _find_scheduling_obstacle(pod, now, correction, names_node=names_node)
         or _find_resize_obstacle(pod, correction)
         or _find_lifecycle_obstacle(pod, lifecycle)
         or _find_readiness_obstacle(pod, min_ready_seconds=min_ready_seconds, now=now, correction=correction)
@@ -130,7 +135,7 @@ def _obstacles_in(pod: PodView) -> tuple[object, ...]:
     )
     scheduled = pod.find_condition("PodScheduled")
     unscheduled = scheduled.reason if scheduled is not None and scheduled.status == "False" else ""
-    return failing, unscheduled, pod.creating is not None
+    return failing, unscheduled, pod.creating is not None and bool(pod.creating.mounts)
 
 
 def explain_failure(pod: PodView) -> Reason:
@@ -209,7 +214,7 @@ def _find_open_finalizers(pod: PodView) -> Reason | None:
     return Reason(
         Code.FINALIZER,
         f"terminates, but finalizer {text} holds it",
-        release_finalizers(names),
+        release_pod(names, pod.namespace, pod.name),
     )
 
 
@@ -273,7 +278,9 @@ def _explain_start_failure(pod: PodView, status: ContainerStatusFacts, correctio
     return Reason(Code.CONTAINER_FAILS, message, f"{log}, {where.whole}", status.name)
 
 
-def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction) -> Reason | None:
+def _find_scheduling_obstacle(
+    pod: PodView, now: Instant, correction: Correction, *, names_node: bool
+) -> Reason | None:
     if pod.node_name:
         return None
     scheduled = pod.find_condition("PodScheduled")
@@ -287,29 +294,45 @@ def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction
         )
     said = scheduled.message or scheduled.reason or "no reason given"
     if scheduled.reason == "SchedulingGated":
-        return Reason(
-            Code.SCHEDULING_GATED,
-            f"is held by scheduling gates: {said}",
-            "the controller that set the scheduling gates must remove them",
-        )
+        return _explain_scheduling_gates(pod, correction)
     if "persistentvolumeclaim" in said.lower():
         return Reason(
             Code.UNBOUND_CLAIMS,
             f"cannot be scheduled: {said}",
             "create the claims that are missing, or provide a volume or a storage class for them",
         )
+    node = (f"node {pod.wanted_node}" if names_node else "its node") if pod.wanted_node else ""
+    what = f"cannot be scheduled: {said}"
+    if node and (obstacles := describe_obstacles(said, node)):
+        what = f"must run on {node}, which cannot take it: {obstacles}"
+    return Reason(Code.UNSCHEDULABLE, what, describe_remedy(said, node, correction))
+
+
+def _explain_scheduling_gates(pod: PodView, correction: Correction) -> Reason:
+    names = ", ".join(pod.scheduling_gates) or "the scheduling gates"
+    is_one = len(pod.scheduling_gates) == 1
+    gates = f"scheduling gate{'' if is_one else 's'} {', '.join(pod.scheduling_gates)}".rstrip()
+    removal = """'[{"op":"remove","path":"/spec/schedulingGates"}]'"""
+    command = f"kubectl patch pod -n {pod.namespace} {pod.name} --type=json -p {removal}"
     return Reason(
-        Code.UNSCHEDULABLE,
-        f"cannot be scheduled: {said}",
-        "add nodes or capacity (uncordon or label nodes, or take their taints off), or"
-        f" {correction.change('requests, host ports, selectors, affinity, spread constraints or tolerations')}",
+        Code.SCHEDULING_GATED,
+        f"{gates} hold{'s' if is_one else ''} it",
+        f"the controller that handles {names} must remove {'it' if is_one else 'them'}; or remove"
+        f" {'it' if is_one else 'them'} from each pod ({command}); or"
+        f" {correction.change('schedulingGates')}, if it sets any",
     )
 
 
-def _find_mount_obstacle(pod: PodView, now: Instant, correction: Correction) -> Reason | None:
+def _find_creation_obstacle(pod: PodView, now: Instant, correction: Correction) -> Reason | None:
     creating = pod.creating
     if creating is None or now - creating.since < CREATED_IN_S:
         return None
+    if creating.is_unseen:
+        return Reason(
+            Code.NODE_LOST,
+            f"its node {pod.node_name} has not answered since it got the pod at {format_time(creating.since)}",
+            f"bring {pod.node_name} back, or delete the node: its pods are then replaced",
+        )
     where = correct_volumes(pod.annotations, correction)
     return Reason(
         Code.NOT_MOUNTED,
@@ -369,7 +392,7 @@ def _find_readiness_obstacle(
         "",
     )
     if starting or (pod.phase in ("", "Pending") and not later):
-        return _find_mount_obstacle(pod, now, correction) or Reason(
+        return _find_creation_obstacle(pod, now, correction) or Reason(
             Code.STARTING, f"its containers start ({starting or 'Pending'})"
         )
     gate = find_closed_gate(pod)
@@ -383,7 +406,7 @@ def _find_readiness_obstacle(
         return Reason(
             Code.READINESS_GATE,
             f"its readiness gate {gate} is not True{said}",
-            f"the controller that is responsible for the condition {gate} must set it",
+            open_gate(gate, pod.namespace, pod.name),
         )
     since = f" (since {format_time(pod.ready_since)})" if pod.ready_since is not None else ""
     if (running := find_unended(pod)) is not None:

@@ -8,7 +8,7 @@ Pure. A failing probe is a valid result: only the author of the marker knows whe
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pykruise.kube.clock import Instant
+from pykruise.kube.clock import Instant, format_time
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blocker_of, find_closed_gate, find_next_blocker_time
 from pykruise.pods.probes.api import NamedProbe, ProbeState
@@ -38,7 +38,7 @@ def obstacle_of(
     the condition of the pod that each requested probe sets.
     """
     if (stuck := _find_stuck(pod, now)) is not None:
-        return _explain_open_gate(pod, states, conditions) or stuck
+        return _explain_open_gate(pod, probes, states, conditions, now=now) or stuck
     known = {state.name: state for state in states if state.state}
     failed = [
         known[probe.name] for probe in probes if probe.name in known and known[probe.name].state == FAILED
@@ -50,16 +50,27 @@ def obstacle_of(
         )
         return Reason(Code.PROBE_FAILS, said)
     missing = _find_missing(probes, states)
-    late_at = _late_at(pod)
-    if missing and late_at is not None and now >= late_at:
-        words = f"the agent of node {pod.node_name} has not run probe {', '.join(missing)}"
+    late = [probe.name for probe in missing if (time := _late_at(pod, probe)) is not None and now >= time]
+    if late:
+        words = f"the agent of node {pod.node_name} has not run probe {', '.join(late)}"
         remedy = f"start the agent on node {pod.node_name}, or bring the node back"
         return Reason(Code.NO_AGENT, words, remedy)
-    return None
+    delayed = next((probe for probe in missing if probe.probe.initial_delay_seconds > 0), None)
+    if delayed is None or pod.ready_since is None or not pod.is_ready:
+        return None
+    delay_s = delayed.probe.initial_delay_seconds
+    begins = format_time(pod.ready_since + delay_s)
+    words = f"probe {delayed.name} begins at {begins} at the latest (initialDelaySeconds {delay_s})"
+    return Reason(Code.STARTING, words)
 
 
 def _explain_open_gate(
-    pod: PodView, states: Sequence[ProbeState], conditions: Mapping[str, str]
+    pod: PodView,
+    probes: Sequence[NamedProbe],
+    states: Sequence[ProbeState],
+    conditions: Mapping[str, str],
+    *,
+    now: Instant,
 ) -> Reason | None:
     """Obstacle of a pod with ready containers that is out of service because a probe has not succeeded; None if there
     is no such probe.
@@ -83,6 +94,12 @@ def _explain_open_gate(
                 "correct the problem that the probe reports, or correct the probe in PodProbeMarker"
                 f" {split_name(name)[0]}",
             )
+        delay_s = max(
+            (probe.probe.initial_delay_seconds for probe in probes if probe.name == name), default=0
+        )
+        if delay_s and pod.created_at is not None and now < pod.created_at + delay_s + ANSWERS_IN_S:
+            words = f"probe {name} begins {delay_s} s after the start of its container (initialDelaySeconds)"
+            return Reason(Code.STARTING, f"{words}; {effect}")
         return Reason(
             Code.READINESS_GATE,
             f"the agent of node {pod.node_name} has reported no result of probe {name} yet; {effect}",
@@ -116,16 +133,22 @@ def find_next_late_time(probed: Iterable[Probed], *, now: Instant) -> Instant | 
     times = (
         time
         for pod, probes, states in probed
-        if (time := _late_at(pod)) is not None and time > now and _find_missing(probes, states)
+        for probe in _find_missing(probes, states)
+        if (time := _late_at(pod, probe)) is not None and time > now
     )
     blocked_at = find_next_blocker_time((pod for pod, _, _ in probed), now=now)
     return min((*times, *(() if blocked_at is None else (blocked_at,))), default=None)
 
 
-def _find_missing(probes: Sequence[NamedProbe], states: Sequence[ProbeState]) -> list[str]:
+def _find_missing(probes: Sequence[NamedProbe], states: Sequence[ProbeState]) -> list[NamedProbe]:
     known = {state.name for state in states if state.state}
-    return [probe.name for probe in probes if probe.name not in known]
+    return [probe for probe in probes if probe.name not in known]
 
 
-def _late_at(pod: PodView) -> Instant | None:
-    return pod.ready_since + ANSWERS_IN_S if pod.is_ready and pod.ready_since is not None else None
+def _late_at(pod: PodView, probe: NamedProbe) -> Instant | None:
+    """Return the time at which the agent is late with the probe. The delay of the probe counts from the start of the
+    container, so it ends at the latest so many seconds after the pod became ready.
+    """
+    if not pod.is_ready or pod.ready_since is None:
+        return None
+    return pod.ready_since + probe.probe.initial_delay_seconds + ANSWERS_IN_S

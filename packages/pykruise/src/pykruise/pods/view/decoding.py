@@ -97,6 +97,10 @@ class _SchedulingGroup(msgspec.Struct, gc=False, rename="camel"):
     pod_group_name: str | None = None
 
 
+class _SchedulingGate(msgspec.Struct, gc=False):
+    name: str = ""
+
+
 class _Spec(msgspec.Struct, gc=False, rename="camel"):
     node_name: str | None = None
     affinity: msgspec.Raw = msgspec.Raw()
@@ -111,6 +115,7 @@ class _Spec(msgspec.Struct, gc=False, rename="camel"):
     volumes: msgspec.Raw = msgspec.Raw()
     node_selector: msgspec.Raw = msgspec.Raw()
     tolerations: msgspec.Raw = msgspec.Raw()
+    scheduling_gates: tuple[_SchedulingGate, ...] | None = None
 
 
 class _SecretRef(msgspec.Struct, gc=False):
@@ -254,6 +259,9 @@ class PodProjector:
             ends_at=parse_time(meta.deletion_timestamp) if meta.deletion_timestamp else None,
             node_name=share(node_name, node_name),
             wanted_node="" if node_name else _find_wanted_node(spec.affinity),
+            scheduling_gates=()
+            if node_name or not spec.scheduling_gates
+            else tuple([gate.name for gate in spec.scheduling_gates]),
             containers=containers,
             sidecars=self._share_sidecars(spec.init_containers) if spec.init_containers else (),
             readiness_gates=share(gates, gates),
@@ -515,7 +523,7 @@ def _find_wanted_node(affinity: msgspec.Raw) -> str:
 
 def _find_creation(spec: _Spec, status: _Status) -> CreatingView | None:
     """State of a pod without created containers; None if a container was created, the volumes are mounted, or the
-    volumes need no objects.
+    volumes need no objects and the kubelet has reported the pod.
     """
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     if any(status.state is None or not _is_not_created(status) for status in statuses):
@@ -524,9 +532,10 @@ def _find_creation(spec: _Spec, status: _Status) -> CreatingView | None:
     scheduled, prepared = conditions.get("PodScheduled"), conditions.get("PodReadyToStartContainers")
     if prepared is not None and prepared.status == "True":
         return None
-    if scheduled is None or not scheduled.last_transition_time or not (mounts := mounts_of(spec.volumes)):
+    mounts = mounts_of(spec.volumes)
+    if scheduled is None or not scheduled.last_transition_time or not (mounts or not statuses):
         return None
-    return CreatingView(parse_time(scheduled.last_transition_time), mounts)
+    return CreatingView(parse_time(scheduled.last_transition_time), mounts, is_unseen=not statuses)
 
 
 def _lacks_image(statuses: tuple[RawStatus, ...]) -> bool:

@@ -68,6 +68,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     node_name: str = ""
     wanted_node: str = ""
     """The only node in the node affinity of a pod that is not scheduled yet."""
+    scheduling_gates: tuple[str, ...] = ()
+    """Names of spec.schedulingGates, kept only while the pod has no node."""
     containers: tuple[ContainerFacts, ...] = ()
     sidecars: tuple[ContainerFacts, ...] = ()
     """Native sidecars (init containers with `restartPolicy: Always`): name and image."""

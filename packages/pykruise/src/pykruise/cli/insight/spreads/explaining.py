@@ -16,7 +16,8 @@ import msgspec
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.explaining import find_unobserved_changes, next_of, phase_of, verdict_of
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
-from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term
+from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term, list_matching
+from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.cli.insight.spreads.look import SpreadSight
 from pykruise.cli.insight.webhooks import list_fresh_warnings, make_unreviewed_wait
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
@@ -35,9 +36,10 @@ from pykruise.kinds.workloadspread.status import (
 from pykruise.kinds.workloadspread.subset_grouping import Grouped, group_pods
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.durations import format_short_duration
-from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
+from pykruise.pods.corrections import KEEPS_OLD_ONE, OF_THE_WORKLOAD, Correction
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Plan
@@ -159,18 +161,21 @@ def _waits_of_pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
     broken = {pod.name for pod, _ in find_patch_obstacles(sight.snapshot, groups)}
     for number, subset in enumerate(subsets):
         for pod in groups.list_pods(subset.name):
+            document = sight.pods.get(pod.name)
+            if document is None:
+                continue  # the pod was created or deleted between two reads
             if pod.name in broken:
                 yield from _waits_of_patched(sight, pod, correction_of_patch(number, subset))
             if not pod.is_active or pod.node_name:
                 continue
-            cause = cause_of(sight.pods[pod.name], pod, now=sight.snapshot.now, correction=OF_THE_WORKLOAD)
+            cause = cause_of(document, pod, now=sight.snapshot.now, correction=OF_THE_WORKLOAD)
             if cause is None:
                 continue
             wait = wait_of(cause, pod.name)
             if find_move_time(pod, sight.snapshot) is None and cause.code != Code.UNSCHEDULABLE:
                 yield wait
                 continue
-            words, remedy = _outlook(sight, subset, is_last=number == len(subsets) - 1)
+            words, remedy = _outlook(sight, number, subset, document)
             yield Wait(
                 code=wait.code,
                 words=f"{wait.words}; {words}",
@@ -191,18 +196,10 @@ def _origin_of(sight: SpreadSight) -> str:
     return f"{sight.document['kind']} {sight.view.name}"
 
 
-def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str, str]:
+def _outlook(sight: SpreadSight, number: int, subset: Subset, pod: Document) -> tuple[str, str]:
     """Return what happens to a pod that finds no node in this subset, and the remedy."""
-    room = f"make room on the nodes of subset {subset.name}"
-    words = ""
-    if (term := subset.required_node_selector) is not None:
-        document = msgspec.to_builtins(term)
-        if missing := describe_unmatched_term(document, sight.nodes.values()):
-            room = LABEL_NODES
-            words = f"no node matches requiredNodeSelector of subset {subset.name} ({missing}); "
-        room += "; or correct requiredNodeSelector of the subset in spec.subsets"
-        room += ", then delete these pods, which keep the old selector"
-    if is_last:
+    words, room = _explain_nodes(sight, number, subset, pod)
+    if number == len(sight.view.subsets) - 1:
         return f"{words}{subset.name} is the last subset, whose pods always wait", room
     patience = sight.view.reschedule_after_s
     if not patience:
@@ -215,6 +212,28 @@ def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str,
         f"{subset.name}"
     )
     return later, room if words else ""
+
+
+def _explain_nodes(sight: SpreadSight, number: int, subset: Subset, pod: Document) -> tuple[str, str]:
+    """Return why the nodes of the subset do not take the pod, and the remedy; no words if they only lack room."""
+    words, room = "", f"make room on the nodes of subset {subset.name}"
+    term = (
+        None if subset.required_node_selector is None else msgspec.to_builtins(subset.required_node_selector)
+    )
+    if missing := describe_unmatched_term(term, sight.nodes.values()):
+        words = f"no node matches requiredNodeSelector of subset {subset.name} ({missing}); "
+        room = LABEL_NODES
+    elif term is not None and (nodes := list_matching(term, sight.nodes.values())):
+        correction = Correction(where=f"spec.subsets[{number}]", then=KEEPS_OLD_ONE)
+        state = judge_nodes(nodes, pod, correction=correction)
+        if state.is_mismatch:
+            state = judge_nodes(nodes, pod)  # the template of the workload selects other nodes
+        if not state.is_full:
+            words, room = f"of the nodes of subset {subset.name}, {state.words}; ", state.remedy
+    if term is not None:
+        room += "; or correct requiredNodeSelector of the subset in spec.subsets"
+        room += ", then delete these pods, which keep the old selector"
+    return words, room
 
 
 def _pods_without_subset(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:

@@ -10,13 +10,14 @@ import msgspec
 
 from pykruise.cli.insight.cluster_reading import nodes_of
 from pykruise.cli.insight.explanations import Wait
-from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term
+from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term, list_matching
 from pykruise.cli.insight.optional_reads import read_optional
+from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, annotations_of, get_path
 from pykruise.kube.ids import Key
-from pykruise.pods.corrections import KEEPS_OLD_ONE
+from pykruise.pods.corrections import KEEPS_OLD_ONE, Correction
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.view.nodes import NodeView
@@ -41,7 +42,7 @@ async def add_patch(client: Client, wait: Wait, pod: Document) -> Wait:
     of_subset = f"of subset {subset} of WorkloadSpread {name}"
     if wait.code == Code.UNSCHEDULABLE:
         return _add_placement(
-            wait, entry, patched, of_subset=of_subset, nodes=(await nodes_of(client)).values()
+            wait, entry, patched, pod, of_subset=of_subset, nodes=(await nodes_of(client)).values()
         )
     if not patched:
         return wait
@@ -57,6 +58,7 @@ def _add_placement(
     wait: Wait,
     subset: Mapping[str, Any],
     patched: Mapping[str, Any],
+    pod: Document,
     *,
     of_subset: str,
     nodes: Collection[NodeView],
@@ -70,12 +72,22 @@ def _add_placement(
     if selector:
         expressions = [{"key": key, "operator": "In", "values": [value]} for key, value in selector.items()]
         fields.append(("the nodeSelector in the patch", {"matchExpressions": expressions}))
+    correct = ""
     for field, term in fields:
         what = f"{field} {of_subset}"
         correct = f"correct {what}{KEEPS_OLD_ONE}"
         if missing := describe_unmatched_term(term, nodes):
             words = f"{wait.words}; no node matches {what} ({missing})"
             return msgspec.structs.replace(wait, words=words, remedy=f"{LABEL_NODES}; or {correct}")
+    able = nodes
+    for _, term in fields:
+        able = list_matching(term, able)
+    if fields and able:
+        correction = Correction(where=of_subset.removeprefix("of "), then=KEEPS_OLD_ONE)
+        state = judge_nodes(list(able), pod, correction=correction)
+        if not state.is_full and not state.is_mismatch:
+            words = f"{wait.words}; of the nodes {of_subset}, {state.words}"
+            return msgspec.structs.replace(wait, words=words, remedy=f"{state.remedy}; or {correct}")
     if set(patched) & _PLACING:
         fields.append(("the patch", None))
     if not fields:

@@ -17,9 +17,11 @@ from pykruise.cli.insight.cluster_reading import Sight, find_lost_nodes, look
 from pykruise.cli.insight.explaining import explain, next_of, phase_of, verdict_of
 from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
 from pykruise.cli.insight.harmless_remedies import add_way_back
-from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term
+from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term, list_matching
+from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.cli.insight.readiness_gates import see_gates
 from pykruise.cli.insight.refused_writes import make_refusal_wait
+from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.kinds import find_kind
 from pykruise.kinds.uniteddeployment.kind import KIND
@@ -37,6 +39,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
 from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import Phase
@@ -241,15 +244,34 @@ async def _explain_workload(
             waits=waits,
         )
     missing = _find_missing_nodes(sight, workload.subset)
-    listed = (
+    listed = [
         msgspec.structs.replace(
             wait,
             words=f"{wait.words} (subset {workload.subset}){_explain_nodes(wait, missing)}",
             remedy=_remedy_of(wait, workload, sight.document, way_back, missing=missing),
         )
         for wait in explanation.waits
-    )
-    return msgspec.structs.replace(explanation, waits=tuple(listed))
+    ]
+    judged = [await _judge_nodes(client, wait, sight, workload) for wait in listed]
+    return msgspec.structs.replace(explanation, waits=tuple(judged))
+
+
+async def _judge_nodes(client: Client, wait: Wait, sight: Sight, workload: SubsetWorkload) -> Wait:
+    """Return the wait. If a label, a taint or a cordon keeps its pods from the nodes that the subset selects, the wait
+    names it.
+    """
+    term = _term_of(sight.document, workload.subset)
+    nodes = list_matching(term, sight.nodes.values())
+    if wait.code != Code.UNSCHEDULABLE or not term or not nodes or not wait.pods:
+        return wait
+    pod = await read_optional(client, PODS, Key(workload.namespace, wait.pods[0]))
+    if pod is None:
+        return wait
+    state = judge_nodes(nodes, pod, correction=_correction_of(workload, sight.document))
+    if state.is_full:
+        return wait
+    words = f"{wait.words}; of the nodes of the subset, {state.words}"
+    return msgspec.structs.replace(wait, words=words, remedy=f"{state.remedy}; or {_LOWER}")
 
 
 async def _read_refusals(client: Client, workload: SubsetWorkload) -> Sequence[Wait]:

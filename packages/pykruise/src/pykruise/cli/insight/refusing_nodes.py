@@ -1,0 +1,100 @@
+"""Why the nodes that could run a pod do not take it: its node selection, a cordon, a taint, or too little room.
+
+nodes + pod ──▶ judge_nodes() ──▶ RefusingNodes: words and remedy
+
+Pure.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.cli.insight.node_terms import describe_term
+from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import format_first
+from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
+from pykruise.pods.template.node_placement import UNSCHEDULABLE, NodeRequirements, requirements_of
+from pykruise.pods.view.nodes import NodeView
+
+_NAMED: Final = 3
+"""Maximum number of nodes that a text names."""
+
+
+class RefusingNodes(msgspec.Struct, frozen=True, kw_only=True):
+    """Reason why some nodes do not take a pod."""
+
+    words: str
+    """Clause whose subject is the nodes."""
+    remedy: str
+    is_mismatch: bool = False
+    """Whether the pod itself selects other nodes."""
+    is_full: bool = False
+    """Whether a node could take the pod if it had more room."""
+
+
+def judge_nodes(
+    nodes: Sequence[NodeView],
+    pod: Document,
+    *,
+    bound_by: Collection[str] = (),
+    correction: Correction = OF_THE_WORKLOAD,
+) -> RefusingNodes:
+    """Return why none of these nodes takes the pod. `bound_by`: keys of the pod's nodeSelector that bind it to these
+    nodes; `correction`: correction of the pod's template.
+    """
+    asked = requirements_of(pod["spec"])
+    names = format_first([node.name for node in nodes], _NAMED)
+    is_one = len(nodes) == 1
+    of_nodes = f"node{'' if is_one else 's'} {names}"
+    if all(asked.find_mismatch(node) is not None for node in nodes):
+        selected = describe_selection(asked, nodes, bound_by)
+        return RefusingNodes(
+            words=f"{names} {'does' if is_one else 'do'} not match the pod, which requires {selected}",
+            remedy=f"label {of_nodes} with {selected}; or {_change(correction, 'nodeSelector or node affinity')}",
+            is_mismatch=True,
+        )
+    matching = [node for node in nodes if asked.find_mismatch(node) is None]
+    if any(asked.find_obstacle(node) is None for node in matching):
+        return RefusingNodes(
+            words=f"{names} {'takes' if is_one else 'take'} no more pods",
+            remedy=f"make room on {of_nodes}",
+            is_full=True,
+        )
+    first = matching[0]
+    if first.is_cordoned:
+        return RefusingNodes(
+            words=f"{first.name} is cordoned",
+            remedy=f"uncordon node {first.name} (kubectl uncordon {first.name})",
+        )
+    taint = next(taint for taint in asked.list_untolerated(first) if taint.key != UNSCHEDULABLE.key)
+    return RefusingNodes(
+        words=f"{first.name} has the taint {taint}, which the pod does not tolerate",
+        remedy=f"remove the taint (kubectl taint node {first.name} {taint}-); or {_change(correction, 'tolerations')}",
+    )
+
+
+def _change(correction: Correction, fields: str) -> str:
+    """Instruction to change the template. A workload perhaps replaces other pods first and waits for this one, so the
+    pod must be deleted.
+    """
+    is_enough = correction.again or correction.then
+    return f"{correction.change(fields)}{'' if is_enough else ', then delete the pod'}"
+
+
+def describe_selection(
+    asked: NodeRequirements, nodes: Sequence[NodeView], bound_by: Collection[str] = ()
+) -> str:
+    """Return the labels and terms that the pod requires, and that none of the nodes has."""
+    missing = [
+        f"{key}={value}"
+        for key, value in asked.node_selector.items()
+        if key not in bound_by and not any(node.labels.get(key) == value for node in nodes)
+    ]
+    return ", ".join(missing) or " or ".join(_describe_terms(asked)) or "other nodes"
+
+
+def _describe_terms(asked: NodeRequirements) -> Iterator[str]:
+    yield from filter(None, map(describe_term, asked.terms or ()))
+    if asked.node_name:
+        yield f"node {asked.node_name}"

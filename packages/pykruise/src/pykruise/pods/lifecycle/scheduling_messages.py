@@ -1,0 +1,88 @@
+"""Remedies for a pod without a node, from the message of Kubernetes' scheduler: the only place that reads this message.
+
+message of the condition PodScheduled ──▶ describe_remedy(), describe_obstacles()
+
+Pure. The scheduler reports its reasons only as text, with the number of nodes for each reason. Only remedies and words
+depend on the text, and no decision. Unknown reasons result in the general remedy.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.pods.corrections import Correction
+
+
+class _Complaint(msgspec.Struct, frozen=True):
+    """A reason in the message."""
+
+    words: str
+    on_nodes: str
+    """Instruction that changes nodes; empty if only new nodes help."""
+    field: str
+    """Field of the pod that a person can change instead; empty: none."""
+    is_mismatch: bool = False
+    """Whether the pod selects other nodes."""
+
+
+_ANY: Final = (
+    "add nodes or capacity (uncordon or label nodes, or take their taints off)",
+    "requests, host ports, selectors, affinity, spread constraints or tolerations",
+)
+_TAINT: Final = re.compile(r"untolerated taint(?:\(s\))? (\{[^}]*\})")
+_INSUFFICIENT: Final = re.compile(r"Insufficient ([^\s,]*[^\s,.])")
+_TEXTS: Final = (
+    ("Too many pods", "free places for pods on {}", "requests", False),
+    ("node(s) were unschedulable", "uncordon {}", "", False),
+    ("didn't have free ports", "free the host ports on {}", "host ports", False),
+    ("didn't match Pod's node affinity/selector", "label {}", "nodeSelector or node affinity", True),
+    ("didn't match pod affinity rules", "", "pod affinity", False),
+    ("didn't match pod anti-affinity rules", "", "pod anti-affinity", False),
+    ("didn't satisfy existing pods anti-affinity rules", "", "labels", False),
+    ("didn't match pod topology spread constraints", "", "spread constraints", False),
+)
+"""Text in the message, instruction for nodes, field of the pod, whether it is a mismatch."""
+
+
+def describe_remedy(said: str, node: str, correction: Correction) -> str:
+    """Return the remedy. `node`: the only node that the pod may run on, in words, or empty."""
+    reasons = _select(said, node)
+    if not reasons:
+        return f"{_ANY[0]}, or {correction.change(_ANY[1])}"
+    where = node or "nodes"
+    on_nodes = list(dict.fromkeys(reason.on_nodes.format(where) for reason in reasons if reason.on_nodes))
+    if not node:
+        on_nodes.append("add nodes")
+    fields = list(dict.fromkeys(reason.field for reason in reasons if reason.field))
+    if node:
+        fields.append("node affinity")
+    changed = [correction.change(" or ".join(fields))] if fields else []
+    return ", or ".join((*on_nodes, *changed))
+
+
+def describe_obstacles(said: str, node: str) -> str:
+    """Return the reasons why the only possible node takes no pod; empty if they are unknown."""
+    return ", ".join(dict.fromkeys(reason.words for reason in _select(said, node)))
+
+
+def _select(said: str, node: str) -> Sequence[_Complaint]:
+    """Return the reasons in the message. For a pod with one possible node, the scheduler counts all other nodes as
+    mismatches, so mismatches are left out.
+    """
+    # The scheduler reports in a second sentence whether the deletion of other pods would help.
+    reasons = list(_find(said.partition(" preemption: ")[0]))
+    return [reason for reason in reasons if not reason.is_mismatch] if node else reasons
+
+
+def _find(said: str) -> Iterator[_Complaint]:
+    for name in _INSUFFICIENT.findall(said):
+        yield _Complaint(f"Insufficient {name}", f"free {name} on {{}}", f"{name} requests")
+    for taint in _TAINT.findall(said):
+        # Braces would be placeholders.
+        shown = taint.replace("{", "{{").replace("}", "}}")
+        yield _Complaint(f"untolerated taint {taint}", f"take the taint {shown} off {{}}", "tolerations")
+    for text, on_nodes, field, is_mismatch in _TEXTS:
+        if text in said:
+            yield _Complaint(text, on_nodes, field, is_mismatch)

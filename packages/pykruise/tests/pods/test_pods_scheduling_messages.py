@@ -1,0 +1,56 @@
+"""The remedy of a pod without a node names what the scheduler complains about, and nothing else."""
+
+import pytest
+
+from pykruise.pods.corrections import IN_TEMPLATE, Correction
+from pykruise.pods.lifecycle.scheduling_messages import describe_obstacles, describe_remedy
+
+START = "0/6 nodes are available: "
+MISMATCH = "5 node(s) didn't match Pod's node affinity/selector"
+PREEMPTION = ". preemption: 0/6 nodes are available: 6 Insufficient cpu."
+
+
+@pytest.mark.parametrize(
+    ("said", "node", "remedy", "obstacles"),
+    [
+        (
+            "3 Insufficient memory, 3 Insufficient nvidia.com/gpu",
+            "",
+            "free memory on nodes, or free nvidia.com/gpu on nodes, or add nodes, or change the memory requests or"
+            " nvidia.com/gpu requests of spec.template",
+            "Insufficient memory, Insufficient nvidia.com/gpu",
+        ),
+        (
+            f"1 Insufficient memory, {MISMATCH}{PREEMPTION}",
+            "node node-3",
+            "free memory on node node-3, or change the memory requests or node affinity of spec.template",
+            "Insufficient memory",
+        ),
+        (
+            "2 node(s) had untolerated taint {rented: true}, 4 node(s) were unschedulable.",
+            "",
+            "take the taint {rented: true} off nodes, or uncordon nodes, or add nodes, or change the tolerations"
+            " of spec.template",
+            "untolerated taint {rented: true}, node(s) were unschedulable",
+        ),
+        (
+            "6 node(s) didn't match pod topology spread constraints.",
+            "",
+            "add nodes, or change the spread constraints of spec.template",
+            "didn't match pod topology spread constraints",
+        ),
+    ],
+)
+def test_the_reasons_of_the_scheduler_choose_the_remedy(
+    said: str, node: str, remedy: str, obstacles: str
+) -> None:
+    assert describe_remedy(f"{START}{said}", node, IN_TEMPLATE) == remedy
+    assert describe_obstacles(f"{START}{said}", node) == obstacles
+
+
+def test_unknown_reasons_have_the_general_remedy() -> None:
+    remedy = describe_remedy("no reason given", "", Correction(again="pod web"))
+    assert remedy.startswith(
+        "add nodes or capacity (uncordon or label nodes, or take their taints off), or create pod"
+    )
+    assert describe_obstacles(f"{START}{MISMATCH}", "node ghost") == ""

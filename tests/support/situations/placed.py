@@ -1,0 +1,289 @@
+"""Situations of pods and the nodes on which they run or cannot run, in all kinds.
+
+PLACED ──▶ tables.py
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.plans.progress import Phase
+from pykruise.pods.reasons import Code
+from support.situations.documents import (
+    budget,
+    cloneset,
+    daemonset,
+    marker,
+    podstate,
+    spread,
+    statefulset,
+    united,
+)
+from support.situations.world import Situation, World
+
+ZONE: Final = "topology.kubernetes.io/zone"
+
+# ── recorded nodes ───────────────────────────────────────────────────────────
+
+
+async def its_request_names_no_topology(world: World) -> None:
+    document = statefulset()
+    document["metadata"]["annotations"] = {"kruise.io/auto-generate-persistent-pod-state": "true"}
+    await world.put(document)
+
+
+async def _zones(world: World, **zones: str) -> None:
+    for name, zone in zones.items():
+        await world.node(name.replace("_", "-"), metadata={"labels": {ZONE: zone}})
+
+
+async def _record_one_zone(world: World) -> None:
+    """The pods of a StatefulSet have run in zone z1."""
+    await _zones(world, node_1="z1", node_2="z1", node_3="z2")
+    state = podstate(requiredPersistentTopology={"keys": [ZONE]})
+    await world.put(statefulset(replicas=1, pod={"nodeSelector": {ZONE: "z1"}}), state)
+    await world.wait(40)
+
+
+async def _request_another_zone(world: World) -> None:
+    await _record_one_zone(world)
+    await world.set("statefulset/web", template={"spec": {"nodeSelector": {ZONE: "z2"}}})
+
+
+async def a_recorded_zone_overrides_its_template(world: World) -> None:
+    await _request_another_zone(world)
+
+
+async def it_overrides_the_zone_of_a_template(world: World) -> None:
+    await _request_another_zone(world)
+
+
+async def _require_what_no_recorded_node_has(world: World) -> None:
+    await _record_one_zone(world)
+    await world.set("statefulset/web", template={"spec": {"nodeSelector": {ZONE: None, "disk": "ssd"}}})
+
+
+async def its_template_and_its_record_fit_no_node(world: World) -> None:
+    await _require_what_no_recorded_node_has(world)
+
+
+async def a_template_and_its_record_fit_no_node(world: World) -> None:
+    await _require_what_no_recorded_node_has(world)
+
+
+# ── pods of a node ───────────────────────────────────────────────────────────
+
+
+async def one_of_its_nodes_is_full(world: World) -> None:
+    full = {"requests": {"memory": "1Gi"}}
+    room = {"cpu": "4", "memory": "512Mi", "pods": "110"}
+    await world.change(
+        "node/node-2", {"status": {"capacity": room, "allocatable": room}}, subresource="status"
+    )
+    await world.put(daemonset(pod={"containers": [{"name": "main", "image": "nginx:1", "resources": full}]}))
+
+
+# ── subsets ──────────────────────────────────────────────────────────────────
+
+
+async def _taint_the_nodes_of_a_subset(world: World) -> None:
+    taints = [{"key": "rented", "value": "true", "effect": "NoSchedule"}]
+    await world.node("node-4", metadata={"labels": {"pool": "rented"}}, spec={"taints": taints})
+    term = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["rented"]}]}
+    subsets = [{"name": "own", "maxReplicas": 1}, {"name": "rented", "requiredNodeSelector": term}]
+    await world.put(spread(subsets=subsets), cloneset())
+
+
+async def the_nodes_of_its_subset_have_a_taint(world: World) -> None:
+    await _taint_the_nodes_of_a_subset(world)
+
+
+async def the_nodes_of_a_subset_of_its_spread_have_a_taint(world: World) -> None:
+    await _taint_the_nodes_of_a_subset(world)
+
+
+async def the_nodes_of_one_of_its_subsets_have_a_taint(world: World) -> None:
+    taints = [{"key": "rented", "value": "true", "effect": "NoSchedule"}]
+    await world.node("node-4", metadata={"labels": {"pool": "rented"}}, spec={"taints": taints})
+    term = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["rented"]}]}
+    subsets = [{"name": "a", "nodeSelectorTerm": term}, {"name": "b"}]
+    kept = {"type": "Manual", "manualUpdate": {"partitions": {"b": 2}}}
+    await world.put(united(topology={"subsets": subsets}, updateStrategy=kept))
+
+
+# ── nodes that stopped, and budgets ──────────────────────────────────────────
+
+
+async def its_node_never_started_its_pod(world: World) -> None:
+    world.stage.kubelets.stop_node("node-2")
+    await world.put(cloneset(replicas=1, pod={"nodeSelector": {"kubernetes.io/hostname": "node-2"}}))
+    await world.wait(40)
+
+
+async def it_refuses_every_disruption(world: World) -> None:
+    await world.put(statefulset())
+    await world.wait(40)
+    await world.put(budget(maxUnavailable=None, minAvailable=3))
+    await world.wait(5)
+    await world.set_image("statefulset/web", "nginx:2")
+
+
+# ── probes ───────────────────────────────────────────────────────────────────
+
+
+async def a_pod_of_it_is_on_a_virtual_node(world: World) -> None:
+    await world.node("node-2", metadata={"labels": {"type": "virtual-kubelet"}})
+    await world.put(cloneset(pod={"nodeName": "node-2"}), marker())
+
+
+async def its_probe_begins_late(world: World) -> None:
+    document = marker()
+    document["spec"]["probes"][0]["probe"]["initialDelaySeconds"] = 900
+    await world.put(cloneset(), document)
+    await world.wait(120)
+
+
+# ── images that a person requests in a NodeImage ─────────────────────────────
+
+
+async def _request_by_hand(world: World, **policy: Any) -> None:
+    tag = {"tag": "1", "version": 1, "createdAt": "2026-01-01T00:00:00Z", "pullPolicy": policy}
+    await world.set("nodeimage/node-1", images={"app": {"tags": [tag]}})
+    await world.wait(60)
+
+
+async def its_limit_ends_a_pull_that_no_job_requests(world: World) -> None:
+    world.fail(image="*app:1", pull_s=20)
+    await _request_by_hand(world, ttlSecondsAfterFinished=9000, timeoutSeconds=2, backoffLimit=0)
+
+
+async def an_image_that_no_job_requests_is_not_there(world: World) -> None:
+    world.fail(image="*app:1", image_pull_error=True)
+    await _request_by_hand(world, ttlSecondsAfterFinished=9000, timeoutSeconds=600, backoffLimit=0)
+
+
+_PLAN: Final[Any] = "plan"
+_EXPLAIN: Final[Any] = "explain"
+
+PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
+    "nodeimage": (
+        Situation(
+            stage=its_limit_ends_a_pull_that_no_job_requests,
+            cause=Code.IMAGE_PULL,
+            says="raise pullPolicy.timeoutSeconds of tag 1 of app in NodeImage node-1, and raise version of this tag",
+            name="node-1",
+            ways=1,
+        ),
+        Situation(
+            stage=an_image_that_no_job_requests_is_not_there,
+            cause=Code.IMAGE_PULL,
+            says="then raise version of this tag by 1",
+            name="node-1",
+            ways=1,
+        ),
+    ),
+    "statefulset": (
+        Situation(
+            stage=its_template_and_its_record_fit_no_node,
+            cause=Code.UNSCHEDULABLE,
+            says="not match the pod, which requires disk=ssd",
+            ways=3,
+        ),
+        Situation(
+            stage=its_request_names_no_topology,
+            cause=Code.NO_EFFECT,
+            phase=Phase.HEALTHY,
+            says="annotation kruise.io/auto-generate-persistent-pod-state has no effect",
+            ways=1,
+            known_by=_EXPLAIN,
+        ),
+        Situation(
+            stage=a_recorded_zone_overrides_its_template,
+            cause=Code.NO_EFFECT,
+            phase=Phase.HEALTHY,
+            says=f"the node labels in spec.template ({ZONE}=z2) have no effect, because PersistentPodState web keeps"
+            f" the pod on nodes with {ZONE}=z1",
+            ways=1,
+            known_by=_EXPLAIN,
+        ),
+    ),
+    "workloadspread": (
+        Situation(
+            stage=the_nodes_of_its_subset_have_a_taint,
+            cause=Code.UNSCHEDULABLE,
+            says="node-4 has the taint rented=true:NoSchedule, which the pod does not tolerate",
+            ways=3,
+            known_by=_PLAN,
+        ),
+    ),
+    "uniteddeployment": (
+        Situation(
+            stage=the_nodes_of_one_of_its_subsets_have_a_taint,
+            cause=Code.UNSCHEDULABLE,
+            says="of the nodes of the subset, node-4 has the taint rented=true:NoSchedule",
+            ways=3,
+        ),
+    ),
+    "podunavailablebudget": (
+        Situation(
+            stage=it_refuses_every_disruption,
+            cause=Code.DISRUPTION_REFUSED,
+            says="lower minAvailable",
+            ways=1,
+            known_by=_EXPLAIN,
+        ),
+    ),
+    "cloneset": (
+        Situation(
+            stage=its_node_never_started_its_pod,
+            cause=Code.NODE_LOST,
+            says="its node node-2 has not answered since it got the pod",
+        ),
+        Situation(
+            stage=the_nodes_of_a_subset_of_its_spread_have_a_taint,
+            cause=Code.UNSCHEDULABLE,
+            says="node-4 has the taint rented=true:NoSchedule, which the pod does not tolerate",
+            ways=3,
+        ),
+    ),
+    "daemonset": (
+        Situation(
+            stage=one_of_its_nodes_is_full,
+            cause=Code.UNSCHEDULABLE,
+            says="must run on node node-2, which cannot take it: Insufficient memory",
+            ways=2,
+        ),
+    ),
+    "persistentpodstate": (
+        Situation(
+            stage=a_template_and_its_record_fit_no_node,
+            cause=Code.UNSCHEDULABLE,
+            says="not match the pod, which requires disk=ssd",
+            ways=3,
+            known_by=_PLAN,
+        ),
+        Situation(
+            stage=it_overrides_the_zone_of_a_template,
+            cause=Code.NO_EFFECT,
+            phase=Phase.HEALTHY,
+            says=f"{ZONE}=z2",
+            ways=1,
+            known_by=_EXPLAIN,
+        ),
+    ),
+    "podprobemarker": (
+        Situation(
+            stage=a_pod_of_it_is_on_a_virtual_node,
+            cause=Code.NO_AGENT,
+            says="its node node-2 is a virtual node (label type=virtual-kubelet)",
+            ways=1,
+            known_by=_PLAN,
+        ),
+        Situation(
+            stage=its_probe_begins_late,
+            cause=Code.STARTING,
+            phase=Phase.HEALTHY,
+            says="initialDelaySeconds 900",
+            known_by=_PLAN,
+        ),
+    ),
+}
