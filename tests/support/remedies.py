@@ -384,6 +384,10 @@ async def _label(person: Person, labels: Object) -> None:
         await person.stage.merge(name, {"metadata": {"labels": labels}}, resource=PODS)
 
 
+async def delete_the_request(person: Person, match: re.Match[str]) -> None:
+    await person.stage.delete(match["name"], resource=person.kind.resource)
+
+
 async def relabel(person: Person, _match: re.Match[str]) -> None:
     await _label(person, {"app": "other"})
 
@@ -1299,6 +1303,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"make the image available, or correct the image .*; then create the job again; AdvancedCronJob .*", ()),
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),
+    (
+        r"see what it waits for \(.*\); if nothing needs it, delete it \(kubectl delete crr (?P<name>\S+) -n \S+\)",
+        (delete_the_request,),
+    ),
     # nothing that is done
     (r"first correct the cause above: another run would meet it too", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),

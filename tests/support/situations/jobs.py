@@ -555,7 +555,22 @@ async def its_deadline_is_shorter_than_the_run(world: World) -> None:
     await world.put(request("app", activeDeadlineSeconds=20, strategy={"minStartedSeconds": 100}))
 
 
+async def another_request_for_its_pod_has_not_ended(world: World) -> None:
+    await _a_pod(world)
+    world.fail(image="nginx:1", never_ready=True)
+    await world.put(request("app", "first", strategy={"minStartedSeconds": 30}))
+    await world.wait(20)
+    await world.put(request("app"))
+
+
 REQUESTS: Final = (
+    Situation(
+        stage=another_request_for_its_pod_has_not_ended,
+        cause=Code.PARALLELISM,
+        phase=Phase.PROGRESSING,
+        says="ContainerRecreateRequest first for the same pod is carried out first",
+        ways=1,
+    ),
     Situation(
         stage=its_container_crashes_after_it,
         cause=Code.CONTAINER_FAILS,

@@ -102,7 +102,7 @@ KIND = Kind(
             name="crr",
             component="containerrecreaterequest-controller",
             objects=REQUEST_VIEWS,
-            reads=lambda _: (POD_VIEWS,),
+            reads=lambda _: (POD_VIEWS, REQUEST_VIEWS),
             wakes=lambda _: (
                 Wake(on=REQUEST_VIEWS, keys=_enqueue_by_request),
                 Wake(on=POD_VIEWS, keys=_enqueue_by_pod),

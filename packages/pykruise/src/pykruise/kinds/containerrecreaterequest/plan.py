@@ -128,12 +128,28 @@ def _parse_time(text: str | None) -> Instant | None:
 
 def _reason_not_started(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
     if _is_behind_another(snapshot):
-        return Reason(Code.PARALLELISM, "another request for the pod is processed first")
+        return _reason_behind(snapshot)
     since = snapshot.now - max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
     if since < BEGINS_IN_S:
         return Reason(Code.PODS_ACTIVE, f"the agent of node {pod.node_name} has not begun the recreation yet")
     what = f"the agent of node {pod.node_name} has not begun the recreation"
     return Reason(Code.NO_AGENT, what, f"start the agent on node {pod.node_name}, or bring the node back")
+
+
+def _reason_behind(snapshot: RecreationSnapshot) -> Reason:
+    """Return the reason of a request that waits for another one. Its name comes from the same objects as the turn."""
+    first = next((request for request in snapshot.others if request.is_carried_out), None)
+    if first is None:
+        return Reason(
+            Code.PARALLELISM, "another request for the pod is carried out first", "wait until it has ended"
+        )
+    where = f"{first.name} -n {first.namespace}"
+    return Reason(
+        Code.PARALLELISM,
+        f"ContainerRecreateRequest {first.name} for the same pod is carried out first",
+        f"see what it waits for (kubectl kruise explain crr/{where}); if nothing needs it, delete it (kubectl delete"
+        f" crr {where})",
+    )
 
 
 # While the agent works
