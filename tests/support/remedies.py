@@ -56,7 +56,7 @@ from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, pod_watch
 from support.sidecarsets import container
 from support.situations.documents import local_volume
-from support.situations.world import LIMIT_RANGES, PRIORITY_CLASSES
+from support.situations.world import LIMIT_RANGES, PRIORITY_CLASSES, RESOURCES
 from support.stuck import RESOURCE_QUOTAS as QUOTAS
 from support.stuck import Stuck
 
@@ -794,6 +794,19 @@ async def raise_to_five(person: Person, match: re.Match[str]) -> None:
     await person._patch(nested(match["path"], 5))
 
 
+async def raise_of_the_child(person: Person, match: re.Match[str]) -> None:
+    """The field of the child that the remedy names."""
+    resource = next(resource for (_, kind), resource in RESOURCES.items() if kind == match["kind"])
+    body = nested(match["path"], 5)
+    await person.stage.client.patch(
+        resource, person.key.namespace, match["name"], body, patch_type=PatchType.MERGE
+    )
+
+
+async def set_number_of_runs(person: Person, match: re.Match[str]) -> None:
+    await person._patch(nested(match["path"], int(match["value"])))
+
+
 async def raise_the_quota(person: Person, _match: re.Match[str]) -> None:
     hard = (await person.stage.get("team", resource=QUOTAS))["spec"]["hard"]
     await person.stage.merge("team", {"spec": {"hard": dict.fromkeys(hard, "100")}}, resource=QUOTAS)
@@ -1144,6 +1157,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (choose_the_scheduler,),
     ),
     (r"raise (?P<path>spec[.\w]+)", (raise_to_five,)),
+    (
+        r"raise (?P<path>spec[.\w]+) of (?P<kind>\w+) (?P<name>[^\s;]+)(; then create .* again with this change .*)?",
+        (raise_of_the_child,),
+    ),
+    (r"set (?P<path>spec[.\w]+) to (?P<value>\d+): the next failed run .*", (set_number_of_runs,)),
+    (r"create the namespace \(kubectl create namespace (?P<space>\S+)\)", (create_the_namespace,)),
     (
         r"raise the ResourceQuota( \(kubectl edit resourcequota -n \S+ \S+\))?, or free resources that it counts",
         (raise_the_quota,),

@@ -284,6 +284,44 @@ async def its_runs_succeed(world: World) -> None:
     await world.wait(130)
 
 
+async def its_job_may_start_no_pod(world: World) -> None:
+    document = cronjob(made_of="jobTemplate", concurrencyPolicy="Forbid")
+    document["spec"]["template"]["jobTemplate"]["spec"]["parallelism"] = 0
+    await world.put(document)
+    await world.wait(130)
+
+
+async def its_broadcastjob_may_start_no_pod(world: World) -> None:
+    document = cronjob(concurrencyPolicy="Forbid")
+    document["spec"]["template"]["broadcastJobTemplate"]["spec"]["parallelism"] = 0
+    await world.put(document)
+    await world.wait(130)
+
+
+async def a_finalizer_of_a_pod_delays_its_deletion(world: World) -> None:
+    world.fail(**RUNS_ON)
+    await world.put(cronjob(made_of="jobTemplate", concurrencyPolicy="Forbid"))
+    await world.wait(80)
+    (pod,), (job,) = [await world.list(kind) for kind in ("pod", "job")]
+    name = pod["metadata"]["name"]
+    await world.change(f"pod/{name}", {"metadata": {"finalizers": ["example.com/archive"]}})
+    for target in ("advancedcronjob/web", f"job/{job['metadata']['name']}"):
+        await world.delete(target, propagation="Foreground")
+    await world.delete(f"pod/{name}")  # as Kubernetes' garbage collector does
+    await world.wait(60)
+
+
+async def failed_runs_are_deleted(world: World) -> None:
+    world.fail(image="job:1", exit_code=7)
+    await world.put(cronjob(made_of="jobTemplate", failedJobsHistoryLimit=0))
+    await world.wait(130)
+
+
+async def failed_runs_were_deleted_and_the_last_one_succeeded(world: World) -> None:
+    await failed_runs_are_deleted(world)
+    world.fail(image="job:1", exit_code=0)
+
+
 async def a_list_of_images_fails(world: World) -> None:
     world.fail(image="job:1", image_pull_error=True)
     await world.put(cronjob(made_of="imageListPullJobTemplate"))
@@ -367,6 +405,40 @@ CRON_JOBS: Final = (
         known_by="plan",
     ),
     Situation(stage=its_runs_succeed, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),
+    Situation(
+        stage=its_job_may_start_no_pod,
+        cause=Code.LIMIT_IS_ZERO,
+        says="raise spec.parallelism of Job web-",
+        ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=its_broadcastjob_may_start_no_pod,
+        cause=Code.LIMIT_IS_ZERO,
+        says="then create AdvancedCronJob web again with this change in its template",
+        ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=a_finalizer_of_a_pod_delays_its_deletion,
+        cause=Code.FINALIZER,
+        says="it terminates, but finalizer example.com/archive holds it (Job web-",
+        ways=1,
+        known_by="explain",
+    ),
+    Situation(
+        stage=failed_runs_are_deleted,
+        cause=Code.RUN_FAILED,
+        phase=Phase.FAILED,
+        says="has failed (Job has reached the specified backoff limit), and was deleted",
+        ways=1,
+        known_by="explain",
+    ),
+    Situation(
+        stage=failed_runs_were_deleted_and_the_last_one_succeeded,
+        cause=Code.NEXT_TICK,
+        phase=Phase.HEALTHY,
+    ),
     Situation(stage=a_list_of_images_fails, cause=Code.RUN_FAILED, phase=Phase.FAILED, known_by="plan"),
 )
 

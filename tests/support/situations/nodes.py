@@ -164,7 +164,37 @@ async def an_image_takes_long(world: World) -> None:
     await world.put(listjob(pullPolicy={"timeoutSeconds": 6000}))
 
 
+async def its_list_may_pull_nothing(world: World) -> None:
+    await world.put(listjob(parallelism=0))
+
+
+async def the_namespace_of_its_secrets_is_missing(world: World) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "registry"}, "data": {}}
+    await world.delete("namespace/kruise-daemon-config")
+    await world.wait(20)
+    await world.put(secret, listjob(pullSecrets=["registry"]))
+
+
 LIST_JOBS: Final = (
+    Situation(
+        stage=its_list_may_pull_nothing,
+        cause=Code.LIMIT_IS_ZERO,
+        says="""\
+Waiting for
+  LimitIsZero: no image is pulled: spec.parallelism is 0
+    → raise spec.parallelism
+
+Next""",
+        ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=the_namespace_of_its_secrets_is_missing,
+        cause=Code.NO_NAMESPACE,
+        says="and 1 more)",
+        ways=1,
+        known_by="plan",
+    ),
     Situation(
         stage=one_image_is_not_there,
         cause=Code.IMAGE_PULL,

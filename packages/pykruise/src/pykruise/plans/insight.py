@@ -115,6 +115,17 @@ class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
     """Instructions to correct the child, if they differ from those for other objects of its kind; otherwise None."""
 
 
+class DeletedFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """A failed child may have been deleted immediately: only a warning event about the parent reports it, with the
+    reason `RunFailed`.
+    """
+
+    since: Instant
+    """Time of the last child that may have failed. Earlier events are about earlier children."""
+    remedy: str
+    """Action that keeps the next failed child."""
+
+
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Names and fields of a kind, for users of the commands."""
 
@@ -128,6 +139,10 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Views that the kind reads in all namespaces."""
     children: Callable[[Any], Iterator[InsightChild]] | None = None
     """Yields the children of the object from a snapshot, the most important first; None if the kind has no children."""
+    deleted_failure: Callable[[Any], DeletedFailure | None] | None = None
+    """Returns, from a snapshot, where a failed child that was deleted immediately is reported; None if the object keeps
+    failed children. None: the kind never deletes them immediately.
+    """
     bindings: Callable[[Document], Iterator[Binding]] | None = None
     """Pods that the object binds to nodes; None: the kind binds none."""
     conditions: Callable[[Document], Iterator[SetCondition]] | None = None

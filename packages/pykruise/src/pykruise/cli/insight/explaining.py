@@ -30,7 +30,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
 from pykruise.plans.config_content import CONFIG_MISSING
-from pykruise.plans.insight import WorkloadInsight
+from pykruise.plans.insight import JobInsight, WorkloadInsight
 from pykruise.plans.progress import Phase, add_waits
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.corrections import Correction
@@ -242,7 +242,11 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
     meta = sight.document["metadata"]
     if "deletionTimestamp" in meta:
         held = [name for name in meta.get("finalizers") or () if name != "foregroundDeletion"]
-        words = f"it is being deleted; {format_count(len(sight.pods), 'pod is', 'pods are')} left"
+        words = "it is being deleted"
+        if "foregroundDeletion" in (meta.get("finalizers") or ()):
+            words += ", after the objects that it created (foregroundDeletion)"
+        if isinstance(sight.kind.insight, WorkloadInsight | JobInsight):
+            words += f"; {format_count(len(sight.pods), 'pod is', 'pods are')} left"
         words += f"; finalizer {', '.join(held)} holds it" if held else ""
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
