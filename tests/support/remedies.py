@@ -782,6 +782,18 @@ _BY_A_LIST: Final = (
 )
 
 
+async def choose_other_nodes(person: Person, _match: re.Match[str]) -> None:
+    await person.change(selector={"names": ["node-1"]})
+
+
+async def unlabel_the_node(person: Person, match: re.Match[str]) -> None:
+    body = {"metadata": {"labels": {match["key"]: None}}}
+    await person.stage.client.patch(NODES, "", match["node"], body, patch_type=PatchType.MERGE)
+    await asyncio.sleep(20)  # the node gets its NodeImage
+    if match["again"]:
+        await create_again(person)
+
+
 async def create_what_is_missing(person: Person, _match: re.Match[str]) -> None:
     await person.stage.create({"metadata": {"name": "missing"}}, resource=CONFIG_MAPS)
 
@@ -1300,7 +1312,18 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" again" + _BY_A_LIST,
         (label_and_create_again, reselect_and_create_again),
     ),
-    (r"create the job again with correct spec.selector.names" + _BY_A_LIST, (reselect_and_create_again,)),
+    (
+        r"create the job again with ((correct|other) spec.selector.names|spec.selector, which selects nodes)"
+        + _BY_A_LIST,
+        (reselect_and_create_again,),
+    ),
+    (r"(choose other|correct) spec.selector.names", (choose_other_nodes,)),
+    (
+        r"if \S+ has a real kubelet, remove the label \(kubectl label node (?P<node>\S+) (?P<key>\S+)-\)"
+        r"(?P<again>, then create the job again)?" + _BY_A_LIST,
+        (unlabel_the_node,),
+    ),
+    (r"bring \S+ back(, then create the job again)?" + _BY_A_LIST, ()),
     (
         r"label (?P<what>nodes|pods) so that spec\.\w+ matches them, or change spec\.\w+" + _BY_A_LIST,
         (label_for_the_job, reselect_or_create_again),

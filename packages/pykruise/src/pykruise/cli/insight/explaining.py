@@ -23,6 +23,7 @@ from pykruise.cli.insight.harmless_remedies import (
     is_paused,
 )
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
+from pykruise.cli.insight.missing_node_images import explain_missing_node_images
 from pykruise.cli.insight.refused_writes import make_refusal_wait
 from pykruise.cli.insight.surges import explain_surge
 from pykruise.kinds import shown_of
@@ -69,6 +70,8 @@ def explain(
     all_waits = drop_repeats(
         rank_waits(_find_waits(sight, plan, status, now, correction or _correction_in(sight)))
     )
+    is_over = bool(status.get("completionTime"))
+    all_waits = explain_missing_node_images(all_waits, sight.nodes, is_over=is_over)
     waits = drop_harmful_remedies(all_waits, sight, plan, status, way_back=way_back)
     # The status of a workload shows what it waits for, until it is deleted.
     is_shown = isinstance(sight.kind.insight, WorkloadInsight) and "deletionTimestamp" not in meta
@@ -83,7 +86,7 @@ def explain(
         condition=_condition_of(sight.document.get("status") or {}),
         done=tuple(_finished_lines(sight, plan, status)),
         waits=waits,
-        next=tuple(next_of(plan, waits)),
+        next=tuple(next_of(plan, waits, is_over=is_over)),
         rollback_to=find_rollback_number(sight, plan, status),
     )
 
@@ -394,8 +397,10 @@ def _correction_in(sight: Sight) -> Correction:
 # Next steps
 
 
-def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
-    """Next steps of the manager, one line each, and ConfigMaps and Secrets whose content cannot be followed."""
+def next_of(plan: Plan, waits: Sequence[Wait], *, is_over: bool = False) -> Iterator[str]:
+    """Next steps of the manager, one line each, and ConfigMaps and Secrets whose content cannot be followed.
+    `is_over`: whether the object has ended, so that no cause of a wait ends any more.
+    """
     yield from (note.message for note in plan.notes if note.reason == CONFIG_MISSING)
     for stage in plan.stages:
         reasons: dict[str, list[str]] = {}
@@ -405,7 +410,7 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
             yield f"{stage.purpose}: {_join_names([subject for subject in subjects if subject])}{because}"
     if plan.stages:
         return
-    if plan.waiting is not None and plan.waiting.code in _OVER:
+    if is_over or (plan.waiting is not None and plan.waiting.code in _OVER):
         return
     if plan.requeue_after_s is not None:
         yield f"the next reconcile is in {format_age(plan.requeue_after_s)}"
