@@ -1330,6 +1330,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"add a node with .*", ()),
     (r"if the probe should succeed, read its message", ()),
+    (
+        r"if container \S+ never ends, delete its pod \(kubectl delete pod -n \S+ (?P<names>\S+)\): .*",
+        (delete_pods,),
+    ),
+    (r"if that lasts, read its log \(kubectl logs [^()]+\)(; spec\.\S+ ends the job at a set time)?", ()),
     (r"create a request for an existing pod", ()),
     (r"create the request again with spec.activeDeadlineSeconds above \d+", ()),
     (

@@ -97,6 +97,11 @@ async def its_pods_run(world: World) -> None:
     await world.put(broadcastjob(parallelism=2))
 
 
+async def all_its_pods_run(world: World) -> None:
+    world.fail(**RUNS_ON)
+    await world.put(broadcastjob())
+
+
 async def all_its_pods_have_succeeded(world: World) -> None:
     world.fail(image="job:1", exit_code=0)
     await world.put(broadcastjob())
@@ -171,7 +176,18 @@ BROADCAST_JOBS: Final = (
         ways=4,
         useless=(2, 3),
     ),
-    Situation(stage=its_pods_run, cause=Code.PARALLELISM, phase=Phase.PROGRESSING),
+    Situation(
+        stage=its_pods_run,
+        cause=Code.PARALLELISM,
+        phase=Phase.PROGRESSING,
+        says="(container main runs since ",
+    ),
+    Situation(
+        stage=all_its_pods_run,
+        cause=Code.PODS_ACTIVE,
+        phase=Phase.PROGRESSING,
+        says="; spec.completionPolicy.activeDeadlineSeconds ends the job at a set time",
+    ),
     Situation(stage=all_its_pods_have_succeeded, cause="", phase=Phase.COMPLETED),
     Situation(stage=its_parallelism_is_zero, cause=Code.LIMIT_IS_ZERO, ways=1),
     Situation(
@@ -470,6 +486,13 @@ async def its_container_runs_on(world: World) -> None:
     await world.put(ephemeraljob())
 
 
+async def its_containers_run_on(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    world.fail(image="debug:1", exit_code=0, after_s=1e6)
+    await world.put(ephemeraljob(parallelism=5))
+
+
 async def a_person_has_paused_the_look(world: World) -> None:
     await world.put(cloneset())
     await world.wait(20)
@@ -515,7 +538,20 @@ EPHEMERAL_JOBS: Final = (
     Situation(stage=no_pod_is_selected, cause=Code.NOTHING_SELECTED, ways=1),
     Situation(stage=its_image_is_not_there, cause=Code.IMAGE_PULL, says="debug:1", ways=1),
     Situation(stage=its_container_fails, cause=Code.CONTAINER_FAILED, phase=Phase.FAILED, says="exit code 5"),
-    Situation(stage=its_container_runs_on, cause=Code.PARALLELISM, phase=Phase.PROGRESSING),
+    Situation(
+        stage=its_container_runs_on,
+        cause=Code.PARALLELISM,
+        phase=Phase.PROGRESSING,
+        says="(container debug runs since ",
+        ways=1,
+    ),
+    Situation(
+        stage=its_containers_run_on,
+        cause=Code.PODS_ACTIVE,
+        phase=Phase.PROGRESSING,
+        says="containers in 3 pods have not ended: web-",
+        ways=1,
+    ),
     Situation(stage=a_person_has_paused_the_look, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=the_look_is_over, cause="", phase=Phase.COMPLETED),
     Situation(stage=the_look_takes_too_long, cause=Code.JOB_FAILED, phase=Phase.FAILED),

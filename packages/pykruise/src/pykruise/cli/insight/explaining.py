@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.cli.insight.at_work import name_those_at_work
 from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.explanation_text import format_age
@@ -23,7 +24,7 @@ from pykruise.cli.insight.harmless_remedies import (
     is_paused,
 )
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
-from pykruise.cli.insight.missing_node_images import explain_missing_node_images
+from pykruise.cli.insight.named_nodes import explain_named_nodes
 from pykruise.cli.insight.refused_writes import make_refusal_wait
 from pykruise.cli.insight.surges import explain_surge
 from pykruise.kinds import shown_of
@@ -71,7 +72,8 @@ def explain(
         rank_waits(_find_waits(sight, plan, status, now, correction or _correction_in(sight)))
     )
     is_over = bool(status.get("completionTime"))
-    all_waits = explain_missing_node_images(all_waits, sight.nodes, is_over=is_over)
+    all_waits = explain_named_nodes(all_waits, sight.nodes, is_over=is_over)
+    all_waits = name_those_at_work(all_waits, sight)
     waits = drop_harmful_remedies(all_waits, sight, plan, status, way_back=way_back)
     # The status of a workload shows what it waits for, until it is deleted.
     is_shown = isinstance(sight.kind.insight, WorkloadInsight) and "deletionTimestamp" not in meta

@@ -9,7 +9,7 @@ select it are enqueued.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pykruise.kinds.ephemeraljob.plan import plan_ephemeraljob
+from pykruise.kinds.ephemeraljob.plan import list_pods_at_work, plan_ephemeraljob
 from pykruise.kinds.ephemeraljob.shown import SHOWN
 from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, PARTS, read_snapshot, read_spec
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJob, EphemeralJobSpec
@@ -133,6 +133,7 @@ KIND = Kind(
         names=frozenset({"ejob"}),
         containers=("spec", "template", "ephemeralContainers"),
         headline=_headline_of,
+        at_work=list_pods_at_work,
         has_observed_generation=False,
     ),
     shown=SHOWN,

@@ -41,6 +41,7 @@ from pykruise.pods.images.obstacles import (
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.images.pull_rules import parallelism_of
 from pykruise.pods.jobs.fan_out import (
+    WAITS_FOR_ITS_TURN,
     FanOutDecision,
     FanOutTarget,
     JobPolicy,
@@ -69,7 +70,7 @@ _WARN_AGAIN_S: Final = 600.0
 
 _HOLDS: Final = {
     TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node pulls the image"),
-    TargetHold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
+    TargetHold.PARALLELISM: WAITS_FOR_ITS_TURN,
     TargetHold.OVER: Reason(Code.JOB_OVER, "the job has ended"),
 }
 

@@ -1,6 +1,6 @@
-"""Why a node has no NodeImage: a job that names it does not know more about the node than its name.
+"""Why a node that a job names cannot do the job's work. The job itself knows no more of the node than its name.
 
-waits of a job, nodes ──▶ explain_missing_node_images() ──▶ the waits with the reason and its remedy
+waits of a job, nodes ──▶ explain_named_nodes() ──▶ the waits with the reason and its remedy
 
 Pure. Managers read no nodes for such jobs, so only the commands know these reasons.
 """
@@ -15,10 +15,10 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.view.nodes import VIRTUAL_NODE
 
 
-def explain_missing_node_images(
+def explain_named_nodes(
     waits: Sequence[Wait], nodes: Mapping[str, NodeView], *, is_over: bool
 ) -> tuple[Wait, ...]:
-    """Return the waits with the reasons why named nodes have no NodeImage. If the job selects no node at all, its own
+    """Return the waits with the reasons why named nodes cannot pull images. If the job selects no node at all, its own
     wait contains the reasons. `is_over`: whether the job has ended, so that a person must create it again.
     """
     missing = [wait for wait in waits if wait.code == Code.NO_NODE_IMAGE and wait.pods]
@@ -52,14 +52,14 @@ def _explain(wait: Wait, node: NodeView | None, *, is_over: bool) -> Wait:
         choose = f"create the job again with other {field}" if is_over else f"choose other {field}"
         return msgspec.structs.replace(
             wait,
-            words=f"node {name} has the label {key}={value}: such nodes run no agent, and get no NodeImage",
+            words=f"node {name} has the label {key}={value}: such nodes run no agent that pulls images",
             remedy=f"{choose}; or if {name} has a real kubelet, remove the label (kubectl label node {name} {key}-)"
             f"{then}",
         )
     if node.ready_since is None:
         return msgspec.structs.replace(
             wait,
-            words=f"node {name} is not ready, and gets its NodeImage later",
+            words=f"node {name} is not ready, and its agent pulls images only after it has been ready for a while",
             remedy=f"bring {name} back{then}",
         )
     return wait
