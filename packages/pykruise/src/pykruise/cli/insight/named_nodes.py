@@ -11,7 +11,7 @@ import msgspec
 
 from pykruise.cli.insight.explanations import Wait
 from pykruise.plans.views import NodeView
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import OF_A_NAMED_NODE, Code
 from pykruise.pods.view.nodes import VIRTUAL_NODE
 
 
@@ -21,7 +21,7 @@ def explain_named_nodes(
     """Return the waits with the reasons why named nodes cannot pull images. If the job selects no node at all, its own
     wait contains the reasons. `is_over`: whether the job has ended, so that a person must create it again.
     """
-    missing = [wait for wait in waits if wait.code == Code.NO_NODE_IMAGE and wait.pods]
+    missing = [wait for wait in waits if wait.code in OF_A_NAMED_NODE and wait.pods]
     if not missing or not nodes:
         return tuple(waits)
     explained = [_explain(wait, nodes.get(wait.pods[0]), is_over=is_over) for wait in missing]
