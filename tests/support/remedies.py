@@ -782,6 +782,10 @@ _BY_A_LIST: Final = (
 )
 
 
+async def replace_the_job(person: Person, _match: re.Match[str]) -> None:
+    await create_again(person)
+
+
 async def choose_other_nodes(person: Person, _match: re.Match[str]) -> None:
     await person.change(selector={"names": ["node-1"]})
 
@@ -1335,6 +1339,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (delete_pods,),
     ),
     (r"if that lasts, read its log \(kubectl logs [^()]+\)(; spec\.\S+ ends the job at a set time)?", ()),
+    (r"delete the job and create it again \(kubectl replace --force -f FILE\)", (replace_the_job,)),
     (r"create a request for an existing pod", ()),
     (r"create the request again with spec.activeDeadlineSeconds above \d+", ()),
     (

@@ -107,6 +107,12 @@ async def all_its_pods_have_succeeded(world: World) -> None:
     await world.put(broadcastjob())
 
 
+async def its_template_is_changed_after_its_end(world: World) -> None:
+    await all_its_pods_have_succeeded(world)
+    await world.wait(30)
+    await world.set_image("broadcastjob/web", "job:2")
+
+
 async def its_parallelism_is_zero(world: World) -> None:
     await world.put(broadcastjob(parallelism=0))
 
@@ -189,6 +195,13 @@ BROADCAST_JOBS: Final = (
         says="; spec.completionPolicy.activeDeadlineSeconds ends the job at a set time",
     ),
     Situation(stage=all_its_pods_have_succeeded, cause="", phase=Phase.COMPLETED),
+    Situation(
+        stage=its_template_is_changed_after_its_end,
+        cause=Code.JOB_OVER,
+        phase=Phase.COMPLETED,
+        says="its pods ran an older template: container main ran image job:1",
+        ways=1,
+    ),
     Situation(stage=its_parallelism_is_zero, cause=Code.LIMIT_IS_ZERO, ways=1),
     Situation(
         stage=its_pods_lack_their_service_account,
@@ -506,6 +519,15 @@ async def the_look_is_over(world: World) -> None:
     await world.put(ephemeraljob(parallelism=5))
 
 
+async def its_container_is_changed_after_its_end(world: World) -> None:
+    await the_look_is_over(world)
+    await world.wait(30)
+    document = await world.get("ephemeraljob/web")
+    (container,) = document["spec"]["template"]["ephemeralContainers"]
+    changed = {"ephemeralContainers": [{**container, "command": ["trace"]}]}
+    await world.set("ephemeraljob/web", template=changed)
+
+
 async def the_look_takes_too_long(world: World) -> None:
     await world.put(cloneset())
     await world.wait(20)
@@ -554,6 +576,14 @@ EPHEMERAL_JOBS: Final = (
     ),
     Situation(stage=a_person_has_paused_the_look, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=the_look_is_over, cause="", phase=Phase.COMPLETED),
+    Situation(
+        stage=its_container_is_changed_after_its_end,
+        cause=Code.JOB_OVER,
+        phase=Phase.COMPLETED,
+        says="its pods ran an older template: container debug ran with another command",
+        ways=1,
+        useless=(0,),  # its pods keep the container of this name
+    ),
     Situation(stage=the_look_takes_too_long, cause=Code.JOB_FAILED, phase=Phase.FAILED),
     Situation(
         stage=the_look_waits_for_its_image_too_long,

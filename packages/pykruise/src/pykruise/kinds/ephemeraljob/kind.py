@@ -25,6 +25,7 @@ from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.jobs.ended_changes import warnings_of_ended_job
 from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.admission import SpecReviews
@@ -53,7 +54,7 @@ _REVIEWS: Final = SpecReviews[EphemeralJobSpec](
     parts=PARTS,
 )
 _validate: Final = _REVIEWS.build_validating_review(
-    lambda request, doc, _: errors_of(doc, old=request.old_object)
+    lambda request, doc, _: errors_of(doc, old=request.old_object), warnings_of_change=warnings_of_ended_job
 )
 
 
