@@ -3,7 +3,7 @@
 BROADCAST_JOBS, CRON_JOBS, EPHEMERAL_JOBS, REQUESTS ──▶ tables.py
 """
 
-from typing import Final
+from typing import Any, Final
 
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
@@ -12,7 +12,6 @@ from support.situations.documents import (
     cloneset,
     cronjob,
     ephemeraljob,
-    pod_spec,
     request,
 )
 from support.situations.world import Situation, World
@@ -606,13 +605,16 @@ EPHEMERAL_JOBS: Final = (
 # ── ContainerRecreateRequest ─────────────────────────────────────────────────
 
 
-async def _a_pod(world: World) -> None:
+async def _a_pod(world: World, **container: Any) -> None:
     await world.put(
         {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": "app", "labels": {"app": "web"}},
-            "spec": pod_spec("nginx:1", terminationGracePeriodSeconds=30),
+            "spec": {
+                "containers": [{"name": "main", "image": "nginx:1", **container}],
+                "terminationGracePeriodSeconds": 30,
+            },
         }
     )
     await world.wait(20)
@@ -688,6 +690,23 @@ async def it_has_no_time(world: World) -> None:
     await world.put(request("app", activeDeadlineSeconds=20, strategy={"minStartedSeconds": 10}))
 
 
+async def _a_pod_that_is_probed_late(world: World) -> None:
+    probe = {"httpGet": {"port": 80}, "initialDelaySeconds": 500}
+    await _a_pod(world, readinessProbe=probe)
+    await world.wait(600)
+    world.fail(image="nginx:1", ready_s=500.0)
+
+
+async def its_container_is_probed_late(world: World) -> None:
+    await _a_pod_that_is_probed_late(world)
+    await world.put(request("app"))
+
+
+async def its_deadline_is_before_the_first_probe(world: World) -> None:
+    await _a_pod_that_is_probed_late(world)
+    await world.put(request("app", activeDeadlineSeconds=20))
+
+
 async def its_deadline_is_shorter_than_the_run(world: World) -> None:
     await _a_pod(world)
     await world.put(request("app", activeDeadlineSeconds=20, strategy={"minStartedSeconds": 100}))
@@ -738,6 +757,18 @@ REQUESTS: Final = (
         says="container main is being stopped: its preStop hook and its process have up to 300 s",
     ),
     Situation(stage=the_request_is_done, cause="", phase=Phase.COMPLETED),
+    Situation(
+        stage=its_container_is_probed_late,
+        cause=Code.NOT_READY,
+        phase=Phase.PROGRESSING,
+        says="its readiness is probed only 500 s after its start (initialDelaySeconds)",
+    ),
+    Situation(
+        stage=its_deadline_is_before_the_first_probe,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="create the request again with spec.activeDeadlineSeconds above 500",
+    ),
     Situation(
         stage=its_deadline_is_shorter_than_the_run,
         cause=Code.JOB_FAILED,
