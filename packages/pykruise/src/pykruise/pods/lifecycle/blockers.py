@@ -401,10 +401,10 @@ def _find_readiness_obstacle(
     correct = f"{log}, and correct the problem that its readiness probe reports"
     delay_s = find_probe_delay(pod, container)
     if delay_s and pod.ready_since is not None and now < pod.ready_since + delay_s:
-        later = f"; its readiness is probed only {delay_s} s after its start (initialDelaySeconds)"
+        probed = f"; its readiness is probed only {delay_s} s after its start (initialDelaySeconds)"
         return Reason(
             Code.NOT_READY,
-            f"{what}{since}{later}",
+            f"{what}{since}{probed}",
             f"wait until then; if that is not enough, {correct}",
             container,
         )
