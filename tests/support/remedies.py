@@ -1174,7 +1174,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"raise (?P<path>spec[.\w]+)", (raise_to_five,)),
     (
-        r"raise (?P<path>spec[.\w]+) of (?P<kind>\w+) (?P<name>[^\s;]+)(; then create .* again with this change .*)?",
+        r"raise (?P<path>spec[.\w]+) of (?P<kind>\w+) (?P<name>[^\s;]+) \(kubectl patch .*\)"
+        r"(; then create .* again with this change .*)?",
         (raise_of_the_child,),
     ),
     (r"set (?P<path>spec[.\w]+) to (?P<value>\d+): the next failed run .*", (set_number_of_runs,)),

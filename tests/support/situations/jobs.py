@@ -581,7 +581,6 @@ EPHEMERAL_JOBS: Final = (
         phase=Phase.COMPLETED,
         says="its pods ran an older template: container debug ran with another command",
         ways=1,
-        useless=(0,),  # its pods keep the container of this name
     ),
     Situation(stage=the_look_takes_too_long, cause=Code.JOB_FAILED, phase=Phase.FAILED),
     Situation(

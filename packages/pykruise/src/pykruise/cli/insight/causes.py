@@ -249,11 +249,9 @@ def _not_ready(
     where = correct_container(view.annotations, first, correction)
     words = f"container {names} runs, but is not ready" if names else "the containers are not ready"
     begins_at = _find_first_probe_time(pod, view, first)
-    if begins_at is not None and begins_at > now:
+    if begins_at is not None and begins_at > now:  # nothing is wrong until then
         words += f"; its readiness is probed only from {format_time(begins_at)} on (initialDelaySeconds)"
-        return msgspec.structs.replace(
-            given, words=words, since=since, remedy="wait until then", container=first
-        )
+        return msgspec.structs.replace(given, words=words, since=since, remedy="", container=first)
     return msgspec.structs.replace(
         given,
         words=words,

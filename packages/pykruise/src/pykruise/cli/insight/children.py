@@ -192,8 +192,16 @@ def _named_after(child: InsightChild, wait: Wait) -> Wait:
         )
         remedy = f"set {field} of {name} to false{again}"
     elif wait.code == Code.LIMIT_IS_ZERO:
-        remedy = f"{wait.remedy} of {name}{_create_again(child)}"
+        remedy = f"{wait.remedy} of {name} ({_raise_parallelism(child)}){_create_again(child)}"
     return msgspec.structs.replace(wait, words=f"{wait.words} ({name})", remedy=remedy)
+
+
+def _raise_parallelism(child: InsightChild) -> str:
+    """Return the command for a job that starts nothing: its parallelism is the only limit of jobs that can be 0."""
+    body = '{"spec":{"parallelism":1}}'
+    return (
+        f"kubectl patch {child.resource} -n {child.key.namespace} {child.key.name} --type=merge -p '{body}'"
+    )
 
 
 def _create_again(child: InsightChild) -> str:

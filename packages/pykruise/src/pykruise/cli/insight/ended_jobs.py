@@ -12,9 +12,12 @@ from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.explanations import Wait
 from pykruise.kube.documents import Document, get_path
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.jobs.ended_changes import RUN_AGAIN
+from pykruise.pods.jobs.ended_changes import NAMES_STAY, RUN_AGAIN
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.ephemeral import JOB_ENV
+
+_OWN: Final = "containers"
+"""Field of the containers of pods that a job owns."""
 
 _COMPARED: Final = ("image", "command", "args")
 """Fields of a container that webhooks rarely change, so that a difference comes from the template."""
@@ -33,14 +36,14 @@ def explain_older_template(sight: Sight) -> Wait | None:
     if not differences or not all(differences):
         return None
     words = f"the job has ended, and its pods ran an older template: {differences[0]}"
-    return Wait(code=Code.JOB_OVER, words=words, remedy=RUN_AGAIN)
+    return Wait(code=Code.JOB_OVER, words=words, remedy=RUN_AGAIN if path[-1] == _OWN else NAMES_STAY)
 
 
 def _list_ran(sight: Sight, field: str) -> Iterator[list[Document]]:
     """Yield the containers of the job in each of its pods. `field`: `containers` for pods that the job owns, otherwise
     `ephemeralContainers`, which name their job in a variable.
     """
-    if field == "containers":
+    if field == _OWN:
         yield from (pod["spec"]["containers"] for pod in sight.pods.values())
         return
     listed = sight.listed.get(POD_VIEWS)

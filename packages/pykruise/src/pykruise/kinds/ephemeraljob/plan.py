@@ -28,6 +28,7 @@ from pykruise.plans.pod_writes import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.jobs.ended_changes import NAMES_STAY
 from pykruise.pods.jobs.fan_out import (
     HELD,
     FanOutDecision,
@@ -68,7 +69,7 @@ _NO_PODS: Final = Reason(
 _ALL_TAKEN: Final = Reason(
     Code.NOTHING_SELECTED,
     "every pod that spec.selector matches already has an ephemeral container with the same name from another job",
-    "create the job again with another container name: an ephemeral container stays until its pod is replaced",
+    NAMES_STAY,
 )
 
 

@@ -17,6 +17,12 @@ RUN_AGAIN: Final = "delete the job and create it again (kubectl replace --force 
 """Instruction for a job that has ended and must run again."""
 
 
+NAMES_STAY: Final = (
+    "create the job again with another container name: an ephemeral container stays until its pod is replaced"
+)
+"""Instruction for a job of ephemeral containers: in existing pods the names of the old ones are taken."""
+
+
 def warnings_of_ended_job(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """Yield a warning for each changed field of the spec of a job that has ended."""
     if not get_path(old, "status", "completionTime"):
