@@ -21,6 +21,7 @@ from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, PODS
 from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.progress import Phase
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, project_budget
 from pykruise.sandbox.nodes.faults import Rule
@@ -197,6 +198,23 @@ async def test_explain_reports_which_of_two_budgets_counts_and_which_is_missing(
         explanation.headline
         == "the pod names PodUnavailableBudget gone, which does not exist: no budget covers the pod"
     )
+
+
+async def test_a_pod_that_a_finalizer_keeps_for_long_needs_a_person(stage: Stage) -> None:
+    await stage.create(
+        {
+            "metadata": {"name": "solo", "finalizers": ["example.com/archive"]},
+            "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+        },
+        resource=PODS,
+    )
+    await asyncio.sleep(10)
+    await stage.delete("solo", resource=PODS)
+    just_now = await of_pod(stage, "solo")
+    assert (just_now.verdict, just_now.phase) == ("terminating", Phase.PROGRESSING)
+    await asyncio.sleep(300)
+    later = await of_pod(stage, "solo")
+    assert (later.verdict, later.phase, later.cause) == ("terminating", Phase.DEGRADED, "Finalizer")
 
 
 async def test_explain_reports_a_pod_without_a_budget_and_a_missing_pod_is_an_error(

@@ -56,7 +56,7 @@ from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, pod_watch
 from support.sidecarsets import container
 from support.situations.documents import local_volume
-from support.situations.world import LIMIT_RANGES, PRIORITY_CLASSES
+from support.situations.world import LIMIT_RANGES, PRIORITY_CLASSES, RESOURCES
 from support.stuck import RESOURCE_QUOTAS as QUOTAS
 from support.stuck import Stuck
 
@@ -381,6 +381,10 @@ async def put_the_hook_on(person: Person, _match: re.Match[str]) -> None:
 async def _label(person: Person, labels: Object) -> None:
     for name in person.pods:
         await person.stage.merge(name, {"metadata": {"labels": labels}}, resource=PODS)
+
+
+async def delete_the_request(person: Person, match: re.Match[str]) -> None:
+    await person.stage.delete(match["name"], resource=person.kind.resource)
 
 
 async def relabel(person: Person, _match: re.Match[str]) -> None:
@@ -794,6 +798,22 @@ _BY_A_LIST: Final = (
 )
 
 
+async def replace_the_job(person: Person, _match: re.Match[str]) -> None:
+    await create_again(person)
+
+
+async def choose_other_nodes(person: Person, _match: re.Match[str]) -> None:
+    await person.change(selector={"names": ["node-1"]})
+
+
+async def unlabel_the_node(person: Person, match: re.Match[str]) -> None:
+    body = {"metadata": {"labels": {match["key"]: None}}}
+    await person.stage.client.patch(NODES, "", match["node"], body, patch_type=PatchType.MERGE)
+    await asyncio.sleep(20)  # the node gets its NodeImage
+    if match["again"]:
+        await create_again(person)
+
+
 async def create_what_is_missing(person: Person, _match: re.Match[str]) -> None:
     await person.stage.create({"metadata": {"name": "missing"}}, resource=CONFIG_MAPS)
 
@@ -804,6 +824,19 @@ async def choose_the_scheduler(person: Person, _match: re.Match[str]) -> None:
 
 async def raise_to_five(person: Person, match: re.Match[str]) -> None:
     await person._patch(nested(match["path"], 5))
+
+
+async def raise_of_the_child(person: Person, match: re.Match[str]) -> None:
+    """The field of the child that the remedy names."""
+    resource = next(resource for (_, kind), resource in RESOURCES.items() if kind == match["kind"])
+    body = nested(match["path"], 5)
+    await person.stage.client.patch(
+        resource, person.key.namespace, match["name"], body, patch_type=PatchType.MERGE
+    )
+
+
+async def set_number_of_runs(person: Person, match: re.Match[str]) -> None:
+    await person._patch(nested(match["path"], int(match["value"])))
 
 
 async def raise_the_quota(person: Person, _match: re.Match[str]) -> None:
@@ -1201,6 +1234,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"raise (?P<path>spec[.\w]+)", (raise_to_five,)),
     (
+        r"raise (?P<path>spec[.\w]+) of (?P<kind>\w+) (?P<name>[^\s;]+) \(kubectl patch .*\)"
+        r"(; then create .* again with this change .*)?",
+        (raise_of_the_child,),
+    ),
+    (r"set (?P<path>spec[.\w]+) to (?P<value>\d+): the next failed run .*", (set_number_of_runs,)),
+    (r"create the namespace \(kubectl create namespace (?P<space>\S+)\)", (create_the_namespace,)),
+    (
         r"raise the ResourceQuota( \(kubectl edit resourcequota -n \S+ \S+\))?, or free resources that it counts",
         (raise_the_quota,),
     ),
@@ -1372,13 +1412,30 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" again" + _BY_A_LIST,
         (label_and_create_again, reselect_and_create_again),
     ),
-    (r"create the job again with correct spec.selector.names" + _BY_A_LIST, (reselect_and_create_again,)),
+    (
+        r"create the job again with ((correct|other) spec.selector.names|spec.selector, which selects nodes)"
+        + _BY_A_LIST,
+        (reselect_and_create_again,),
+    ),
+    (r"(choose other|correct) spec.selector.names", (choose_other_nodes,)),
+    (
+        r"if \S+ has a real kubelet, remove the label \(kubectl label node (?P<node>\S+) (?P<key>\S+)-\)"
+        r"(?P<again>, then create the job again)?" + _BY_A_LIST,
+        (unlabel_the_node,),
+    ),
+    (r"bring \S+ back(, then create the job again)?" + _BY_A_LIST, ()),
     (
         r"label (?P<what>nodes|pods) so that spec\.\w+ matches them, or change spec\.\w+" + _BY_A_LIST,
         (label_for_the_job, reselect_or_create_again),
     ),
     (r"add a node with .*", ()),
     (r"if the probe should succeed, read its message", ()),
+    (
+        r"if container \S+ never ends, delete its pod \(kubectl delete pod -n \S+ (?P<names>\S+)\): .*",
+        (delete_pods,),
+    ),
+    (r"if that lasts, read its log \(kubectl logs [^()]+\)(; spec\.\S+ ends the job at a set time)?", ()),
+    (r"delete the job and create it again \(kubectl replace --force -f FILE\)", (replace_the_job,)),
     (r"create a request for an existing pod", ()),
     (r"create the request again with spec.activeDeadlineSeconds above \d+", ()),
     (
@@ -1394,6 +1451,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"make the image available, or correct the image .*; then create the job again; AdvancedCronJob .*", ()),
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),
+    (
+        r"see what it waits for \(.*\); if nothing needs it, delete it \(kubectl delete crr (?P<name>\S+) -n \S+\)",
+        (delete_the_request,),
+    ),
     # nothing that is done
     (r"first correct the cause above: another run would have the same problem", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),

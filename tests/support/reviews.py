@@ -116,17 +116,36 @@ def at_once(reviewer: Reviewer, asked: AdmissionRequest) -> AdmissionAnswer:
     raise AssertionError("the review waits")
 
 
-def after_both(rules: Iterable[ReviewRule], resource: Resource, doc: Mapping[str, Any]) -> AdmissionAnswer:
-    """The responses to a creation: the validating review gets the object that the mutating review has changed."""
+def after_both(
+    rules: Iterable[ReviewRule],
+    resource: Resource,
+    doc: Mapping[str, Any],
+    *,
+    old: Mapping[str, Any] | None = None,
+) -> AdmissionAnswer:
+    """The responses to a creation, or a change of `old`: the validating review gets the object that the mutating review
+    has changed.
+    """
+    return _reviewed(rules, resource, doc, old)[0]
+
+
+def with_defaults(rules: Iterable[ReviewRule], resource: Resource, doc: Mapping[str, Any]) -> Doc:
+    """The object as its creation stores it."""
+    return dict(_reviewed(rules, resource, doc, None)[1])
+
+
+def _reviewed(
+    rules: Iterable[ReviewRule], resource: Resource, doc: Mapping[str, Any], old: Mapping[str, Any] | None
+) -> tuple[AdmissionAnswer, Mapping[str, Any]]:
     asked, answer = doc, AdmissionAnswer()
     for rule in rules:
         if any(
             resource.plural in resource_rule.resources and resource.group in resource_rule.groups
             for resource_rule in rule.rules
         ):
-            answer = at_once(rule.reviewer, request(resource, asked))
+            answer = at_once(rule.reviewer, request(resource, asked, old=old))
             asked = answer.object or asked
-    return answer
+    return answer, asked
 
 
 def recorded(selector: Mapping[str, Any]) -> RevisionLookup:

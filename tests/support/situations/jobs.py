@@ -3,7 +3,7 @@
 BROADCAST_JOBS, CRON_JOBS, EPHEMERAL_JOBS, REQUESTS ──▶ tables.py
 """
 
-from typing import Final
+from typing import Any, Final
 
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
@@ -12,7 +12,6 @@ from support.situations.documents import (
     cloneset,
     cronjob,
     ephemeraljob,
-    pod_spec,
     request,
 )
 from support.situations.world import Situation, World
@@ -97,9 +96,20 @@ async def its_pods_run(world: World) -> None:
     await world.put(broadcastjob(parallelism=2))
 
 
+async def all_its_pods_run(world: World) -> None:
+    world.fail(**RUNS_ON)
+    await world.put(broadcastjob())
+
+
 async def all_its_pods_have_succeeded(world: World) -> None:
     world.fail(image="job:1", exit_code=0)
     await world.put(broadcastjob())
+
+
+async def its_template_is_changed_after_its_end(world: World) -> None:
+    await all_its_pods_have_succeeded(world)
+    await world.wait(30)
+    await world.set_image("broadcastjob/web", "job:2")
 
 
 async def its_parallelism_is_zero(world: World) -> None:
@@ -171,8 +181,26 @@ BROADCAST_JOBS: Final = (
         ways=4,
         useless=(2, 3),
     ),
-    Situation(stage=its_pods_run, cause=Code.PARALLELISM, phase=Phase.PROGRESSING),
+    Situation(
+        stage=its_pods_run,
+        cause=Code.PARALLELISM,
+        phase=Phase.PROGRESSING,
+        says="(container main runs since ",
+    ),
+    Situation(
+        stage=all_its_pods_run,
+        cause=Code.PODS_ACTIVE,
+        phase=Phase.PROGRESSING,
+        says="; spec.completionPolicy.activeDeadlineSeconds ends the job at a set time",
+    ),
     Situation(stage=all_its_pods_have_succeeded, cause="", phase=Phase.COMPLETED),
+    Situation(
+        stage=its_template_is_changed_after_its_end,
+        cause=Code.JOB_OVER,
+        phase=Phase.COMPLETED,
+        says="its pods ran an older template: container main ran image job:1",
+        ways=1,
+    ),
     Situation(stage=its_parallelism_is_zero, cause=Code.LIMIT_IS_ZERO, ways=1),
     Situation(
         stage=its_pods_lack_their_service_account,
@@ -284,6 +312,44 @@ async def its_runs_succeed(world: World) -> None:
     await world.wait(130)
 
 
+async def its_job_may_start_no_pod(world: World) -> None:
+    document = cronjob(made_of="jobTemplate", concurrencyPolicy="Forbid")
+    document["spec"]["template"]["jobTemplate"]["spec"]["parallelism"] = 0
+    await world.put(document)
+    await world.wait(130)
+
+
+async def its_broadcastjob_may_start_no_pod(world: World) -> None:
+    document = cronjob(concurrencyPolicy="Forbid")
+    document["spec"]["template"]["broadcastJobTemplate"]["spec"]["parallelism"] = 0
+    await world.put(document)
+    await world.wait(130)
+
+
+async def a_finalizer_of_a_pod_delays_its_deletion(world: World) -> None:
+    world.fail(**RUNS_ON)
+    await world.put(cronjob(made_of="jobTemplate", concurrencyPolicy="Forbid"))
+    await world.wait(80)
+    (pod,), (job,) = [await world.list(kind) for kind in ("pod", "job")]
+    name = pod["metadata"]["name"]
+    await world.change(f"pod/{name}", {"metadata": {"finalizers": ["example.com/archive"]}})
+    for target in ("advancedcronjob/web", f"job/{job['metadata']['name']}"):
+        await world.delete(target, propagation="Foreground")
+    await world.delete(f"pod/{name}")  # as Kubernetes' garbage collector does
+    await world.wait(60)
+
+
+async def failed_runs_are_deleted(world: World) -> None:
+    world.fail(image="job:1", exit_code=7)
+    await world.put(cronjob(made_of="jobTemplate", failedJobsHistoryLimit=0))
+    await world.wait(130)
+
+
+async def failed_runs_were_deleted_and_the_last_one_succeeded(world: World) -> None:
+    await failed_runs_are_deleted(world)
+    world.fail(image="job:1", exit_code=0)
+
+
 async def a_list_of_images_fails(world: World) -> None:
     world.fail(image="job:1", image_pull_error=True)
     await world.put(cronjob(made_of="imageListPullJobTemplate"))
@@ -367,6 +433,40 @@ CRON_JOBS: Final = (
         known_by="plan",
     ),
     Situation(stage=its_runs_succeed, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),
+    Situation(
+        stage=its_job_may_start_no_pod,
+        cause=Code.LIMIT_IS_ZERO,
+        says="raise spec.parallelism of Job web-",
+        ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=its_broadcastjob_may_start_no_pod,
+        cause=Code.LIMIT_IS_ZERO,
+        says="then create AdvancedCronJob web again with this change in its template",
+        ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=a_finalizer_of_a_pod_delays_its_deletion,
+        cause=Code.FINALIZER,
+        says="it terminates, but finalizer example.com/archive holds it (Job web-",
+        ways=1,
+        known_by="explain",
+    ),
+    Situation(
+        stage=failed_runs_are_deleted,
+        cause=Code.RUN_FAILED,
+        phase=Phase.FAILED,
+        says="has failed (Job has reached the specified backoff limit), and was deleted",
+        ways=1,
+        known_by="explain",
+    ),
+    Situation(
+        stage=failed_runs_were_deleted_and_the_last_one_succeeded,
+        cause=Code.NEXT_TICK,
+        phase=Phase.HEALTHY,
+    ),
     Situation(stage=a_list_of_images_fails, cause=Code.RUN_FAILED, phase=Phase.FAILED, known_by="plan"),
 )
 
@@ -398,6 +498,13 @@ async def its_container_runs_on(world: World) -> None:
     await world.put(ephemeraljob())
 
 
+async def its_containers_run_on(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    world.fail(image="debug:1", exit_code=0, after_s=1e6)
+    await world.put(ephemeraljob(parallelism=5))
+
+
 async def a_person_has_paused_the_look(world: World) -> None:
     await world.put(cloneset())
     await world.wait(20)
@@ -409,6 +516,15 @@ async def the_look_is_over(world: World) -> None:
     await world.wait(20)
     world.fail(image="debug:1", exit_code=0)
     await world.put(ephemeraljob(parallelism=5))
+
+
+async def its_container_is_changed_after_its_end(world: World) -> None:
+    await the_look_is_over(world)
+    await world.wait(30)
+    document = await world.get("ephemeraljob/web")
+    (container,) = document["spec"]["template"]["ephemeralContainers"]
+    changed = {"ephemeralContainers": [{**container, "command": ["trace"]}]}
+    await world.set("ephemeraljob/web", template=changed)
 
 
 async def the_look_takes_too_long(world: World) -> None:
@@ -443,9 +559,29 @@ EPHEMERAL_JOBS: Final = (
     Situation(stage=no_pod_is_selected, cause=Code.NOTHING_SELECTED, ways=1),
     Situation(stage=its_image_is_not_there, cause=Code.IMAGE_PULL, says="debug:1", ways=1),
     Situation(stage=its_container_fails, cause=Code.CONTAINER_FAILED, phase=Phase.FAILED, says="exit code 5"),
-    Situation(stage=its_container_runs_on, cause=Code.PARALLELISM, phase=Phase.PROGRESSING),
+    Situation(
+        stage=its_container_runs_on,
+        cause=Code.PARALLELISM,
+        phase=Phase.PROGRESSING,
+        says="(container debug runs since ",
+        ways=1,
+    ),
+    Situation(
+        stage=its_containers_run_on,
+        cause=Code.PODS_ACTIVE,
+        phase=Phase.PROGRESSING,
+        says="containers in 3 pods have not ended: web-",
+        ways=1,
+    ),
     Situation(stage=a_person_has_paused_the_look, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
     Situation(stage=the_look_is_over, cause="", phase=Phase.COMPLETED),
+    Situation(
+        stage=its_container_is_changed_after_its_end,
+        cause=Code.JOB_OVER,
+        phase=Phase.COMPLETED,
+        says="its pods ran an older template: container debug ran with another command",
+        ways=1,
+    ),
     Situation(stage=the_look_takes_too_long, cause=Code.JOB_FAILED, phase=Phase.FAILED),
     Situation(
         stage=the_look_waits_for_its_image_too_long,
@@ -468,13 +604,16 @@ EPHEMERAL_JOBS: Final = (
 # ── ContainerRecreateRequest ─────────────────────────────────────────────────
 
 
-async def _a_pod(world: World) -> None:
+async def _a_pod(world: World, **container: Any) -> None:
     await world.put(
         {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": "app", "labels": {"app": "web"}},
-            "spec": pod_spec("nginx:1", terminationGracePeriodSeconds=30),
+            "spec": {
+                "containers": [{"name": "main", "image": "nginx:1", **container}],
+                "terminationGracePeriodSeconds": 30,
+            },
         }
     )
     await world.wait(20)
@@ -550,12 +689,44 @@ async def it_has_no_time(world: World) -> None:
     await world.put(request("app", activeDeadlineSeconds=20, strategy={"minStartedSeconds": 10}))
 
 
+async def _a_pod_that_is_probed_late(world: World) -> None:
+    probe = {"httpGet": {"port": 80}, "initialDelaySeconds": 500}
+    await _a_pod(world, readinessProbe=probe)
+    await world.wait(600)
+    world.fail(image="nginx:1", ready_s=500.0)
+
+
+async def its_container_is_probed_late(world: World) -> None:
+    await _a_pod_that_is_probed_late(world)
+    await world.put(request("app"))
+
+
+async def its_deadline_is_before_the_first_probe(world: World) -> None:
+    await _a_pod_that_is_probed_late(world)
+    await world.put(request("app", activeDeadlineSeconds=20))
+
+
 async def its_deadline_is_shorter_than_the_run(world: World) -> None:
     await _a_pod(world)
     await world.put(request("app", activeDeadlineSeconds=20, strategy={"minStartedSeconds": 100}))
 
 
+async def another_request_for_its_pod_has_not_ended(world: World) -> None:
+    await _a_pod(world)
+    world.fail(image="nginx:1", never_ready=True)
+    await world.put(request("app", "first", strategy={"minStartedSeconds": 30}))
+    await world.wait(20)
+    await world.put(request("app"))
+
+
 REQUESTS: Final = (
+    Situation(
+        stage=another_request_for_its_pod_has_not_ended,
+        cause=Code.PARALLELISM,
+        phase=Phase.PROGRESSING,
+        says="ContainerRecreateRequest first for the same pod is carried out first",
+        ways=1,
+    ),
     Situation(
         stage=its_container_crashes_after_it,
         cause=Code.CONTAINER_FAILS,
@@ -585,6 +756,18 @@ REQUESTS: Final = (
         says="container main is being stopped: its preStop hook and its process have up to 300 s",
     ),
     Situation(stage=the_request_is_done, cause="", phase=Phase.COMPLETED),
+    Situation(
+        stage=its_container_is_probed_late,
+        cause=Code.NOT_READY,
+        phase=Phase.PROGRESSING,
+        says="its readiness is probed only 500 s after its start (initialDelaySeconds)",
+    ),
+    Situation(
+        stage=its_deadline_is_before_the_first_probe,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="create the request again with spec.activeDeadlineSeconds above 500",
+    ),
     Situation(
         stage=its_deadline_is_shorter_than_the_run,
         cause=Code.JOB_FAILED,

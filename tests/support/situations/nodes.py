@@ -68,7 +68,51 @@ async def its_pull_secret_is_not_there(world: World) -> None:
     await world.wait(120)
 
 
+async def the_pods_that_it_selects_have_no_node(world: World) -> None:
+    await world.put(cloneset(replicas=2, pod={"nodeSelector": {"disk": "ssd"}}))
+    await world.wait(20)
+    await world.put(pulljob(podSelector={"matchLabels": {"app": "web"}}))
+
+
+async def _a_virtual_node(world: World) -> None:
+    """A node that never gets a NodeImage."""
+    await world.node("node-3", metadata={"labels": {"type": "virtual-kubelet"}})
+    await world.delete("nodeimage/node-3")
+    await world.wait(20)
+
+
+async def its_only_node_is_virtual(world: World) -> None:
+    await _a_virtual_node(world)
+    await world.put(pulljob(selector={"names": ["node-3"]}))
+
+
+async def one_of_its_nodes_is_virtual(world: World) -> None:
+    await _a_virtual_node(world)
+    await world.put(pulljob(selector={"names": ["node-2", "node-3"]}, completionPolicy={"type": "Never"}))
+
+
 PULL_JOBS: Final = (
+    Situation(
+        stage=the_pods_that_it_selects_have_no_node,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="match spec.podSelector (app=web), but have no node",
+        ways=1,
+    ),
+    Situation(
+        stage=its_only_node_is_virtual,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="node node-3 has the label type=virtual-kubelet: such nodes run no agent",
+        ways=2,
+    ),
+    Situation(
+        stage=one_of_its_nodes_is_virtual,
+        cause=Code.NO_NODE_IMAGE,
+        says="or if node-3 has a real kubelet, remove the label (kubectl label node node-3 type-)",
+        ways=2,
+        known_by="plan",
+    ),
     Situation(stage=one_node_cannot_pull, cause=Code.IMAGE_PULL, phase=Phase.FAILED, says="node-2", ways=2),
     Situation(
         stage=its_nodes_try_again,
@@ -105,7 +149,11 @@ PULL_JOBS: Final = (
         ways=1,
     ),
     Situation(
-        stage=a_node_that_is_named_is_not_there, cause=Code.NO_NODE_IMAGE, phase=Phase.COMPLETED, says="ghost"
+        stage=a_node_that_is_named_is_not_there,
+        cause=Code.NO_NODE_IMAGE,
+        phase=Phase.COMPLETED,
+        says="no node has the name ghost",
+        ways=1,
     ),
     Situation(stage=a_node_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=1, known_by="plan"),
     Situation(stage=a_node_pulls_long, cause=Code.IMAGE_PULLING, phase=Phase.PROGRESSING),
@@ -164,7 +212,37 @@ async def an_image_takes_long(world: World) -> None:
     await world.put(listjob(pullPolicy={"timeoutSeconds": 6000}))
 
 
+async def its_list_may_pull_nothing(world: World) -> None:
+    await world.put(listjob(parallelism=0))
+
+
+async def the_namespace_of_its_secrets_is_missing(world: World) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "registry"}, "data": {}}
+    await world.delete("namespace/kruise-daemon-config")
+    await world.wait(20)
+    await world.put(secret, listjob(pullSecrets=["registry"]))
+
+
 LIST_JOBS: Final = (
+    Situation(
+        stage=its_list_may_pull_nothing,
+        cause=Code.LIMIT_IS_ZERO,
+        says="""\
+Waiting for
+  LimitIsZero: no image is pulled: spec.parallelism is 0
+    → raise spec.parallelism
+
+Next""",
+        ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=the_namespace_of_its_secrets_is_missing,
+        cause=Code.NO_NAMESPACE,
+        says="and 1 more)",
+        ways=1,
+        known_by="plan",
+    ),
     Situation(
         stage=one_image_is_not_there,
         cause=Code.IMAGE_PULL,

@@ -205,6 +205,13 @@ async def its_first_pod_is_not_ready(world: World) -> None:
     await world.put(statefulset(podManagementPolicy="OrderedReady"))
 
 
+async def its_first_pod_is_probed_late(world: World) -> None:
+    world.fail(image="nginx:1", ready_s=500.0)
+    probe = {"httpGet": {"port": 80}, "initialDelaySeconds": 500}
+    container = {"name": "main", "image": "nginx:1", "readinessProbe": probe}
+    await world.put(statefulset(podManagementPolicy="OrderedReady", pod={"containers": [container]}))
+
+
 async def its_new_image_crashes(world: World) -> None:
     await _running(world, statefulset())
     world.fail(image="nginx:2", exit_code=3)
@@ -273,6 +280,12 @@ STATEFUL_SETS: Final = (
     ),
     Situation(stage=a_statefulset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(stage=its_first_pod_is_not_ready, cause=Code.NOT_READY, phase=Phase.PROGRESSING, ways=1),
+    Situation(
+        stage=its_first_pod_is_probed_late,
+        cause=Code.NOT_READY,
+        phase=Phase.PROGRESSING,
+        says="is not ready; its readiness is probed only from 2026-",
+    ),
     Situation(stage=its_new_image_crashes, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=2),
     Situation(stage=a_quota_holds_a_statefulset, ways=1, cause=Code.QUOTA, says="exceeded quota: team"),
     Situation(stage=its_pod_does_not_end, cause=Code.NODE_LOST, says="does not stop it", ways=2),

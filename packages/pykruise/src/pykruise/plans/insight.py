@@ -115,6 +115,29 @@ class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
     """Instructions to correct the child, if they differ from those for other objects of its kind; otherwise None."""
 
 
+class AtWork(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod or node that uses up the parallelism of a job."""
+
+    name: str
+    container: str = ""
+    """Container of the pod that has not ended; empty for a node, or if no container runs yet."""
+    since: str = ""
+    """Time at which the work began; empty if the status of the container contains it."""
+    remedy: str = ""
+    """Action for work that never ends; empty if only waiting helps."""
+
+
+class DeletedFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """A failed child may have been deleted immediately: only a warning event about the parent reports it, with the
+    reason `RunFailed`.
+    """
+
+    since: Instant
+    """Time of the last child that may have failed. Earlier events are about earlier children."""
+    remedy: str
+    """Action that keeps the next failed child."""
+
+
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Names and fields of a kind, for users of the commands."""
 
@@ -128,6 +151,12 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Views that the kind reads in all namespaces."""
     children: Callable[[Any], Iterator[InsightChild]] | None = None
     """Yields the children of the object from a snapshot, the most important first; None if the kind has no children."""
+    at_work: Callable[[Any], Iterator[AtWork]] | None = None
+    """Yields, from a snapshot, the pods or nodes that use up the parallelism of a job; None: the kind has none."""
+    deleted_failure: Callable[[Any], DeletedFailure | None] | None = None
+    """Returns, from a snapshot, where a failed child that was deleted immediately is reported; None if the object keeps
+    failed children. None: the kind never deletes them immediately.
+    """
     bindings: Callable[[Document], Iterator[Binding]] | None = None
     """Pods that the object binds to nodes; None: the kind binds none."""
     unheeded: Callable[[Document], tuple[str, str]] | None = None

@@ -597,6 +597,10 @@ OF_A_SPEC: Final = frozenset(
 """Codes whose remedy changes the spec of a job, if the job creates no pods."""
 
 
+OF_A_NAMED_NODE: Final = frozenset({Code.NO_NODE_IMAGE})
+"""Codes about a node that a job names."""
+
+
 def compute_longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:
     """Seconds within which something changes when nothing is wrong; 0 if the wait does not end automatically.
 

@@ -483,6 +483,8 @@ def test_settings_that_will_not_work_get_a_warning() -> None:
     assert warnings(cron("jobTemplate")) == 0
     assert warnings(cron(schedule="0 0 31 2 *")) == 1
     assert warnings(cron(schedule="0 0 29 2 *", timeZone="Asia/Shanghai")) == 0
+    assert warnings(cron(failedJobsHistoryLimit=0)) == 1
+    assert warnings(cron(failedJobsHistoryLimit=1)) == 0
     assert warnings(cron(startingDeadlineSeconds=9)) == 1
     assert warnings(cron(startingDeadlineSeconds=10)) == 0
     assert warnings(cron()) == 0

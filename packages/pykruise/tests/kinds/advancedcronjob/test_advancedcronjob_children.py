@@ -64,6 +64,20 @@ def test_a_pull_has_ended_with_its_completion_time(status: dict[str, Any], expec
     assert ending(IMAGE_LIST_PULL_JOB.kind, status) == expected
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec", "expected"),
+    [
+        ("Job", {"parallelism": 0}, (True, False)),
+        ("Job", {"parallelism": 1, "managedBy": "kubernetes.io/job-controller"}, (False, False)),
+        ("Job", {"managedBy": "kueue.x-k8s.io/multikueue"}, (False, True)),
+        (BROADCAST_JOB.kind, {"parallelism": "0%"}, (False, False)),
+    ],
+)
+def test_a_job_may_need_no_pods_here(kind: str, spec: dict[str, Any], expected: tuple[bool, bool]) -> None:
+    child = project_child(orjson.dumps({"metadata": {"name": "a"}, "spec": spec}), kind)
+    assert (child.starts_no_pod, child.is_managed_elsewhere) == expected
+
+
 @pytest.mark.parametrize("owners", [None, [], [{"uid": "u"}], [{"uid": "u", "controller": False}]])
 def test_an_owner_that_is_not_a_controller_does_not_count(owners: list[dict[str, Any]] | None) -> None:
     raw = orjson.dumps({"metadata": {"name": "a", "ownerReferences": owners}})

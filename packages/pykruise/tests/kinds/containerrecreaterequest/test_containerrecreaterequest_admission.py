@@ -123,6 +123,25 @@ async def test_a_request_gets_the_facts_of_its_pod_that_its_agent_needs() -> Non
     assert given == document(activeDeadlineSeconds=3)
 
 
+@pytest.mark.parametrize(
+    ("probes", "deadline_s", "count"),
+    [
+        ({"readinessProbe": {"initialDelaySeconds": 45}}, 45, 1),
+        ({"readinessProbe": {"initialDelaySeconds": 45}}, 46, 0),
+        ({"readinessProbe": {"initialDelaySeconds": 5}, "startupProbe": {"initialDelaySeconds": 60}}, 45, 1),
+        ({"readinessProbe": {}}, 3, 0),
+        ({}, 3, 0),
+        ({"readinessProbe": {"initialDelaySeconds": 45}}, None, 0),
+    ],
+)
+async def test_a_deadline_before_the_first_probe_gets_a_warning(
+    probes: Document, deadline_s: int | None, count: int
+) -> None:
+    answer = await review(document(activeDeadlineSeconds=deadline_s), pod({**MAIN, **probes}))
+    assert answer.refusal is None
+    assert len(answer.warnings) == count
+
+
 async def test_set_fields_are_kept_and_labels_that_differ_from_the_pods_are_replaced() -> None:
     given = document(
         strategy={

@@ -117,7 +117,8 @@ DONE_ONE = {"phase": "Succeeded"}
                 "phase": "Recreating",
                 "containerRecreateStates": [DONE_ONE, {"name": "app", "phase": "Recreating"}],
             },
-            "Recreating: 1 of 2 containers are recreated; app must become ready and run for minStartedSeconds",
+            "Recreating: 1 of 2 containers are recreated; app must become ready, and stay so for minStartedSeconds if"
+            " that is set",
         ),
         (
             {"phase": "Completed", "containerRecreateStates": None, "message": "pod has gone"},

@@ -25,7 +25,13 @@ from pykruise.pods.corrections import (
     release_pod,
 )
 from pykruise.pods.injection_records import find_container_origin
-from pykruise.pods.lifecycle.blockers import blocker_of, find_unended, is_overdue, unready_containers
+from pykruise.pods.lifecycle.blockers import (
+    blocker_of,
+    find_probe_delay,
+    find_unended,
+    is_overdue,
+    unready_containers,
+)
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.defaults import USUAL_GRACE_S
@@ -90,7 +96,7 @@ def cause_of(
     )
     if obstacle is None:
         return None
-    cause = _add_details(obstacle, pod, view, min_ready_s=min_ready_s, correction=correction)
+    cause = _add_details(obstacle, pod, view, min_ready_s=min_ready_s, correction=correction, now=now)
     if cause.code == Code.READINESS_GATE and (gate := gates.get(view.name)) is not None:
         return msgspec.structs.replace(
             cause, words=gate.add_to(cause.words), remedy=gate.remedy or cause.remedy
@@ -163,7 +169,7 @@ def _explain_termination(
 
 
 def _add_details(
-    obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: int, correction: Correction
+    obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: int, correction: Correction, now: Instant
 ) -> WaitCause:
     """Return the obstacle with the document's details. The text contains no ages, so that equal obstacles of several
     pods can be merged.
@@ -197,7 +203,7 @@ def _add_details(
         case Code.READINESS_GATE:
             return msgspec.structs.replace(given, since=_transition_time(_find_condition(pod, "Ready")))
         case Code.NOT_READY:
-            return _not_ready(given, pod, view, correction)
+            return _not_ready(given, pod, view, correction, now=now)
         case _:
             return given
 
@@ -234,7 +240,9 @@ def _explain_failure(given: WaitCause, pod: Document, view: PodView, correction:
     return given
 
 
-def _not_ready(given: WaitCause, pod: Document, view: PodView, correction: Correction) -> WaitCause:
+def _not_ready(
+    given: WaitCause, pod: Document, view: PodView, correction: Correction, *, now: Instant
+) -> WaitCause:
     if any(
         ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
         for container in _container_statuses(pod)
@@ -247,14 +255,28 @@ def _not_ready(given: WaitCause, pod: Document, view: PodView, correction: Corre
     names = ", ".join(unready)
     first = unready[0] if unready else ""
     where = correct_container(view.annotations, first, correction)
+    words = f"container {names} runs, but is not ready" if names else "the containers are not ready"
+    begins_at = _find_first_probe_time(pod, view, first)
+    if begins_at is not None and begins_at > now:  # nothing is wrong until then
+        words += f"; its readiness is probed only from {format_time(begins_at)} on (initialDelaySeconds)"
+        return msgspec.structs.replace(given, words=words, since=since, remedy="", container=first)
     return msgspec.structs.replace(
         given,
-        words=f"container {names} runs, but is not ready" if names else "the containers are not ready",
+        words=words,
         since=since,
         remedy=f"check its readiness probe and {read_log(view.namespace, view.name, first)}; {where.whole}",
         container=first,
         origin=find_container_origin(view.annotations, first),
     )
+
+
+def _find_first_probe_time(pod: Document, view: PodView, container: str) -> Instant | None:
+    """Return the time of the first probe of a running container; None if it is probed from its start."""
+    delay_s = find_probe_delay(view, container)
+    statuses = (item for item in _container_statuses(pod) if item.get("name") == container)
+    state = next((item.get("state") or {} for item in statuses), {})
+    started = (state.get("running") or {}).get("startedAt")
+    return parse_time(started) + delay_s if delay_s and started else None
 
 
 def _container_statuses(pod: Document) -> Iterator[Mapping[str, Any]]:

@@ -19,7 +19,7 @@ from pykruise.cli.insight.known_kinds import list_known_kinds
 from pykruise.cli.insight.readiness_gates import find_gate_problems
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import last_time_of, list_events_about
-from pykruise.kube.clock import Instant
+from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.excerpts import excerpt
@@ -33,6 +33,7 @@ from pykruise.pods.lifecycle.blockers import explain_failure
 from pykruise.pods.reasons import NOT_WRITTEN, OF_A_SPEC, REPEATED, Code
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.runtime.refusals import explain_refusal
 
 MOST: Final = 10
@@ -62,27 +63,60 @@ async def add_children(
     insight = sight.kind.insight
     if insight is None or insight.children is None:
         return explanation
-    waits: list[Wait] = []
+    is_deleting = "deletionTimestamp" in sight.document["metadata"]
+    waits: list[Wait] = [] if is_deleting else list(await _read_deleted_failure(client, sight))
     own = {wait.code for wait in explanation.waits} & _DETAILED
-    is_stuck = False
+    # A limit of the parent is also the limit of its children: it is raised in the parent.
+    limits = {wait.code for wait in explanation.waits if not wait.pods} & {Code.LIMIT_IS_ZERO}
+    stuck: list[tuple[InsightChild, Wait]] = []
+    free = 0
     for child in list(insight.children(sight.snapshot))[:MOST]:
         if creator:
             child = msgspec.structs.replace(child, correction=None)
         inner = await _read_waits(client, child, explain, sight.snapshot.now)
-        causes = [wait for wait in inner if wait.code in _CAUSES | own]
+        causes = [wait for wait in inner if wait.code in (_CAUSES | own) - limits]
         if child.has_failed:
             waits.append(_failure_of(child, causes))
         else:
-            is_stuck = is_stuck or bool(causes)
-            waits += (_named_after(child, wait) for wait in causes)
+            stuck += ((child, wait) for wait in causes)
+            free += not any(wait.code in _CAUSES for wait in causes)
+    waits += _name_causes(stuck)
     if not waits:
         return explanation
     said = {wait.code for wait in waits}
     phase = with_waits_of_children(explanation.phase, said)
-    own_waits = (wait for wait in explanation.waits if wait.code not in said)
-    merged = rank_waits([*waits, *(_after_cause(wait) if is_stuck else wait for wait in own_waits)])
-    verdict = _VERDICTS.get(phase, "waiting")
+    explained = said | _DETAILED if stuck and not free else said
+    own_waits = [wait for wait in explanation.waits if wait.code not in explained]
+    merged = rank_waits([*waits, *(_after_cause(wait) if stuck else wait for wait in own_waits)])
+    verdict = "terminating" if is_deleting else _VERDICTS.get(phase, "waiting")
     return msgspec.structs.replace(explanation, waits=merged, phase=phase, verdict=verdict)
+
+
+async def _read_deleted_failure(client: Client, sight: Sight) -> Sequence[Wait]:
+    """Return the wait of the last child, if it failed and was deleted immediately. Without permission to read events,
+    nothing is known about it.
+    """
+    insight = sight.kind.insight
+    find = insight.deleted_failure if insight is not None else None
+    known = find(sight.snapshot) if find is not None else None
+    if known is None:
+        return ()
+    namespace = str(sight.document["metadata"].get("namespace", ""))
+    try:
+        events = await list_events_about(client, sight.uid, namespace=namespace)
+    except (ForbiddenError, NotFoundError):
+        return ()
+    about = [event for event in events if event.get("reason") == Code.RUN_FAILED and last_time_of(event)]
+    if not about or parse_time(last_time_of(about[-1])) < known.since:
+        return ()
+    return [
+        Wait(
+            code=Code.RUN_FAILED,
+            words=f"the last run {about[-1].get('message')}",
+            since=last_time_of(about[-1]),
+            remedy=known.remedy,
+        )
+    ]
 
 
 def _after_cause(wait: Wait) -> Wait:
@@ -132,6 +166,22 @@ def _redirect_remedy(child: InsightChild, wait: Wait) -> str:
     return f"{wait.remedy}; {again} creates the job, so create {again} again with these changes"
 
 
+def _name_causes(causes: Sequence[tuple[InsightChild, Wait]]) -> Iterator[Wait]:
+    """Yield the waits of the children, each with the name of its child. A wait that several children share, and whose
+    remedy names none of them, is yielded once.
+    """
+    shared: dict[Wait, list[InsightChild]] = {}
+    for child, wait in causes:
+        shared.setdefault(wait, []).append(child)
+    for wait, children in shared.items():
+        named = [_named_after(child, wait) for child in children]
+        if len(named) > 1 and len({item.remedy for item in named}) == 1:
+            what = f"{children[0].resource.kind} {children[0].key.name} and {len(named) - 1} more"
+            yield msgspec.structs.replace(named[0], words=f"{wait.words} ({what})")
+        else:
+            yield from named
+
+
 def _named_after(child: InsightChild, wait: Wait) -> Wait:
     name = f"{child.resource.kind} {child.key.name}"
     remedy = _redirect_remedy(child, wait)
@@ -143,7 +193,25 @@ def _named_after(child: InsightChild, wait: Wait) -> Wait:
             else ""
         )
         remedy = f"set {field} of {name} to false{again}"
+    elif wait.code == Code.LIMIT_IS_ZERO:
+        remedy = f"{wait.remedy} of {name} ({_raise_parallelism(child)}){_create_again(child)}"
     return msgspec.structs.replace(wait, words=f"{wait.words} ({name})", remedy=remedy)
+
+
+def _raise_parallelism(child: InsightChild) -> str:
+    """Return the command for a job that starts nothing: its parallelism is the only limit of jobs that can be 0."""
+    body = '{"spec":{"parallelism":1}}'
+    return (
+        f"kubectl patch {child.resource} -n {child.key.namespace} {child.key.name} --type=merge -p '{body}'"
+    )
+
+
+def _create_again(child: InsightChild) -> str:
+    """Return the rest of a remedy for a field of the child that its parent's template contains; empty if the parent
+    changes its children itself.
+    """
+    again = child.correction.again if child.correction is not None else ""
+    return f"; then create {again} again with this change in its template" if again else ""
 
 
 def _find_kind(child: InsightChild) -> Kind | None:
@@ -172,6 +240,9 @@ async def _waits_of_job(client: Client, child: InsightChild, now: Instant) -> Se
     uid = str(job["metadata"]["uid"])
     if get_path(job, "spec", "suspend"):
         return [Wait(code=Code.PAUSED, words="it is suspended")]
+    if get_path(job, "spec", "parallelism") == 0:
+        zero = limit_is_zero("spec.parallelism", "no pod is started")
+        return [Wait(code=zero.code, words=zero.message, remedy=zero.remedy)]
     listed = await client.list(
         PODS, key.namespace, label_selector=f"batch.kubernetes.io/controller-uid={uid}"
     )
@@ -254,10 +325,10 @@ _REFUSED: Final = (
 def _waits_of_pod(
     document: Document, pod: PodView, now: Instant, correction: Correction, gates: Mapping[str, GateProblem]
 ) -> Iterator[Wait]:
-    if pod.phase == "Failed":
+    if pod.phase == "Failed" and not pod.is_deleting:
         failed = explain_failure(pod)
         yield Wait(code=failed.code, words=failed.message, pods=(pod.name,), remedy=failed.remedy)
-    elif pod.is_active:
+    elif pod.is_active or pod.is_deleting:
         cause = cause_of(document, pod, now=now, gates=gates, correction=correction)
         if cause is not None:
             yield wait_of(cause, pod.name)

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.cli.insight.at_work import name_those_at_work
 from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.cluster_reading import Sight
+from pykruise.cli.insight.ended_jobs import explain_older_template
 from pykruise.cli.insight.explanation_text import format_age
 from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
 from pykruise.cli.insight.harmless_remedies import (
@@ -23,6 +25,7 @@ from pykruise.cli.insight.harmless_remedies import (
     is_paused,
 )
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
+from pykruise.cli.insight.named_nodes import explain_named_nodes
 from pykruise.cli.insight.refused_writes import make_refusal_wait
 from pykruise.cli.insight.surges import explain_surge
 from pykruise.kinds import shown_of
@@ -30,7 +33,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
 from pykruise.plans.config_content import CONFIG_MISSING
-from pykruise.plans.insight import WorkloadInsight
+from pykruise.plans.insight import JobInsight, WorkloadInsight
 from pykruise.plans.progress import Phase, add_waits
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.corrections import Correction
@@ -69,6 +72,11 @@ def explain(
     all_waits = drop_repeats(
         rank_waits(_find_waits(sight, plan, status, now, correction or _correction_in(sight)))
     )
+    is_over = bool(status.get("completionTime"))
+    all_waits = explain_named_nodes(all_waits, sight.nodes, is_over=is_over)
+    all_waits = name_those_at_work(all_waits, sight)
+    if (older := explain_older_template(sight)) is not None:
+        all_waits = (*all_waits, older)
     waits = drop_harmful_remedies(all_waits, sight, plan, status, way_back=way_back)
     # The status of a workload shows what it waits for, until it is deleted.
     is_shown = isinstance(sight.kind.insight, WorkloadInsight) and "deletionTimestamp" not in meta
@@ -83,7 +91,7 @@ def explain(
         condition=_condition_of(sight.document.get("status") or {}),
         done=tuple(_finished_lines(sight, plan, status)),
         waits=waits,
-        next=tuple(next_of(plan, waits)),
+        next=tuple(next_of(plan, waits, is_over=is_over)),
         rollback_to=find_rollback_number(sight, plan, status),
     )
 
@@ -248,7 +256,11 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
     meta = sight.document["metadata"]
     if "deletionTimestamp" in meta:
         held = [name for name in meta.get("finalizers") or () if name != "foregroundDeletion"]
-        words = f"it is being deleted; {format_count(len(sight.pods), 'pod is', 'pods are')} left"
+        words = "it is being deleted"
+        if "foregroundDeletion" in (meta.get("finalizers") or ()):
+            words += ", after the objects that it created (foregroundDeletion)"
+        if isinstance(sight.kind.insight, WorkloadInsight | JobInsight):
+            words += f"; {format_count(len(sight.pods), 'pod is', 'pods are')} left"
         words += f"; finalizer {', '.join(held)} holds it" if held else ""
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
@@ -401,9 +413,9 @@ def _correction_in(sight: Sight) -> Correction:
 # Next steps
 
 
-def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
+def next_of(plan: Plan, waits: Sequence[Wait], *, is_over: bool = False) -> Iterator[str]:
     """Yield lines: problems with ConfigMaps and Secrets whose content a workload follows, and then the next steps of
-    the manager.
+    the manager. `is_over`: whether the object has ended, so that no cause of a wait ends any more.
     """
     yield from (note.message for note in plan.notes if note.reason == CONFIG_MISSING)
     for stage in plan.stages:
@@ -414,7 +426,7 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
             yield f"{stage.purpose}: {_join_names([subject for subject in subjects if subject])}{because}"
     if plan.stages:
         return
-    if plan.waiting is not None and plan.waiting.code in _OVER:
+    if is_over or (plan.waiting is not None and plan.waiting.code in _OVER):
         return
     if plan.requeue_after_s is not None:
         yield f"the next reconcile is in {format_age(plan.requeue_after_s)}"

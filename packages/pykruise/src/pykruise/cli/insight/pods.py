@@ -28,6 +28,7 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import Phase
 from pykruise.plans.targets import TARGET_VIEWS
 from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.lifecycle.blockers import is_overdue
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
@@ -135,7 +136,7 @@ def explain_pod(sight: PodSight) -> Explanation:
         namespace=meta["namespace"],
         name=meta["name"],
         verdict=_verdict(pod, answers, waits),
-        phase=_phase_of(pod, answers, waits),
+        phase=_phase_of(pod, answers, waits, now=sight.now),
         headline=_describe_coverage(sight),
         done=of_budget.done if of_budget is not None else (),
         waits=waits,
@@ -150,9 +151,10 @@ def _verdict(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait])
     return "waiting" if is_held or any(pod.name in wait.pods for wait in waits) else "done"
 
 
-def _phase_of(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait]) -> Phase:
+def _phase_of(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait], *, now: Instant) -> Phase:
     own = {wait.code for wait in waits if pod.name in wait.pods}
-    if own & NEEDS_A_PERSON and not pod.is_deleting:
+    is_late = pod.ends_at is not None and is_overdue(pod.ends_at, now=now)
+    if own & NEEDS_A_PERSON and (is_late or not pod.is_deleting):
         return Phase.DEGRADED
     return Phase.HEALTHY if _verdict(pod, answers, waits) == "done" else Phase.PROGRESSING
 

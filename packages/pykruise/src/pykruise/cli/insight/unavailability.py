@@ -26,7 +26,6 @@ from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import REMEDY_OF_UNKNOWN, describe_unknown, plan_budget
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
 from pykruise.kinds.podunavailablebudget.status import BudgetAmountError, ComputedBudget, compute
-from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
@@ -77,9 +76,7 @@ async def _sight_of(
 ) -> BudgetSight:
     sight = await look_at_document(client, KIND, document, now=now, settings=settings)
     meta = document["metadata"]
-    listed = await client.list(POD_UNAVAILABLE_BUDGETS, meta["namespace"])
-    names = {metadata_of(raw).name for raw in listed.items}
-    snapshot = msgspec.structs.replace(sight.snapshot, others=frozenset(names - {meta["name"]}))
+    snapshot = sight.snapshot
     wanted = {pod.name for pod in snapshot.pods}
     documents = sight.listed[POD_VIEWS].list_documents()
     disruption = await read_disruption_budgets(client, meta["namespace"])

@@ -60,6 +60,12 @@ class ChildView(msgspec.Struct, frozen=True, kw_only=True):
     """
     is_deleting: bool = False
     is_suspended: bool = False
+    starts_no_pod: bool = False
+    """Whether the parallelism of a Job is 0."""
+    is_managed_elsewhere: bool = False
+    """Whether another controller than Kubernetes' own manages a Job. Its pods are perhaps in another cluster."""
+    failure: str = ""
+    """Message of the condition by which a job reports its failure."""
 
     @property
     def has_failed(self) -> bool:
@@ -85,6 +91,7 @@ class _Meta(msgspec.Struct, rename="camel"):
 class _Condition(msgspec.Struct):
     type: str = ""
     status: str = ""
+    message: str = ""
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -96,8 +103,10 @@ class _Status(msgspec.Struct, rename="camel"):
     failed: int = 0
 
 
-class _Spec(msgspec.Struct):
+class _Spec(msgspec.Struct, rename="camel"):
     suspend: bool | None = None
+    parallelism: int | str | None = None
+    managed_by: str | None = None
 
 
 class _Child(msgspec.Struct):
@@ -112,7 +121,7 @@ _decode = msgspec.json.Decoder(_Child).decode
 def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
     """Return the view of a child. Raises msgspec.DecodeError if the bytes are not a Kubernetes object."""
     child = _decode(raw)
-    meta, status = child.metadata, child.status or _Status()
+    meta, status, spec = child.metadata, child.status or _Status(), child.spec or _Spec()
     ending = _pull_ending(status) if kind == IMAGE_LIST_PULL_JOB.kind else _job_ending(status)
     return ChildView(
         namespace=meta.namespace,
@@ -129,8 +138,19 @@ def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
         # When a Kubernetes Job succeeds, it has replaced its failed pods.
         has_failed_pods=kind == BROADCAST_JOB.kind and ending is Ending.SUCCESSFUL and status.failed > 0,
         is_deleting=meta.deletion_timestamp is not None,
-        is_suspended=child.spec is not None and child.spec.suspend is True,
+        is_suspended=spec.suspend is True,
+        starts_no_pod=kind == JOB.kind and spec.parallelism == 0,
+        is_managed_elsewhere=(spec.managed_by or _JOB_CONTROLLER) != _JOB_CONTROLLER,
+        failure=next((item.message for item in status.conditions or () if _is_failure(item)), ""),
     )
+
+
+_JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
+"""Value of spec.managedBy for Kubernetes' own controller of Jobs."""
+
+
+def _is_failure(condition: _Condition) -> bool:
+    return condition.type == "Failed" and condition.status == "True"
 
 
 def tick_of(document: Mapping[str, Any]) -> Instant | None:

@@ -7,8 +7,13 @@ snapshot ──▶ list_ticks(), zone_of()      child ──▶ tick_of()
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pykruise.kinds.advancedcronjob.children import Ending, end_document, tick_of
-from pykruise.kinds.advancedcronjob.plan import correction_of, find_beginning, schedule_of
+from pykruise.kinds.advancedcronjob.children import ChildView, Ending, end_document, tick_of
+from pykruise.kinds.advancedcronjob.plan import (
+    correction_of,
+    find_beginning,
+    find_deleted_failure,
+    schedule_of,
+)
 from pykruise.kinds.advancedcronjob.snapshot import AdvancedCronJobSnapshot, is_readable
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
@@ -53,24 +58,34 @@ def _read_schedule(snapshot: AdvancedCronJobSnapshot) -> Schedule | None:
 
 
 def list_children(snapshot: AdvancedCronJobSnapshot) -> Iterator[InsightChild]:
-    """Yield the active children, and the last ended child if it failed."""
+    """Yield the active children, and the last ended child if it failed. While the AdvancedCronJob is being deleted,
+    yield all children, because each of them may delay this.
+    """
     made = snapshot.cron.made
     if made is None:
         return
     ordered = sorted(snapshot.children, key=lambda child: (child.started_at, child.name), reverse=True)
     correction = correction_of(snapshot.cron)
     for child in ordered:
-        if child.ending is Ending.ACTIVE:
+        if child.ending is Ending.ACTIVE or snapshot.cron.is_deleting:
             yield InsightChild(
                 resource=made[1],
                 key=Key(child.namespace, child.name),
-                reason=Code.PAUSED if child.is_suspended else "",
+                reason=_reason_of(child),
                 correction=correction,
             )
+    if snapshot.cron.is_deleting:
+        return
     last = next((child for child in ordered if child.ending is not Ending.ACTIVE), None)
     if last is not None and last.has_failed:
         key = Key(last.namespace, last.name)
         yield InsightChild(resource=made[1], key=key, has_failed=True, correction=correction)
+
+
+def _reason_of(child: ChildView) -> str:
+    if child.is_suspended:
+        return Code.PAUSED
+    return Code.LIMIT_IS_ZERO if child.starts_no_pod else ""
 
 
 INSIGHT: Final = ClockInsight(
@@ -78,6 +93,7 @@ INSIGHT: Final = ClockInsight(
     containers=(),
     headline=headline_of,
     children=list_children,
+    deleted_failure=find_deleted_failure,
     has_observed_generation=False,
     ticks=list_ticks,
     tick_of=tick_of,

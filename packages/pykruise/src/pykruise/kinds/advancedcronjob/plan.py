@@ -34,11 +34,13 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.types import ObjectReference
 from pykruise.kube.values.cron import Schedule, ScheduleError, UnknownZoneError, parse_schedule
+from pykruise.plans.insight import DeletedFailure
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import Correction
 from pykruise.pods.lifecycle.blockers import blockers_of, find_next_blocker_time
 from pykruise.pods.reasons import Code
+from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.pods.workload.waiting import find_repeated_wait
 from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, find_soonest
@@ -254,7 +256,13 @@ class _Plan:
         if not self._history:
             return ()
         chains = tuple(
-            _delete_child(child, self._resource, "it is beyond the history limit") for child in self._history
+            _delete_child(
+                child,
+                self._resource,
+                "it is beyond the history limit",
+                done=_note_failure(self._snapshot, child),
+            )
+            for child in self._history
         )
         return (Stage(purpose=Purpose.TIDY_UP, chains=chains, is_optional=True),)
 
@@ -330,6 +338,10 @@ def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, R
                 Reason(Code.PAUSED, "it is suspended", f"set suspend of {child.kind} {child.name} to false"),
             )
             continue
+        if child.starts_no_pod:
+            zero = limit_is_zero("spec.parallelism", "no pod is started")
+            yield child.name, Reason(zero.code, zero.message, f"{zero.remedy} of {child.kind} {child.name}")
+            continue
         if (late_at := _late_at(snapshot, child)) is not None:
             if snapshot.now >= late_at:
                 yield child.name, _has_no_pods(child)
@@ -343,11 +355,12 @@ def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, R
 
 
 def _late_at(snapshot: AdvancedCronJobSnapshot, child: ChildView) -> Instant | None:
-    """Return the time from which a Job without pods is late: if it has no pods by then, the API server must have
+    """Return the time from which a Job without pods is late: if it has no pods by then, the API server has probably
     rejected them. None if the Job has pods, or needs no pods now.
     """
-    is_begun = child.kind == JOB.kind and bool(child.started_at) and not child.is_suspended
-    if not is_begun or snapshot.job_pods.get(child.uid):
+    is_begun = child.kind == JOB.kind and bool(child.started_at)
+    needs_none = child.is_suspended or child.starts_no_pod or child.is_managed_elsewhere
+    if not is_begun or needs_none or snapshot.job_pods.get(child.uid):
         return None
     return child.scheduled_at + PODS_IN_S if child.scheduled_at is not None else None
 
@@ -367,7 +380,7 @@ def _has_no_pods(child: ChildView) -> Reason:
     command = f"kubectl describe job -n {child.namespace} {child.name}"
     return Reason(
         Code.WRITE_FAILED,
-        f"{child.kind} {child.name} has no pods: their creation is rejected",
+        f"{child.kind} {child.name} has had no pods since {child.started_at}",
         f"correct the cause that the events of {child.kind} {child.name} report ({command})",
     )
 
@@ -394,9 +407,34 @@ def _select_history(snapshot: ReadableAdvancedCronJob) -> list[ChildView]:
     return children
 
 
-def _delete_child(child: ChildView, resource: Resource, because: str) -> Chain:
+def _delete_child(child: ChildView, resource: Resource, because: str, *, done: Note | None = None) -> Chain:
     action = Delete(resource=resource, key=key_of(child), uid=child.uid, propagation="Background")
-    return Chain(subject=child.name, steps=(Step(action=action, because=because),))
+    return Chain(subject=child.name, steps=(Step(action=action, because=because, done=done),))
+
+
+def _note_failure(snapshot: ReadableAdvancedCronJob, child: ChildView) -> Note | None:
+    """Return the event about a failed run of which nothing else remains; None if other failed runs are kept."""
+    if not child.has_failed or snapshot.cron.spec.failed_jobs_history_limit != 0:
+        return None
+    why = f" ({child.failure})" if child.failure else ""
+    message = (
+        f"{child.kind} {child.name} has failed{why}, and was deleted because spec.failedJobsHistoryLimit is 0"
+    )
+    return Note(reason=Code.RUN_FAILED, message=message, warning=True, is_single=True)
+
+
+def find_deleted_failure(snapshot: AdvancedCronJobSnapshot) -> DeletedFailure | None:
+    """Return where a failed run that was deleted at once is reported; None if failed runs are kept."""
+    if not is_readable(snapshot) or snapshot.cron.spec.failed_jobs_history_limit != 0:
+        return None
+    active = {child.scheduled_at for child in _select_active(snapshot.children)}
+    ended = [child.scheduled_at for child in snapshot.children if child.ending is not Ending.ACTIVE]
+    last = find_last_tick(snapshot)
+    known = (*ended, None if last in active else last)
+    return DeletedFailure(
+        since=max((tick for tick in known if tick is not None), default=snapshot.cron.created_at),
+        remedy="set spec.failedJobsHistoryLimit to 1: the next failed run is kept with its pods and logs",
+    )
 
 
 def _reference_to(child: ChildView, resource: Resource) -> ObjectReference:

@@ -216,6 +216,11 @@ def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[s
         )
     if _never_comes(spec.schedule):
         yield f"spec.schedule: {_DISTANT}"
+    if spec.failed_jobs_history_limit == 0:
+        yield (
+            "spec.failedJobsHistoryLimit: with 0 each failed run is deleted immediately, with the logs that show why"
+            " it failed"
+        )
     seconds = spec.starting_deadline_seconds
     if seconds is not None and seconds < 10:
         yield "spec.startingDeadlineSeconds: a busy manager may miss runs if this deadline is less than 10 s"

@@ -16,6 +16,7 @@ from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.plans.pod_groups import find_gate_errors
+from pykruise.pods.jobs.ended_changes import warnings_of_ended_job
 from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.typed_parts import TEMPLATE
 from pykruise.pods.workload.admission import SpecReviews
@@ -45,7 +46,9 @@ def build_validating_review(*, group_problem: str = "") -> Reviewer:
         causes = errors_of(doc, spec, old=request.old_object)
         return [*causes, *find_gate_errors(doc, old=request.old_object, problem=group_problem)]
 
-    return _REVIEWS.build_validating_review(errors, warnings_of=lambda _, spec: warnings_of(spec))
+    return _REVIEWS.build_validating_review(
+        errors, warnings_of=lambda _, spec: warnings_of(spec), warnings_of_change=warnings_of_ended_job
+    )
 
 
 validate_broadcastjob: Final = build_validating_review()

@@ -64,9 +64,27 @@ def build_mutating_review(lookups: Lookups) -> Reviewer:
         if node is None:
             detail = f"its node {pod['spec']['nodeName']} does not exist"
             return _refuse(request, [make_invalid_error("spec.podName", spec.pod_name, detail)])
-        return AdmissionAnswer(object=fill_in(request.object, pod, node))
+        return AdmissionAnswer(
+            object=fill_in(request.object, pod, node), warnings=tuple(_warn_of_late_probes(spec, pod))
+        )
 
     return review
+
+
+def _warn_of_late_probes(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[str]:
+    """Warn about a deadline that ends before a container can be ready."""
+    deadline_s = spec.active_deadline_seconds
+    if deadline_s is None:
+        return
+    known = _containers_of(pod)
+    for container in spec.containers:
+        probes = (known[container.name].get(field) or {} for field in ("readinessProbe", "startupProbe"))
+        probed_s = max(probe.get("initialDelaySeconds") or 0 for probe in probes)
+        if deadline_s <= probed_s:
+            yield (
+                f"spec.activeDeadlineSeconds: container {container.name} is probed only {probed_s} s after its start"
+                f" (initialDelaySeconds), so it cannot be ready within {deadline_s} s"
+            )
 
 
 def _refuse(request: AdmissionRequest, errors: list[Cause]) -> AdmissionAnswer:

@@ -77,7 +77,9 @@ def _headline_of(status: Mapping[str, Any]) -> str:
     counts = f"{done} of {format_count(len(states), 'container is', 'containers are')} recreated"
     said = [f"{phase}: {counts if states else 'no container is recreated'}"]
     if waiting and not status.get("completionTime"):
-        said.append(f"{', '.join(waiting)} must become ready and run for minStartedSeconds")
+        said.append(
+            f"{', '.join(waiting)} must become ready, and stay so for minStartedSeconds if that is set"
+        )
     return "; ".join([*said, message] if message else said)
 
 
@@ -102,7 +104,7 @@ KIND = Kind(
             name="crr",
             component="containerrecreaterequest-controller",
             objects=REQUEST_VIEWS,
-            reads=lambda _: (POD_VIEWS,),
+            reads=lambda _: (POD_VIEWS, REQUEST_VIEWS),
             wakes=lambda _: (
                 Wake(on=REQUEST_VIEWS, keys=_enqueue_by_request),
                 Wake(on=POD_VIEWS, keys=_enqueue_by_pod),

@@ -26,6 +26,7 @@ from pykruise.kinds.containerrecreaterequest.view import (
     ReadableRequestView,
     RecreationSnapshot,
     RequestView,
+    find_unfinished,
     is_readable,
 )
 from pykruise.kube.clock import Instant, format_time, parse_time
@@ -128,12 +129,28 @@ def _parse_time(text: str | None) -> Instant | None:
 
 def _reason_not_started(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
     if _is_behind_another(snapshot):
-        return Reason(Code.PARALLELISM, "another request for the pod is processed first")
+        return _reason_behind(snapshot)
     since = snapshot.now - max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
     if since < BEGINS_IN_S:
         return Reason(Code.PODS_ACTIVE, f"the agent of node {pod.node_name} has not begun the recreation yet")
     what = f"the agent of node {pod.node_name} has not begun the recreation"
     return Reason(Code.NO_AGENT, what, f"start the agent on node {pod.node_name}, or bring the node back")
+
+
+def _reason_behind(snapshot: RecreationSnapshot) -> Reason:
+    """Return the reason of a request that waits for another one. Its name comes from the same objects as the turn."""
+    first = next((request for request in snapshot.others if request.is_carried_out), None)
+    if first is None:
+        return Reason(
+            Code.PARALLELISM, "another request for the pod is carried out first", "wait until it has ended"
+        )
+    where = f"{first.name} -n {first.namespace}"
+    return Reason(
+        Code.PARALLELISM,
+        f"ContainerRecreateRequest {first.name} for the same pod is carried out first",
+        f"see what it waits for (kubectl kruise explain crr/{where}); if nothing needs it, delete it (kubectl delete"
+        f" crr {where})",
+    )
 
 
 # While the agent works
@@ -341,7 +358,7 @@ def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
         stages.append(_build_stage(Purpose.TIDY_UP, request, _request_patch(request, {"metadata": metadata})))
     if request.is_deleting or stages:
         return Plan(stages=tuple(stages))
-    over = _result_of(request)
+    over = _result_of(snapshot)
     ttl_s = request.spec.ttl_seconds_after_finished if request.spec else None
     if ttl_s is None:
         return Plan(waiting=over)
@@ -355,8 +372,9 @@ def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
     )
 
 
-def _result_of(request: RequestView) -> Reason:
+def _result_of(snapshot: RecreationSnapshot) -> Reason:
     """Return the result of the request: all containers were recreated, some failed, or the request ended early."""
+    request = snapshot.request
     said = request.status.message or ""
     states = request.status.container_recreate_states or ()
     if failed := [state for state in states if state.phase == "Failed"]:
@@ -374,20 +392,32 @@ def _result_of(request: RequestView) -> Reason:
         case RequestEnding.NO_RESPONSE:
             return Reason(Code.NO_AGENT, "the agent of the pod's node has not begun the recreation", _AGENT)
         case RequestEnding.TOO_LATE:
-            return _explain_deadline(request)
+            return _explain_deadline(snapshot)
         case _:
             words = said or "the pod ended before its containers were recreated"
-            return Reason(Code.JOB_FAILED, words, _try_again(request, _find_unfinished(request)))
+            return Reason(Code.JOB_FAILED, words, _try_again(request, find_unfinished(request)))
 
 
-def _explain_deadline(request: RequestView) -> Reason:
-    """Return why a request failed at its deadline. The deadline is perhaps shorter than minStartedSeconds."""
-    container = _find_unfinished(request)
+def _explain_deadline(snapshot: RecreationSnapshot) -> Reason:
+    """Return why a request failed at its deadline. The deadline is perhaps shorter than minStartedSeconds, or shorter
+    than the time until the first probe.
+    """
+    request = snapshot.request
+    container = find_unfinished(request)
     words = f"container {container} was not recreated within spec.activeDeadlineSeconds"
     spec = request.spec
     deadline_s = (spec.active_deadline_seconds if spec is not None else None) or 0
     strategy = spec.strategy if spec is not None else None
     run_s = (strategy.min_started_seconds if strategy is not None else None) or 0
+    probed_s = snapshot.probe_delay_s
+    if run_s < deadline_s <= probed_s:
+        why = (
+            f"{words} ({deadline_s} s), and its readiness is probed only {probed_s} s after its start"
+            " (initialDelaySeconds)"
+        )
+        return Reason(
+            Code.JOB_FAILED, why, f"create the request again with spec.activeDeadlineSeconds above {probed_s}"
+        )
     if deadline_s > run_s:
         return Reason(Code.JOB_FAILED, words, _try_again(request, container))
     why = (
@@ -397,14 +427,6 @@ def _explain_deadline(request: RequestView) -> Reason:
     return Reason(
         Code.JOB_FAILED, why, f"create the request again with spec.activeDeadlineSeconds above {run_s}"
     )
-
-
-def _find_unfinished(request: RequestView) -> str:
-    """Return the name of the first requested container that was not recreated; empty if all were recreated."""
-    states = request.status.container_recreate_states or ()
-    done = {state.name for state in states if state.phase == "Succeeded"}
-    wanted = request.spec.containers if request.spec is not None else ()
-    return next((container.name for container in wanted if container.name not in done), "")
 
 
 def _try_again(request: RequestView, container: str) -> str:

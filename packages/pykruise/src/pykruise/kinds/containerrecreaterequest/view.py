@@ -18,6 +18,7 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.ids import Key
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.lifecycle.blockers import find_probe_delay
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.views import Projector, WorkloadView, make_spec_reader
 from pykruise.runtime.named_objects import look_up
@@ -87,6 +88,10 @@ class RecreationSnapshot(Judged, frozen=True, kw_only=True):
     """
     is_turn_noted: bool = True
     """Whether `turn_at` is stored: in the request's annotation, or because it is the creation time."""
+    probe_delay_s: int = 0
+    """Seconds between the start of the first container that is not recreated yet and its first probe; 0 if it is
+    unknown.
+    """
     now: Instant
 
 
@@ -168,8 +173,22 @@ async def read_snapshot(view: RequestView, read: Read[Any]) -> RecreationSnapsho
         others=others,
         turn_at=turn_at,
         is_turn_noted=_is_noted(view, turn_at),
+        probe_delay_s=_find_probe_delay(view, read),
         now=now,
     )
+
+
+def find_unfinished(request: RequestView) -> str:
+    """Return the name of the first requested container that was not recreated; empty if all were recreated."""
+    states = request.status.container_recreate_states or ()
+    done = {state.name for state in states if state.phase == "Succeeded"}
+    wanted = request.spec.containers if request.spec is not None else ()
+    return next((container.name for container in wanted if container.name not in done), "")
+
+
+def _find_probe_delay(view: RequestView, read: Read[Any]) -> int:
+    pod = read.get(POD_VIEWS, Key(view.namespace, view.spec.pod_name)) if view.spec is not None else None
+    return find_probe_delay(pod, find_unfinished(view)) if pod is not None and pod.uid == view.pod_uid else 0
 
 
 def _pod_of(view: RequestView) -> Iterator[tuple[Key, str]]:

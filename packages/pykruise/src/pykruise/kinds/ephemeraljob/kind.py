@@ -9,7 +9,7 @@ select it are enqueued.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pykruise.kinds.ephemeraljob.plan import plan_ephemeraljob
+from pykruise.kinds.ephemeraljob.plan import list_pods_at_work, plan_ephemeraljob
 from pykruise.kinds.ephemeraljob.shown import SHOWN
 from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, PARTS, read_snapshot, read_spec
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJob, EphemeralJobSpec
@@ -25,6 +25,7 @@ from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import StoredSpec, add_judgement
 from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.jobs.ended_changes import warnings_of_ended_job
 from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.admission import SpecReviews
@@ -53,7 +54,7 @@ _REVIEWS: Final = SpecReviews[EphemeralJobSpec](
     parts=PARTS,
 )
 _validate: Final = _REVIEWS.build_validating_review(
-    lambda request, doc, _: errors_of(doc, old=request.old_object)
+    lambda request, doc, _: errors_of(doc, old=request.old_object), warnings_of_change=warnings_of_ended_job
 )
 
 
@@ -133,6 +134,7 @@ KIND = Kind(
         names=frozenset({"ejob"}),
         containers=("spec", "template", "ephemeralContainers"),
         headline=_headline_of,
+        at_work=list_pods_at_work,
         has_observed_generation=False,
     ),
     shown=SHOWN,

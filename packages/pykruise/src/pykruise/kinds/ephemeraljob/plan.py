@@ -8,7 +8,7 @@ even if a manager is killed between writes. No container is ever stopped, becaus
 container from a pod.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.ephemeraljob.snapshot import (
@@ -22,11 +22,13 @@ from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
+from pykruise.plans.insight import AtWork
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.pod_writes import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.jobs.ended_changes import NAMES_STAY
 from pykruise.pods.jobs.fan_out import (
     HELD,
     FanOutDecision,
@@ -67,7 +69,7 @@ _NO_PODS: Final = Reason(
 _ALL_TAKEN: Final = Reason(
     Code.NOTHING_SELECTED,
     "every pod that spec.selector matches already has an ephemeral container with the same name from another job",
-    "create the job again with another container name: an ephemeral container stays until its pod is replaced",
+    NAMES_STAY,
 )
 
 
@@ -269,6 +271,20 @@ def _find_pod_blocker(pod: PodView, now: Instant) -> Reason | None:
     """
     obstacle = None if pod.is_ready else blocker_of(pod, None, now=now, correction=OF_THE_WORKLOAD)
     return obstacle if obstacle is not None and obstacle.code in _NOTHING_STARTS else None
+
+
+def list_pods_at_work(snapshot: EphemeralJobSnapshot) -> Iterator[AtWork]:
+    """Yield the pods in which a container of the job has not ended."""
+    job = snapshot.job
+    for pod in snapshot.pods:
+        for ephemeral in pod.ephemeral:
+            if ephemeral.job == job.uid and ephemeral.state is EphemeralState.RUNNING:
+                end = (
+                    f"if container {ephemeral.name} never ends, delete its pod (kubectl delete pod"
+                    f" -n {pod.namespace} {pod.name}): nothing else ends an ephemeral container"
+                )
+                yield AtWork(name=pod.name, container=ephemeral.name, remedy=end)
+                break
 
 
 def _find_waiting(

@@ -13,6 +13,7 @@ from pykruise.kinds.imagelistpulljob.snapshot import read_spec
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageListPullJobSpec
 from pykruise.kinds.imagelistpulljob.validation import errors_of
 from pykruise.kube.admission import Reviewer
+from pykruise.pods.jobs.ended_changes import warnings_of_ended_job
 from pykruise.pods.workload.admission import SpecReviews
 
 _REVIEWS: Final = SpecReviews[ImageListPullJobSpec](
@@ -26,5 +27,6 @@ _REVIEWS: Final = SpecReviews[ImageListPullJobSpec](
 mutate_imagelistpulljob: Final[Reviewer] = _REVIEWS.build_mutating_review(lambda _, doc: add_defaults(doc))
 
 validate_imagelistpulljob: Final[Reviewer] = _REVIEWS.build_validating_review(
-    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
+    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object),
+    warnings_of_change=warnings_of_ended_job,
 )

@@ -86,7 +86,7 @@ def plan_imagelistpulljob(snapshot: ImageListPullJobSnapshot) -> Plan:
         status=status.to_document(),
         requeue_after_s=decision.requeue_after_s,
         waiting=_reason_to_wait(decision, spec),
-        skipped=dict(_list_skipped(own, targets)),
+        skipped=dict(_list_skipped(own, targets, pulls=not _allows_none(spec))),
     )
 
 
@@ -299,13 +299,17 @@ def _allows_none(spec: ImageListPullJobSpec) -> bool:
 
 
 def _list_skipped(
-    own: Mapping[str, PullJobView], targets: Sequence[FanOutTarget]
+    own: Mapping[str, PullJobView], targets: Sequence[FanOutTarget], *, pulls: bool
 ) -> Iterator[tuple[str, Reason]]:
-    """Yield the images that wait or failed, each with the reason."""
+    """Yield the images that wait or failed, each with the reason. `pulls`: whether parallelism lets any node pull; if
+    not, only failed images are yielded.
+    """
     for target in targets:
         child = own.get(target.name)
         if child is None or target.state is TargetState.SUCCEEDED:
             continue
         code = Code.IMAGE_PULL if target.state is TargetState.FAILED else Code.IMAGE_PULLING
+        if code == Code.IMAGE_PULLING and not pulls:
+            continue
         said = child.status.message or "not started"
         yield target.name, Reason(code, f"ImagePullJob {child.name}: {said}")

@@ -15,6 +15,7 @@ from pykruise.kinds.imagepulljob.validation import errors_of
 from pykruise.kube.admission import Reviewer
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.pods.images.api import ImagePullJobSpec
+from pykruise.pods.jobs.ended_changes import warnings_of_ended_job
 from pykruise.pods.workload.admission import SpecReviews
 
 
@@ -34,5 +35,6 @@ _REVIEWS: Final = SpecReviews[ImagePullJobSpec](
 mutate_imagepulljob: Final[Reviewer] = _REVIEWS.build_mutating_review(lambda _, doc: add_defaults(doc))
 
 validate_imagepulljob: Final[Reviewer] = _REVIEWS.build_validating_review(
-    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
+    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object),
+    warnings_of_change=warnings_of_ended_job,
 )

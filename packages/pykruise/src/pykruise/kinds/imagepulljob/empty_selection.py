@@ -5,13 +5,24 @@ PullJobView ──▶ explain_empty_selection() ──▶ Reason
 Pure. A job that has ended does not start again, so a person must create it again.
 """
 
+from collections.abc import Sequence
+from typing import Final
+
+from pykruise.kube.values.counts import format_first
 from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.reasons import Code
 from pykruise.runtime.reasons import Reason
 
+MOST_NAMED: Final = 3
+"""Maximum number of pods that a message names."""
 
-def explain_empty_selection(job: PullJobView, *, is_over: bool) -> Reason:
-    """Return why the job's selector selects no node. `is_over`: whether the job has ended."""
+
+def explain_empty_selection(job: PullJobView, *, is_over: bool, homeless: Sequence[str] = ()) -> Reason:
+    """Return why the job's selector selects no node. `is_over`: whether the job has ended. `homeless`: names of
+    selected pods that have no node.
+    """
+    if is_over and homeless:
+        return _explain_homeless_pods(job, homeless)
     field, objects, nothing = _describe_selector(job)
     words = (
         f"the job ended, and selected no node: {nothing}"
@@ -34,6 +45,18 @@ def explain_empty_selection(job: PullJobView, *, is_over: bool) -> Reason:
             Code.NOTHING_SELECTED, words, f"{fit}, or choose another {field}; then create the job again"
         )
     return Reason(Code.NOTHING_SELECTED, words, f"{fit}, or change {field}")
+
+
+def _explain_homeless_pods(job: PullJobView, pods: Sequence[str]) -> Reason:
+    """Return the reason of a job that ended because none of the selected pods had a node."""
+    match, have = ("matches", "has") if len(pods) == 1 else ("match", "have")
+    return Reason(
+        Code.NOTHING_SELECTED,
+        f"the job ended, and selected no node: {format_first(pods, MOST_NAMED)} {match} spec.podSelector"
+        f" ({job.pod_selector}), but {have} no node",
+        f"find out why (kubectl kruise explain pod/{pods[0]} -n {job.namespace}); then create the job again; or create"
+        " the job again with spec.selector, which selects nodes",
+    )
 
 
 def _describe_selector(job: PullJobView) -> tuple[str, str, str]:

@@ -3,12 +3,15 @@
 status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot
+from pykruise.kinds.imagepulljob.targets import state_of
 from pykruise.kube.values.counts import format_count
-from pykruise.plans.insight import Insight
+from pykruise.plans.insight import AtWork, Insight
 from pykruise.plans.views import SECRET_VIEWS
+from pykruise.pods.jobs.fan_out import TargetState
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
@@ -25,9 +28,24 @@ def headline_of(status: Mapping[str, Any]) -> str:
     return f"{said}: of {nodes} {counts}"
 
 
+def list_nodes_at_work(snapshot: ImagePullJobSnapshot) -> Iterator[AtWork]:
+    """Yield the nodes that pull the image."""
+    image = snapshot.job.image
+    if image is None:
+        return
+    for node in snapshot.nodes:
+        if state_of(node, snapshot.job, image) is TargetState.ACTIVE:
+            entry, status = node.find_entry(image), node.statuses.get(image)
+            asked_at = str(entry.created_at or "") if entry is not None else ""
+            yield AtWork(
+                name=node.name, since=(status.start_time if status is not None else None) or asked_at
+            )
+
+
 INSIGHT: Final = Insight(
     containers=(),
     headline=headline_of,
+    at_work=list_nodes_at_work,
     everywhere=(SECRET_VIEWS,),
     has_observed_generation=False,
 )

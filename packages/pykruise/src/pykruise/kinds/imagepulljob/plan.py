@@ -41,6 +41,7 @@ from pykruise.pods.images.obstacles import (
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.images.pull_rules import parallelism_of
 from pykruise.pods.jobs.fan_out import (
+    WAITS_FOR_ITS_TURN,
     FanOutDecision,
     FanOutTarget,
     JobPolicy,
@@ -69,7 +70,7 @@ _WARN_AGAIN_S: Final = 600.0
 
 _HOLDS: Final = {
     TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node pulls the image"),
-    TargetHold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
+    TargetHold.PARALLELISM: WAITS_FOR_ITS_TURN,
     TargetHold.OVER: Reason(Code.JOB_OVER, "the job has ended"),
 }
 
@@ -232,16 +233,17 @@ def _plan_after_end(snapshot: ImagePullJobSnapshot) -> Plan:
     return Plan(
         stages=tuple(stages),
         requeue_after_s=find_soonest([left_s, kept_s]),
-        waiting=_reason_after_end(job, will_be_deleted=left_s is not None),
+        waiting=_reason_after_end(snapshot, will_be_deleted=left_s is not None),
         skipped_nodes=dict(_list_missing(snapshot)),
     )
 
 
-def _reason_after_end(job: PullJobView, *, will_be_deleted: bool) -> Reason | None:
+def _reason_after_end(snapshot: ImagePullJobSnapshot, *, will_be_deleted: bool) -> Reason | None:
+    job = snapshot.job
     if job.is_deleting or not job.status.completion_time:
         return None
     if not job.status.desired:
-        return explain_empty_selection(job, is_over=True)
+        return explain_empty_selection(job, is_over=True, homeless=[pod.name for pod in snapshot.homeless])
     if job.status.failed:
         message = f"the job has failed on {job.status.failed} of {format_count(job.status.desired, 'node')}"
         return Reason(Code.JOB_FAILED, message)

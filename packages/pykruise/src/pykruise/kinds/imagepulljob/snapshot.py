@@ -129,6 +129,7 @@ async def read_snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> 
             job=view,
             nodes=missed,
             unknown_nodes=unknown,
+            homeless=() if view.status.desired else _find_homeless_pods(view, read),
             absent_secrets=absent,
             copies=copies,
             has_shared_namespace=has_home,

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.pods.workload.waiting import find_repeated_wait
@@ -322,9 +322,14 @@ def make_deadline_remedy(field: str) -> str:
     return f"correct what prevented its pods from completing, or raise {field}; then create the job again"
 
 
+WAITS_FOR_ITS_TURN: Final = Reason(
+    Code.PARALLELISM, "waits for its turn: parallelism is used up", CODES[Code.PARALLELISM].helps
+)
+"""Reason of a target that starts when another one has ended."""
+
 HELD: Final = {
     TargetHold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
-    TargetHold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
+    TargetHold.PARALLELISM: WAITS_FOR_ITS_TURN,
     TargetHold.ZERO: limit_is_zero("spec.parallelism", "nothing is started"),
     TargetHold.ENDING: Reason(Code.DEPARTING, "its previous pod still exists"),
     TargetHold.OVER: Reason(Code.JOB_OVER, "the job has ended"),
@@ -351,5 +356,7 @@ def find_wait_reason(
     if decision.waiting:
         return HELD[next(iter(decision.waiting.values()))]
     if decision.counts.active:
-        return Reason(Code.PODS_ACTIVE, f"{running(decision.counts.active)} not ended")
+        return Reason(
+            Code.PODS_ACTIVE, f"{running(decision.counts.active)} not ended", "wait until they have ended"
+        )
     return None

@@ -421,12 +421,23 @@ def _find_readiness_obstacle(
     what = f"{_named(unready)} not ready" if unready else "the containers are not ready"
     container = unready[0] if unready else ""
     log = read_log(pod.namespace, pod.name, container)
-    return Reason(
-        Code.NOT_READY,
-        f"{what}{since}",
-        f"if that lasts, {log}, and correct the problem that its readiness probe reports",
-        container,
-    )
+    correct = f"{log}, and correct the problem that its readiness probe reports"
+    delay_s = find_probe_delay(pod, container)
+    if delay_s and pod.ready_since is not None and now < pod.ready_since + delay_s:
+        probed = f"; its readiness is probed only {delay_s} s after its start (initialDelaySeconds)"
+        return Reason(
+            Code.NOT_READY,
+            f"{what}{since}{probed}",
+            f"wait until then; if that is not enough, {correct}",
+            container,
+        )
+    return Reason(Code.NOT_READY, f"{what}{since}", f"if that lasts, {correct}", container)
+
+
+def find_probe_delay(pod: PodView, container: str) -> int:
+    """Return the seconds between the start of a container and its first probe."""
+    facts = (item for item in (*pod.containers, *pod.sidecars) if item.name == container)
+    return next((item.probes_after_s for item in facts), 0)
 
 
 def find_closed_gate(pod: PodView) -> str:

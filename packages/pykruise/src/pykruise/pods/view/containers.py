@@ -95,6 +95,8 @@ class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
     """Way to end a sidecar after the job's containers; None if the container is not such a sidecar."""
     named_ports: tuple[tuple[str, int], ...] = ()
     """Container ports with a name."""
+    probes_after_s: int = 0
+    """Seconds between the start of the container and its first startup or readiness probe, whichever begins later."""
 
 
 class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
@@ -152,6 +154,10 @@ class _Port(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     container_port: int = 0
 
 
+class _Probe(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    initial_delay_seconds: int | None = None
+
+
 class RawContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A regular container decoded from a pod's `spec.containers`; hashable."""
 
@@ -161,6 +167,8 @@ class RawContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resources: RawResources | None = None
     resize_policy: tuple[_ResizePolicy, ...] | None = None
     ports: tuple[_Port, ...] | None = None
+    readiness_probe: _Probe | None = None
+    startup_probe: _Probe | None = None
 
 
 _NULL: Final = msgspec.Raw(b"null")
@@ -175,6 +183,8 @@ class ContainerText(msgspec.Struct, gc=False, rename="camel"):
     resources: msgspec.Raw = _NULL
     resize_policy: msgspec.Raw = _NULL
     ports: msgspec.Raw = _NULL
+    readiness_probe: msgspec.Raw = _NULL
+    startup_probe: msgspec.Raw = _NULL
 
 
 LONGEST_TEXT: Final = 4_096
@@ -192,7 +202,8 @@ class FactsTable:
 
     def __call__(self, text: ContainerText) -> ContainerFacts:
         """Return the facts. Raises msgspec.DecodeError when the text is not a container."""
-        rest = b"\n".join((text.env, text.resources, text.resize_policy, text.ports))
+        probes = (text.readiness_probe, text.startup_probe)
+        rest = b"\n".join((text.env, text.resources, text.resize_policy, text.ports, *probes))
         key = (text.name, text.image, rest)
         container = self._facts.get(key, None)
         if container is None:
@@ -204,6 +215,8 @@ class FactsTable:
                     resources=_decode_resources(text.resources),
                     resize_policy=_decode_resize_policy(text.resize_policy),
                     ports=_decode_ports(text.ports),
+                    readiness_probe=_decode_probe(text.readiness_probe),
+                    startup_probe=_decode_probe(text.startup_probe),
                 )
             )
             if len(rest) <= LONGEST_TEXT:
@@ -214,6 +227,7 @@ class FactsTable:
 _decode_env = msgspec.json.Decoder(tuple[_Env, ...] | None).decode
 _decode_resources = msgspec.json.Decoder(RawResources | None).decode
 _decode_resize_policy = msgspec.json.Decoder(tuple[_ResizePolicy, ...] | None).decode
+_decode_probe = msgspec.json.Decoder(_Probe | None).decode
 _decode_ports = msgspec.json.Decoder(tuple[_Port, ...] | None).decode
 
 
@@ -270,7 +284,14 @@ def read_container_facts(raw: RawContainer) -> ContainerFacts:
         ),
         ends_with_job=_parse_end_settings(raw.env or ()),
         named_ports=tuple((port.name, port.container_port) for port in raw.ports or () if port.name),
+        probes_after_s=max(
+            (probe.initial_delay_seconds or 0)
+            for probe in (raw.readiness_probe or _NO_PROBE, raw.startup_probe or _NO_PROBE)
+        ),
     )
+
+
+_NO_PROBE: Final = _Probe()
 
 
 def read_status_facts(raw: RawStatus) -> ContainerStatusFacts:

@@ -96,21 +96,26 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         errors_of: Callable[[AdmissionRequest, Document, S], Sequence[Cause]],
         *,
         warnings_of: Callable[[Document, S], Iterable[str]] = lambda _doc, _spec: (),
+        warnings_of_change: Callable[[Document, Document], Iterable[str]] = lambda _old, _new: (),
     ) -> Reviewer:
         """Reviewer that rejects errors. `errors_of(request, object, spec)` returns all errors, `warnings_of(object,
-        spec)` warnings that reject nothing. Deletions, and the writes that complete them, are allowed.
+        spec)` and `warnings_of_change(stored object, object)` warnings that reject nothing. Deletions, and the writes
+        that complete them, are allowed.
         """
 
         async def judge(request: AdmissionRequest, doc: Document, spec: S) -> Sequence[Cause]:
             return errors_of(request, doc, spec)
 
-        return self.build_judging_review(judge, warnings_of=warnings_of)
+        return self.build_judging_review(
+            judge, warnings_of=warnings_of, warnings_of_change=warnings_of_change
+        )
 
     def build_judging_review(
         self,
         errors_of: Callable[[AdmissionRequest, Document, S], Awaitable[Sequence[Cause]]],
         *,
         warnings_of: Callable[[Document, S], Iterable[str]] = lambda _doc, _spec: (),
+        warnings_of_change: Callable[[Document, Document], Iterable[str]] = lambda _old, _new: (),
     ) -> Reviewer:
         """Reviewer that rejects errors, for a kind whose `errors_of` reads the cluster. If it raises KubeError, the
         response is a 500.
@@ -126,9 +131,11 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
                 return AdmissionAnswer(refusal=self._make_unavailable_status(error))
             if errors := [error for error in errors if not asked.is_kept(error.field)]:
                 return AdmissionAnswer(refusal=build_refusal(self.resource, name_of(request), errors))
+            stored = asked.request.old_object
             return AdmissionAnswer(
                 warnings=(
                     *warnings_of(asked.doc, asked.spec),
+                    *(warnings_of_change(stored, asked.doc) if stored is not None else ()),
                     *self._warn_of_unknown_fields(asked.request, asked.doc),
                 )
             )

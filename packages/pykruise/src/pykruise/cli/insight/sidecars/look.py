@@ -17,7 +17,7 @@ from pykruise.cli.insight.webhooks import has_pod_reviews, read_events_about
 from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
-from pykruise.kinds.sidecarset.snapshot import SidecarSetSnapshot, canaries_of
+from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, SidecarSetSnapshot
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.client.client import Client
@@ -97,9 +97,8 @@ async def sight_of(
             namespace=settings.revision_namespace, label_selector=f"{SET_LABEL}={view.name}"
         ),
     }
-    sight, sets, events, are_reviewed = await asyncio.gather(
+    sight, events, are_reviewed = await asyncio.gather(
         look_at_document(client, KIND, document, now=now, settings=settings, only=only),
-        client.list(SIDECAR_SETS),
         read_events_about(client, EVENTS_IN, view.uid),
         has_pod_reviews(client),
     )
@@ -108,13 +107,12 @@ async def sight_of(
     documents = {
         f"{doc['metadata']['namespace']}/{doc['metadata']['name']}": doc for doc in pods.list_documents()
     }
-    known = [project_sidecarset(item) for item in sets.items]
     return SidecarSight(
         document=document,
-        snapshot=msgspec.structs.replace(sight.snapshot, canaries=canaries_of(view, known)),
+        snapshot=sight.snapshot,
         pods={label: documents[label] for label in active},
         views=active,
-        sets=known,
+        sets=sight.listed[SIDECAR_SET_VIEWS].values(),
         namespaces={item.name: item.labels for item in sight.listed[NAMESPACE_VIEWS].values()},
         revisions=sight.listed[REVISION_VIEWS].values(),
         events=events,

@@ -1,0 +1,68 @@
+"""Says that a job which has ended ran an older template than the stored one: its correction has no effect.
+
+Sight of a job ──▶ explain_older_template() ──▶ a Wait, or None
+
+Pure. Only the stored pods show what ran.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.cli.insight.cluster_reading import Sight
+from pykruise.cli.insight.explanations import Wait
+from pykruise.kube.documents import Document, get_path
+from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.jobs.ended_changes import NAMES_STAY, RUN_AGAIN
+from pykruise.pods.reasons import Code
+from pykruise.pods.view.ephemeral import JOB_ENV
+
+_OWN: Final = "containers"
+"""Field of the containers of pods that a job owns."""
+
+_COMPARED: Final = ("image", "command", "args")
+"""Fields of a container that webhooks rarely change, so that a difference comes from the template."""
+
+
+def explain_older_template(sight: Sight) -> Wait | None:
+    """Return the wait of a job that has ended, if the containers of all its pods differ from its template."""
+    insight = sight.kind.insight
+    path = insight.containers if insight is not None else ()
+    # In the first generation the template is the one that ran, although webhooks perhaps changed the pods.
+    has_changed = (get_path(sight.document, "metadata", "generation") or 1) > 1
+    if not path or not has_changed or not get_path(sight.document, "status", "completionTime"):
+        return None
+    wanted = {item.get("name"): item for item in get_path(sight.document, *path, default=())}
+    differences = [_find_difference(ran, wanted) for ran in _list_ran(sight, path[-1])]
+    if not differences or not all(differences):
+        return None
+    words = f"the job has ended, and its pods ran an older template: {differences[0]}"
+    return Wait(code=Code.JOB_OVER, words=words, remedy=RUN_AGAIN if path[-1] == _OWN else NAMES_STAY)
+
+
+def _list_ran(sight: Sight, field: str) -> Iterator[list[Document]]:
+    """Yield the containers of the job in each of its pods. `field`: `containers` for pods that the job owns, otherwise
+    `ephemeralContainers`, which name their job in a variable.
+    """
+    if field == _OWN:
+        yield from (pod["spec"]["containers"] for pod in sight.pods.values())
+        return
+    listed = sight.listed.get(POD_VIEWS)
+    for pod in () if listed is None else listed.list_documents():
+        mark = {"name": JOB_ENV, "value": sight.uid}
+        own = [item for item in pod["spec"].get(field) or () if mark in (item.get("env") or ())]
+        if own:
+            yield own
+
+
+def _find_difference(ran: list[Document], wanted: Mapping[Any, Document]) -> str:
+    """Return the first difference in words; empty if there is none."""
+    for container in ran:
+        new = wanted.get(container.get("name"))
+        if new is None:
+            continue
+        for field in _COMPARED:
+            if new.get(field) != container.get(field):
+                name, ran_with = container["name"], container.get(field)
+                is_image = field == "image"
+                return f"container {name} ran {f'image {ran_with}' if is_image else f'with another {field}'}"
+    return ""
