@@ -447,7 +447,8 @@ _WORKLOAD_SPREAD: Final = _differences_of(
     (
         "pods for which no subset has room are adopted at a later sync, also into a full subset",
         "they do not change: they get no annotation, no patch and no deletion cost",
-        "OpenKruise's own end-to-end tests expect this; pods of subsets have a higher deletion cost",
+        "OpenKruise's end-to-end tests expect that such pods do not change, although its code changes them. A scale-in"
+        " still deletes these pods first, because pods of subsets have a higher deletion cost",
     ),
     (
         "an existing pod is adopted while admission may give its slot to another pod",

@@ -1124,7 +1124,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"raise maxReplicas in spec.subsets, or add a last subset without it", (take_off_the_limits,)),
     (r"raise maxReplicas in spec.topology.subsets", (take_off_the_limits_of_topology,)),
     (r"create \w+ \S+ again with \w+ of \S+ as the target, .*", (replace_with_the_namesake,)),
-    (r"delete the copy \S+, which cannot be changed: it is created again", (delete_the_copies,)),
+    (
+        r"delete the copy \S+, which cannot be changed; the manager then creates it again",
+        (delete_the_copies,),
+    ),
     (
         r"set (?P<field>paused|suspend) of \w+ (?P<child>\S+) to false"
         r"(; then create .* again without (paused|suspend) in its template)?",

@@ -77,4 +77,4 @@ async def test_no_binding_is_reported_to_a_user_who_may_not_list_nodes() -> None
 
 async def test_a_storage_class_without_a_provisioner_is_named_without_any_right_on_nodes() -> None:
     claim = {"storageClassName": "kubernetes.io/no-provisioner"}
-    assert "a person must create volumes of storage class" in await words_of(claim, None)
+    assert "only a person can create one" in await words_of(claim, None)

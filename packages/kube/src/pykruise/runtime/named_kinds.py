@@ -1,6 +1,6 @@
 """Kinds that an administrator names at run time. The manager watches them as soon as a ConfigMap lists them.
 
-ConfigMap ──watch──▶ FurtherKinds ──▶ caches that are added and dropped, subscribed to the kind's queue
+ConfigMap ──watch──▶ FurtherKinds ──▶ a cache for each listed kind ──events──▶ queue of the kind with `FurtherReads`
 
 A kind declares with `FurtherReads` how it uses such objects. A resource that the API server does not serve is looked
 up again later. A list that cannot be parsed changes nothing.

@@ -122,7 +122,7 @@ def shaped_like(type_: type, *, is_open: bool = False) -> Meta:
     """Return an annotation with the schema of another type, for a field that is kept as untyped JSON. `is_open`:
     unknown fields are kept.
 
-    The schema is computed together with its enclosing schema, because most programs never need it. `type_` must be
+    The schema is computed only with the enclosing schema, because most programs never need it. `type_` must be
     defined at the top level of a module.
     """
     return Meta(extra_json_schema={_LIKE: [type_.__module__, type_.__qualname__], _OPEN: is_open})
@@ -131,7 +131,8 @@ def shaped_like(type_: type, *, is_open: bool = False) -> Meta:
 def merge_like(definition: str, field: str = "") -> Meta:
     """Return an annotation for an open field with a Kubernetes type: its lists are merged as in that type.
 
-    With `field`: the field has the type of that field of `definition`, a merged list (kube/schemas/merged_lists.py).
+    With `field` (a list such as `containers` of PodSpec), the annotated field is such a list, and its items are merged
+    by the key of that list (kube/schemas/merged_lists.py).
     """
     return Meta(extra_json_schema={_MERGED: [definition, field]})
 
@@ -395,7 +396,9 @@ def build_webhook_conversion(
 
 
 def _root_schema(root: Any, embeds: Mapping[str, Document]) -> Document:
-    """Return the schema of a whole object: only `spec` can be required; the API server checks the other fields."""
+    """Return the schema of a whole object. It requires no top-level field: the API server checks `apiVersion`, `kind`
+    and `metadata`.
+    """
     result = build_structural_schema(root)
     result["properties"]["metadata"] = {"type": "object"}
     result.pop("required", None)

@@ -129,7 +129,7 @@ async def _find_binding_of_class(
     if storage_class.get("provisioner") != _NO_PROVISIONER:
         return None if nodes is None else _find_binding_of_topologies(name, storage_class, nodes)
     return VolumeBinding(
-        words=f"PVC {name} has no volume: a person must create volumes of storage class {wanted}, and none fits",
+        words=f"PVC {name} has no volume: no volume of storage class {wanted} fits, and only a person can create one",
         remedy=f"create a PersistentVolume of storage class {wanted} for a node that can run the pod",
     )
 

@@ -35,7 +35,7 @@ class NodeOverview(msgspec.Struct, frozen=True, kw_only=True):
     open: Sequence[NodeState]
     """States of nodes that possibly need a write or a message, whatever the update revision is; sorted by name."""
     quiet: Mapping[MadeFor, int]
-    """Revision → number of other nodes that run a pod of this revision."""
+    """Revision → number of nodes, without those above, that run a pod of this revision."""
     idle: Mapping[str, Reason]
     """Nodes that should not run a pod and have no pod, each with the reason."""
     desired: int

@@ -61,7 +61,7 @@ class NodeImageSnapshot(Judged, frozen=True, kw_only=True):
     missing_secrets: frozenset[Key] = frozenset()
     """Secrets that were listed by hand (without a mode) and do not exist."""
     absent_secrets: frozenset[Key] = frozenset()
-    """Pull secrets of jobs with failed entries that do not exist."""
+    """Missing pull secrets of the jobs whose entries failed."""
     now: Instant
     creation_delay_s: float = 30.0
 
@@ -121,7 +121,7 @@ async def _find_missing_secrets(view: NodeImageView, read: Read[NodeImageSetting
 def _find_absent_secrets(
     view: NodeImageView, jobs: Mapping[Key, PullJobView], read: Read[NodeImageSettings]
 ) -> frozenset[Key]:
-    """Find the pull secrets of failed entries that do not exist. They are looked up in the cache for ImagePullJobs."""
+    """Find the missing pull secrets of entries that failed, in the cache of secrets that ImagePullJobs use too."""
     if not read.is_read(SECRET_VIEWS):
         return frozenset()
     failed = [entry for image, entry in view.entries if _has_failed(view, image)]

@@ -163,7 +163,7 @@ def _reason_fixed(copy: CopyView) -> Reason:
     return Reason(
         Code.WRITE_FAILED,
         f"the copy {copy.name} has other contents, and is immutable",
-        f"delete the copy {copy.name}, which cannot be changed: it is created again",
+        f"delete the copy {copy.name}, which cannot be changed; the manager then creates it again",
     )
 
 

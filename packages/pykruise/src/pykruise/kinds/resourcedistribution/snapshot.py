@@ -181,7 +181,7 @@ def _remedy_of(failure: Failure) -> str:
     )
     if is_fixed and isinstance(failure.step.action, Patch):
         name = failure.step.action.key.name
-        return f"delete the copy {name}, which cannot be changed: it is created again"
+        return f"delete the copy {name}, which cannot be changed; the manager then creates it again"
     return failure.reason.remedy
 
 

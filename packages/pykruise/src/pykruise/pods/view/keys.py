@@ -24,7 +24,7 @@ REVISION_HASH_LABEL: Final = "controller.kubernetes.io/hash"
 """Label of a ControllerRevision: the hash part of its name."""
 
 LEAVES_WITH_ANNOTATION: Final = "pykruise.io/leaves-with"
-"""Annotation of a claim that would otherwise be reused: uid of the pod that its owner deletes together with it."""
+"""Annotation of a claim that must not be reused: uid of its pod. The workload deletes the claim after this pod."""
 
 EVICTION_REQUESTED_ANNOTATION: Final = "pykruise.io/eviction-requested-at"
 """Annotation of a pod whose eviction waits for its successor: time of the last request."""
