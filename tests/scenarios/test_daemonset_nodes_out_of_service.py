@@ -149,7 +149,7 @@ async def test_a_second_update_within_min_ready_seconds_replaces_one_pod_at_a_ti
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        (IGNORE_UNAVAILABLE_NODES, "many", "must be a whole number, such as 3, or a percentage"),
+        (IGNORE_UNAVAILABLE_NODES, "many", "must be a whole number (such as 3), or a percentage"),
         (UNAVAILABLE_NODES_SELECTOR, "a in b", "unable to parse requirement"),
         (STRICT_MAX_UNAVAILABLE, "yes", "must be true or false"),
     ],

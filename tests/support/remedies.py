@@ -1088,7 +1088,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"widen rollingUpdate.selector to continue", (widen_the_selector,)),
     (r"restore the old selector", (put_the_selector_back,)),
     (r"correct (the field that the message names|what the message names).*", (correct_the_field,)),
-    (r"correct the annotation, or (delete|recreate) the pod", (correct_the_annotation, delete_at_once)),
+    (
+        r"correct the annotation( or label that the message names)?, or (delete|recreate) the pod",
+        (correct_the_annotation, delete_at_once),
+    ),
     (r"delete it, or give it other labels", (delete_at_once, relabel)),
     (r"correct spec.selector, or the labels of the pods", (select_other_pods,)),
     (

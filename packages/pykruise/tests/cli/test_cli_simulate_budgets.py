@@ -74,7 +74,7 @@ def test_a_budget_that_blocks_every_eviction_is_reported_at_the_end() -> None:
     result = played(None, budget(maxUnavailable=0), nodes=2, drains=(Drain("node-1", 0.0),))
     assert result.lowest_available == 4
     assert result.end is not None
-    assert (result.end.kind, result.end.cause) == ("PodUnavailableBudget", "DisruptionBudget")
+    assert (result.end.kind, result.end.cause) == ("PodUnavailableBudget", "DisruptionRefused")
     line = "no pod may be disrupted as long as 4 of 4 pods must serve: to allow disruptions, raise maxUnavailable"
     assert line in result.end.next
 

@@ -31,7 +31,7 @@ def bindings_of(state: Document) -> Iterator[Binding]:
     """Yield the recorded pods for which a node label is required, each with the remedy that makes it a preference."""
     keys = get_path(state, "spec", "requiredPersistentTopology", "keys", default=())
     records: Mapping[str, Any] = get_path(state, "status", "podStates", default={})
-    for pod, record in records.items() if keys else ():
+    for pod, record in records.items() if isinstance(keys, list) else ():
         labels = {
             key: value for key, value in (record.get("nodeTopologyLabels") or {}).items() if key in keys
         }

@@ -151,7 +151,7 @@ def _problem_notes(due: CronJobDue) -> Iterator[Note]:
 
 
 def _note_ends(status: Document, jobs: Sequence[DocumentView]) -> Iterator[Note]:
-    """From the list of active Jobs, remove those that have ended or are deleted. Record the last successful time."""
+    """Remove Jobs that have ended or are deleted from the list of active Jobs, and record the last successful time."""
     active = {item.get("uid"): item for item in status.get("active") or ()}
     known = {job.uid: job for job in jobs}
     for uid, value in list(active.items()):

@@ -99,8 +99,8 @@ def advance(
 def list_awaited_references(
     state: SimulatedPodState, pod: SandboxPodView
 ) -> dict[str, tuple[Reference, ...]]:
-    """For each container that never ran, the objects that its environment needs. The key `UNMOUNTED` has the objects
-    that the volumes need before any container starts.
+    """Objects that the environment of each container needs that never ran. The key `UNMOUNTED` has the objects that the
+    volumes need before any container starts.
     """
     waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}
     references = {

@@ -23,7 +23,7 @@ __all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage", "li
 
 
 class Reconcile(msgspec.Struct):
-    """What a manager knew when its reconcile began.
+    """State of the cluster that a manager knew when its reconcile began.
 
     `known`: for each resource (a shelf of the storage), the revision up to which the manager had seen all changes.
     """

@@ -145,7 +145,7 @@ class Wire:
         self._under_way: set[asyncio.Task[Any]] = set()
         self.dead = False
         self.held: dict[str, int] = {}
-        """By path, the version of an event that is held back so that a later event is delivered before it."""
+        """Version of the event of each path that is held back so that a later event is delivered before it."""
         self.writes = 0
 
     async def request(self, request: Request, /) -> Response:

@@ -51,7 +51,7 @@ _SCOPES: Final = {
     "PriorityClass": ("pods", *_COMPUTE),
     "CrossNamespacePodAffinity": ("pods", *_COMPUTE),
 }
-"""For each scope, the resources that a quota with this scope may limit."""
+"""Resources that a quota with a scope may limit, for each scope."""
 
 _CONFLICTS: Final = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
 _EXISTS_ONLY: Final = (
