@@ -387,6 +387,15 @@ async def delete_the_request(person: Person, match: re.Match[str]) -> None:
     await person.stage.delete(match["name"], resource=person.kind.resource)
 
 
+async def replace_the_pod(person: Person, match: re.Match[str]) -> None:
+    """Create the pod again, and delete the request."""
+    pod = await person.stage.get(match["pod"], resource=PODS)
+    await person.stage.client.delete(PODS, person.key.namespace, match["pod"], grace_period_s=0)
+    spec = {**pod["spec"], "nodeName": None}
+    await person.stage.create({"metadata": {"name": match["pod"]}, "spec": spec}, resource=PODS)
+    await person.stage.delete(match["name"], resource=person.kind.resource)
+
+
 async def relabel(person: Person, _match: re.Match[str]) -> None:
     await _label(person, {"app": "other"})
 
@@ -1457,6 +1466,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (
         r"see what it waits for \(.*\); if nothing needs it, delete it \(kubectl delete crr (?P<name>\S+) -n \S+\)",
         (delete_the_request,),
+    ),
+    (
+        r"create pod (?P<pod>\S+) again \(kubectl replace --force -f FILE\), and delete this request, .* \(kubectl delete"
+        r" crr -n \S+ (?P<name>\S+)\)",
+        (replace_the_pod,),
     ),
     # nothing that is done
     (r"first correct the cause above: another run would have the same problem", ()),

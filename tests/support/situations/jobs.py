@@ -653,6 +653,14 @@ async def its_container_never_becomes_ready(world: World) -> None:
     await world.put(request(pod["metadata"]["name"], strategy={"minStartedSeconds": 30}))
 
 
+async def its_pod_never_restarts_containers(world: World) -> None:
+    containers = [{"name": "main", "image": "nginx:1"}, {"name": "other", "image": "other:1"}]
+    pod = {"restartPolicy": "Never", "containers": containers}
+    await world.put({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "app"}, "spec": pod})
+    await world.wait(20)
+    await world.put(request("app"))
+
+
 async def it_takes_its_pod_out_of_service_first(world: World) -> None:
     await world.put(cloneset(replicas=1, pod={"readinessGates": [{"conditionType": "KruisePodReady"}]}))
     await world.wait(20)
@@ -720,6 +728,13 @@ async def another_request_for_its_pod_has_not_ended(world: World) -> None:
 
 
 REQUESTS: Final = (
+    Situation(
+        stage=its_pod_never_restarts_containers,
+        cause=Code.CONTAINER_FAILS,
+        says="restartPolicy of pod app is Never",
+        ways=1,
+        known_by="plan",
+    ),
     Situation(
         stage=another_request_for_its_pod_has_not_ended,
         cause=Code.PARALLELISM,
