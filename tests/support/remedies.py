@@ -771,6 +771,14 @@ async def correct_the_image_and_create_again(person: Person, _match: re.Match[st
     await create_again(person, **({"images": ["right:1"]} if is_list else {"image": "right:1"}))
 
 
+async def create_again_without_end(person: Person, _match: re.Match[str]) -> None:
+    await create_again(person, completionPolicy={"type": "Never"})
+
+
+async def create_the_job_again(person: Person, _match: re.Match[str]) -> None:
+    await create_again(person)
+
+
 async def label_for_the_job(person: Person, match: re.Match[str]) -> None:
     """Nodes or pods get the labels that the job selects."""
     if match["what"] == "nodes":
@@ -1425,9 +1433,18 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (label_and_create_again, reselect_and_create_again),
     ),
     (
-        r"create the job again with ((correct|other) spec.selector.names|spec.selector, which selects nodes)"
-        + _BY_A_LIST,
+        r"create the job again with ((correct|other) spec.selector.names|another spec.selector|spec.selector, which"
+        r" selects nodes)" + _BY_A_LIST,
         (reselect_and_create_again,),
+    ),
+    (
+        r"create the job again with completionPolicy.type Never, which includes nodes that become ready later"
+        + _BY_A_LIST,
+        (create_again_without_end,),
+    ),
+    (
+        r"create the job again: a job that has ended selects no further nodes" + _BY_A_LIST,
+        (create_the_job_again,),
     ),
     (r"(choose other|correct) spec.selector.names", (choose_other_nodes,)),
     (
@@ -1468,8 +1485,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (delete_the_request,),
     ),
     (
-        r"create pod (?P<pod>\S+) again \(kubectl replace --force -f FILE\), and delete this request, .* \(kubectl delete"
-        r" crr -n \S+ (?P<name>\S+)\)",
+        r"create pod (?P<pod>\S+) again \(kubectl replace --force -f FILE\), and delete this request, .* \(kubectl"
+        r" delete crr -n \S+ (?P<name>\S+)\)",
         (replace_the_pod,),
     ),
     # nothing that is done

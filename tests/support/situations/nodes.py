@@ -26,6 +26,34 @@ async def no_node_has_the_label(world: World) -> None:
     await world.put(pulljob(selector={"matchLabels": {"disk": "ssd"}}))
 
 
+async def _a_node_that_is_not_ready(world: World) -> None:
+    """A new node with the label disk=ssd, which has no NodeImage yet."""
+    metadata = {"name": "node-9", "labels": {"disk": "ssd"}}
+    await world.put({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+
+
+async def its_only_node_is_not_ready(world: World) -> None:
+    await _a_node_that_is_not_ready(world)
+    await world.put(pulljob(selector={"matchLabels": {"disk": "ssd"}}))
+
+
+async def it_waits_for_a_node_that_is_not_ready(world: World) -> None:
+    await _a_node_that_is_not_ready(world)
+    await world.put(pulljob(selector={"matchLabels": {"disk": "ssd"}}, completionPolicy={"type": "Never"}))
+
+
+async def its_selector_matches_a_virtual_node(world: World) -> None:
+    await _a_virtual_node(world)
+    await world.node("node-3", metadata={"labels": {"disk": "ssd"}})
+    await world.put(pulljob(selector={"matchLabels": {"disk": "ssd"}}))
+
+
+async def a_node_gets_its_label_too_late(world: World) -> None:
+    await no_node_has_the_label(world)
+    await world.wait(20)
+    await world.node("node-3", metadata={"labels": {"disk": "ssd"}})
+
+
 async def its_nodes_try_again(world: World) -> None:
     world.fail(image="app:1", node="node-2", image_pull_error=True)
     await world.put(pulljob(pullPolicy={"backoffLimit": 100, "timeoutSeconds": 60}))
@@ -93,6 +121,33 @@ async def one_of_its_nodes_is_virtual(world: World) -> None:
 
 PULL_JOBS: Final = (
     Situation(
+        stage=its_only_node_is_not_ready,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="node node-9 matches it, but is not ready",
+        ways=1,
+    ),
+    Situation(
+        stage=it_waits_for_a_node_that_is_not_ready,
+        cause=Code.NOTHING_SELECTED,
+        says="node node-9 matches it, but is not ready",
+        known_by="plan",
+    ),
+    Situation(
+        stage=its_selector_matches_a_virtual_node,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="node node-3 has the label type=virtual-kubelet: such nodes run no agent",
+        ways=2,
+    ),
+    Situation(
+        stage=a_node_gets_its_label_too_late,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="node node-3 matches it now",
+        ways=1,
+    ),
+    Situation(
         stage=the_pods_that_it_selects_have_no_node,
         cause=Code.NOTHING_SELECTED,
         phase=Phase.FAILED,
@@ -131,7 +186,7 @@ PULL_JOBS: Final = (
         stage=no_node_has_the_label,
         cause=Code.NOTHING_SELECTED,
         phase=Phase.FAILED,
-        says="no node matches spec.selector (disk=ssd)",
+        says="no node with a NodeImage matches spec.selector (disk=ssd)",
         ways=2,
     ),
     Situation(

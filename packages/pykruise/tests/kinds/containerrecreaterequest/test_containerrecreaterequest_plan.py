@@ -513,7 +513,13 @@ def test_the_start_of_the_turn_of_a_request_survives_a_manager_restart(status: A
 
 @pytest.mark.parametrize(
     ("policy", "exit_code", "is_final"),
-    [("Never", 0, True), ("Never", 1, True), ("OnFailure", 0, True), ("OnFailure", 143, False), ("Always", 0, False)],
+    [
+        ("Never", 0, True),
+        ("Never", 1, True),
+        ("OnFailure", 0, True),
+        ("OnFailure", 143, False),
+        ("Always", 0, False),
+    ],
 )
 def test_a_container_that_its_pod_does_not_restart_is_the_reason(
     policy: str, exit_code: int, is_final: bool

@@ -204,7 +204,9 @@ def _find_ended_container(request: ReadableRequestView, pod: PodView) -> Reason 
         f" restartPolicy of pod {pod.name} is {pod.restart_policy}"
     )
     if pod.controller is not None:
-        again = f"delete pod {pod.name}, so that {pod.controller.kind} {pod.controller.name} creates another one"
+        again = (
+            f"delete pod {pod.name}, so that {pod.controller.kind} {pod.controller.name} creates another one"
+        )
         command = f"kubectl delete pod -n {pod.namespace} {pod.name}"
     else:
         again, command = f"create pod {pod.name} again", "kubectl replace --force -f FILE"
