@@ -1489,6 +1489,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" delete crr -n \S+ (?P<name>\S+)\)",
         (replace_the_pod,),
     ),
+    (
+        r"correct the (image or its pull secrets|cause) in spec.template of \S+ \S+, which creates the job \(.*\)",
+        (),
+    ),
+    (r"make the image and its pull secrets available", ()),
     # nothing that is done
     (r"first correct the cause above: another run would have the same problem", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),

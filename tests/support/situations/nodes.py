@@ -54,6 +54,17 @@ async def a_node_gets_its_label_too_late(world: World) -> None:
     await world.node("node-3", metadata={"labels": {"disk": "ssd"}})
 
 
+async def a_workload_has_created_it(world: World) -> None:
+    """As a CloneSet creates it, before an update, for the image of its new template."""
+    world.fail(image="app:1", image_pull_error=True)
+    await world.put(cloneset("shop"))
+    owner = (await world.get("cloneset/shop"))["metadata"]
+    document = pulljob()
+    reference = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "controller": True}
+    document["metadata"]["ownerReferences"] = [{**reference, "name": "shop", "uid": owner["uid"]}]
+    await world.put(document)
+
+
 async def its_nodes_try_again(world: World) -> None:
     world.fail(image="app:1", node="node-2", image_pull_error=True)
     await world.put(pulljob(pullPolicy={"backoffLimit": 100, "timeoutSeconds": 60}))
@@ -120,6 +131,12 @@ async def one_of_its_nodes_is_virtual(world: World) -> None:
 
 
 PULL_JOBS: Final = (
+    Situation(
+        stage=a_workload_has_created_it,
+        cause=Code.IMAGE_PULL,
+        phase=Phase.FAILED,
+        says="in spec.template of CloneSet shop, which creates the job (kubectl kruise explain clonesets.apps",
+    ),
     Situation(
         stage=its_only_node_is_not_ready,
         cause=Code.NOTHING_SELECTED,
@@ -234,6 +251,11 @@ async def no_node_is_selected(world: World) -> None:
     await world.put(listjob(selector={"matchLabels": {"disk": "ssd"}}))
 
 
+async def the_node_of_a_list_is_not_ready(world: World) -> None:
+    await _a_node_that_is_not_ready(world)
+    await world.put(listjob(selector={"matchLabels": {"disk": "ssd"}}))
+
+
 async def no_pod_is_selected_for_a_list(world: World) -> None:
     await world.put(listjob(podSelector={"matchLabels": {"app": "none"}}))
 
@@ -279,6 +301,13 @@ async def the_namespace_of_its_secrets_is_missing(world: World) -> None:
 
 
 LIST_JOBS: Final = (
+    Situation(
+        stage=the_node_of_a_list_is_not_ready,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="node node-9 matches it, but is not ready",
+        ways=1,
+    ),
     Situation(
         stage=its_list_may_pull_nothing,
         cause=Code.LIMIT_IS_ZERO,

@@ -149,11 +149,11 @@ def _failure_of(child: InsightChild, causes: Sequence[Wait]) -> Wait:
         code=Code.RUN_FAILED,
         words=f"{what}: {pods}{first.words}",
         since=first.since,
-        remedy=_redirect_remedy(child, first),
+        remedy=redirect_remedy(child, first),
     )
 
 
-def _redirect_remedy(child: InsightChild, wait: Wait) -> str:
+def redirect_remedy(child: InsightChild, wait: Wait) -> str:
     """Return the remedy of a child's wait. If a child with a wrong image must be created again, the remedy also names
     its parent, because the next child would be created from the same template. Remedies of pods name the parent
     already.
@@ -184,7 +184,7 @@ def _name_causes(causes: Sequence[tuple[InsightChild, Wait]]) -> Iterator[Wait]:
 
 def _named_after(child: InsightChild, wait: Wait) -> Wait:
     name = f"{child.resource.kind} {child.key.name}"
-    remedy = _redirect_remedy(child, wait)
+    remedy = redirect_remedy(child, wait)
     if wait.code == Code.PAUSED:
         field = "suspend" if child.resource == JOBS else "paused"
         again = (
