@@ -775,6 +775,14 @@ async def create_again_without_end(person: Person, _match: re.Match[str]) -> Non
     await create_again(person, completionPolicy={"type": "Never"})
 
 
+async def create_again_with_more_at_once(person: Person, match: re.Match[str]) -> None:
+    await create_again(person, parallelism=10)
+
+
+async def create_again_with_more_time(person: Person, match: re.Match[str]) -> None:
+    await create_again(person, completionPolicy={"type": "Always", "activeDeadlineSeconds": 600})
+
+
 async def create_the_job_again(person: Person, _match: re.Match[str]) -> None:
     await create_again(person)
 
@@ -1494,6 +1502,14 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (),
     ),
     (r"make the image and its pull secrets available", ()),
+    (
+        r"create the job again with a higher spec.parallelism" + _BY_A_LIST,
+        (create_again_with_more_at_once,),
+    ),
+    (
+        r"create the job again with a higher completionPolicy.activeDeadlineSeconds" + _BY_A_LIST,
+        (create_again_with_more_time,),
+    ),
     # nothing that is done
     (r"first correct the cause above: another run would have the same problem", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),

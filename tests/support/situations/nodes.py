@@ -65,6 +65,13 @@ async def a_workload_has_created_it(world: World) -> None:
     await world.put(document)
 
 
+async def the_deadline_passes_before_all_nodes_had_their_turn(world: World) -> None:
+    world.fail(image="app:1", pull_s=25.0)
+    policy = {"type": "Always", "activeDeadlineSeconds": 60}
+    await world.put(pulljob(parallelism=1, completionPolicy=policy))
+    await world.wait(20)
+
+
 async def its_nodes_try_again(world: World) -> None:
     world.fail(image="app:1", node="node-2", image_pull_error=True)
     await world.put(pulljob(pullPolicy={"backoffLimit": 100, "timeoutSeconds": 60}))
@@ -131,6 +138,13 @@ async def one_of_its_nodes_is_virtual(world: World) -> None:
 
 
 PULL_JOBS: Final = (
+    Situation(
+        stage=the_deadline_passes_before_all_nodes_had_their_turn,
+        cause=Code.IMAGE_PULL,
+        phase=Phase.FAILED,
+        says="at most 1 node pulls at the same time (spec.parallelism)",
+        ways=2,
+    ),
     Situation(
         stage=a_workload_has_created_it,
         cause=Code.IMAGE_PULL,
