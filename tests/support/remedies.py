@@ -1312,7 +1312,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (raise_the_limit_and_the_version,),
     ),
     (
-        r"make the image available, or correct tag \S+ of \S+ in NodeImage (?P<node>\S+); then raise version of this"
+        r"make the image available, or correct tag \S+ of \S+ in NodeImage (?P<node>[^\s;]+)(; if the registry"
+        r" requires a login, create the secret before you list it in pullSecrets of \S+)?; then raise version of this"
         r" tag by 1: .*",
         (make_available_and_raise_the_version,),
     ),
