@@ -311,6 +311,12 @@ async def allow_several_runs(person: Person, _match: re.Match[str]) -> None:
     await person.change(concurrencyPolicy="Allow")
 
 
+async def run_one_at_a_time(person: Person, match: re.Match[str]) -> None:
+    await person.change(concurrencyPolicy="Forbid")
+    for name in match["names"].split():
+        await person.stage.delete(name, resource=JOBS)
+
+
 async def set_the_total(person: Person, _match: re.Match[str]) -> None:
     await person.change(protectTotalReplicas=4)
 
@@ -1269,7 +1275,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"set (?P<path>spec[.\w]+) to (?P<value>\d+): the next failed run .*", (set_number_of_runs,)),
     (r"create the namespace \(kubectl create namespace (?P<space>\S+)\)", (create_the_namespace,)),
     (
-        r"raise the ResourceQuota( \(kubectl edit resourcequota -n \S+ \S+\))?, or free resources that it counts",
+        r"raise the ResourceQuota( \(kubectl edit resourcequota -n \S+ \S+\))?, or free resources that it counts"
+        r"(; to change the template, create AdvancedCronJob \S+ again: .*)?",
         (raise_the_quota,),
     ),
     (r"start the agent on node (?P<node>\S+), or bring the node back", (start_the_node,)),
@@ -1510,6 +1517,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (
         r"create the job again with a higher completionPolicy.activeDeadlineSeconds" + _BY_A_LIST,
         (create_again_with_more_time,),
+    ),
+    (
+        r"set spec.concurrencyPolicy to Forbid, and delete the active ones \(kubectl delete jobs.batch -n \S+"
+        r" (?P<names>[^()]+)\)",
+        (run_one_at_a_time,),
     ),
     # nothing that is done
     (r"first correct the cause above: another run would have the same problem", ()),

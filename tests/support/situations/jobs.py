@@ -277,6 +277,13 @@ async def a_quota_lets_it_make_no_job(world: World) -> None:
     await world.wait(130)
 
 
+async def runs_that_never_end_use_up_a_quota(world: World) -> None:
+    await world.quota(pods="2")
+    world.fail(**RUNS_ON)
+    await world.put(cronjob(made_of="jobTemplate"))
+    await world.wait(800)
+
+
 async def a_person_has_paused_the_schedule(world: World) -> None:
     await world.put(cronjob(paused=True))
 
@@ -405,6 +412,13 @@ CRON_JOBS: Final = (
         cause=Code.QUOTA,
         says="exceeded quota: team",
         ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=runs_that_never_end_use_up_a_quota,
+        cause=Code.QUOTA,
+        says=") have not ended and use up the quota: Error creating: pods ",
+        ways=2,
         known_by="plan",
     ),
     Situation(

@@ -152,6 +152,8 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Views that the kind reads in all namespaces."""
     children: Callable[[Any], Iterator[InsightChild]] | None = None
     """Yields the children of the object from a snapshot, the most important first; None if the kind has no children."""
+    one_child_at_a_time: str = ""
+    """Action after which the next child is created only when the last one has ended; empty if the kind has none."""
     at_work: Callable[[Any], Iterator[AtWork]] | None = None
     """Yields, from a snapshot, the pods or nodes that use up the parallelism of a job; None: the kind has none."""
     selector_of_nodes: Callable[[Any], Selector | None] | None = None
