@@ -1523,6 +1523,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" (?P<names>[^()]+)\)",
         (run_one_at_a_time,),
     ),
+    (r"create the \w+ in namespace \S+ instead", ()),
     # nothing that is done
     (r"first correct the cause above: another run would have the same problem", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),

@@ -14,7 +14,7 @@ from support.situations.documents import (
     ephemeraljob,
     request,
 )
-from support.situations.world import Situation, World
+from support.situations.world import Situation, World, pods_in_another_namespace
 
 RUNS_ON = {"image": "job:1", "exit_code": 0, "after_s": 1e6}
 """A job's pods that do not end."""
@@ -491,6 +491,11 @@ async def no_pod_is_selected(world: World) -> None:
     await world.put(ephemeraljob())
 
 
+async def its_pods_are_in_another_namespace(world: World) -> None:
+    await pods_in_another_namespace(world)
+    await world.put(ephemeraljob())
+
+
 async def its_image_is_not_there(world: World) -> None:
     await world.put(cloneset())
     await world.wait(20)
@@ -570,7 +575,18 @@ async def its_parallelism_is_nothing(world: World) -> None:
 
 
 EPHEMERAL_JOBS: Final = (
-    Situation(stage=no_pod_is_selected, cause=Code.NOTHING_SELECTED, ways=1),
+    Situation(
+        stage=no_pod_is_selected,
+        cause=Code.NOTHING_SELECTED,
+        says="no pod of namespace scenario matches spec.selector (app=web); the job",
+        ways=1,
+    ),
+    Situation(
+        stage=its_pods_are_in_another_namespace,
+        cause=Code.NOTHING_SELECTED,
+        says="2 pods of namespace shop would match",
+        ways=1,
+    ),
     Situation(stage=its_image_is_not_there, cause=Code.IMAGE_PULL, says="debug:1", ways=1),
     Situation(stage=its_container_fails, cause=Code.CONTAINER_FAILED, phase=Phase.FAILED, says="exit code 5"),
     Situation(

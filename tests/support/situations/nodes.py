@@ -8,7 +8,7 @@ from typing import Final
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
 from support.situations.documents import cloneset, listjob, marker, pulljob
-from support.situations.world import Situation, World
+from support.situations.world import Situation, World, pods_in_another_namespace
 
 # ── ImagePullJob ─────────────────────────────────────────────────────────────
 
@@ -463,6 +463,11 @@ async def its_failing_probe_is_a_readiness_gate(world: World) -> None:
     await world.put(cloneset(pod={"readinessGates": gates}), marker())
 
 
+async def it_selects_pods_of_another_namespace(world: World) -> None:
+    await pods_in_another_namespace(world)
+    await world.put(marker())
+
+
 async def it_selects_nothing(world: World) -> None:
     await world.put(marker())
 
@@ -496,6 +501,12 @@ MARKERS: Final = (
         cause=Code.READINESS_GATE,
         says="no file /idle; it sets the condition example.com/idle, which is a readiness gate",
         known_by="plan",
+    ),
+    Situation(
+        stage=it_selects_pods_of_another_namespace,
+        cause=Code.NOTHING_SELECTED,
+        says="2 pods of namespace shop would match",
+        ways=1,
     ),
     Situation(stage=it_selects_nothing, cause=Code.NOTHING_SELECTED, ways=1),
     Situation(stage=the_node_of_a_pod_has_no_agent, cause=Code.NO_AGENT, ways=3, known_by="plan"),

@@ -35,6 +35,7 @@ from pykruise.cli.insight.known_kinds import (
 from pykruise.cli.insight.missing import make_missing_error
 from pykruise.cli.insight.mount_failures import add_mounts
 from pykruise.cli.insight.namesakes import with_namesakes
+from pykruise.cli.insight.other_namespaces import add_other_namespaces
 from pykruise.cli.insight.overview import format_overview
 from pykruise.cli.insight.pod_origins import add_pod_origins
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
@@ -87,6 +88,7 @@ async def read_and_explain(
                 records_tries=attached.records_tries,
             )
             explanation = await with_namesakes(client, explanation, document, insight_of(kind).targets)
+            explanation = await add_other_namespaces(client, explanation, document, insight_of(kind))
             if insight_of(kind).children is None or explanation.verdict == "refused":
                 correction = correction_of(kind, document)
                 return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
@@ -102,6 +104,7 @@ async def read_and_explain(
         explanation = redirect_remedies(explanation, kind, sight.document, creation)
         explanation = await add_origin(client, explanation, sight)
         explanation = await with_namesakes(client, explanation, sight.document, insight_of(kind).targets)
+        explanation = await add_other_namespaces(client, explanation, sight.document, insight_of(kind))
 
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)

@@ -152,6 +152,10 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Views that the kind reads in all namespaces."""
     children: Callable[[Any], Iterator[InsightChild]] | None = None
     """Yields the children of the object from a snapshot, the most important first; None if the kind has no children."""
+    pod_selector: tuple[str, ...] = ()
+    """Path of the label selector by which the object selects pods of its namespace; empty if it selects no pods, or
+    pods of other namespaces too.
+    """
     one_child_at_a_time: str = ""
     """Action after which the next child is created only when the last one has ended; empty if the kind has none."""
     at_work: Callable[[Any], Iterator[AtWork]] | None = None

@@ -57,6 +57,7 @@ INSIGHT: Final = Insight(
     headline=headline_of,
     at_work=list_nodes_at_work,
     selector_of_nodes=selector_of_nodes,
+    pod_selector=("spec", "podSelector"),
     everywhere=(SECRET_VIEWS,),
     has_observed_generation=False,
 )
