@@ -317,6 +317,18 @@ async def run_one_at_a_time(person: Person, match: re.Match[str]) -> None:
         await person.stage.delete(name, resource=JOBS)
 
 
+async def mount_other_volumes(person: Person, match: re.Match[str]) -> None:
+    volumes = [{"name": "data", "emptyDir": {}, "persistentVolumeClaim": None}]
+    await person.change(template={"spec": {"volumes": volumes}})
+    await delete_at_once(person, match)
+
+
+async def run_on_one_node(person: Person, match: re.Match[str]) -> None:
+    selector = {match["key"]: match["value"]}
+    await person.change(template={"spec": {"nodeSelector": selector}})
+    await delete_at_once(person, match)
+
+
 async def set_the_total(person: Person, _match: re.Match[str]) -> None:
     await person.change(protectTotalReplicas=4)
 
@@ -1524,6 +1536,16 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (run_one_at_a_time,),
     ),
     (r"create the \w+ in namespace \S+ instead", ()),
+    (
+        r"for volumes that every node can mount \(.*\), change the volumes of spec.template, then delete the pod, which"
+        r" keeps the old value",
+        (mount_other_volumes,),
+    ),
+    (
+        r"for a pod on \S+ alone \((?P<key>\S+)=(?P<value>\S+)\), change the nodeSelector of spec.template, then delete"
+        r" the pod, which keeps the old value",
+        (run_on_one_node,),
+    ),
     # nothing that is done
     (r"first correct the cause above: another run would have the same problem", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),

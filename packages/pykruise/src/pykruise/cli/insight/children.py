@@ -35,6 +35,7 @@ from pykruise.pods.reasons import NOT_WRITTEN, OF_A_SPEC, REPEATED, Code
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
+from pykruise.runtime.reasons import WriteFault
 from pykruise.runtime.refusals import explain_refusal
 
 MOST: Final = 10
@@ -351,7 +352,7 @@ async def read_refused_creations(
             f"{remedy}; to change the template, create {again} again: the stored template cannot be changed"
         )
     first = str(latest.get("firstTimestamp") or "")
-    code = Code.QUOTA if known is not None and known[0] == Code.QUOTA else Code.WRITE_FAILED
+    code = Code.QUOTA if known is not None and known[0] is WriteFault.QUOTA else Code.WRITE_FAILED
     return [Wait(code=code, words=message, since=first, remedy=remedy)]
 
 
