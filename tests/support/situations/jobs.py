@@ -798,7 +798,7 @@ REQUESTS: Final = (
         stage=its_container_stops_slowly,
         cause=Code.PODS_ACTIVE,
         phase=Phase.PROGRESSING,
-        says="container main is being stopped: its preStop hook and its process have up to 300 s",
+        says="container main is being stopped: its process, and its preStop hook if it has one, have up to 300 s",
     ),
     Situation(stage=the_request_is_done, cause="", phase=Phase.COMPLETED),
     Situation(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from pykruise.cli.insight.explanations import Wait
+from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.selectors import Selector
 from pykruise.plans.views import NodeView
 from pykruise.pods.reasons import OF_A_NAMED_NODE, Code
@@ -51,7 +52,11 @@ def explain_matching_nodes(
     if not matching:
         return tuple(waits)
     words, remedy = _explain_match(matching[0], is_over=is_over)
-    more = f" ({len(matching) - 1} more nodes match it)" if len(matching) > 1 else ""
+    more = (
+        f" ({format_count(len(matching) - 1, 'more node matches', 'more nodes match')} it)"
+        if len(matching) > 1
+        else ""
+    )
     named = msgspec.structs.replace(whole, words=f"{whole.words}; {words}{more}", remedy=remedy)
     return tuple(named if wait is whole else wait for wait in waits)
 

@@ -291,10 +291,10 @@ def _explain_stopping(request: ReadableRequestView, container: str, state: Recre
         return None
     return Reason(
         Code.PODS_ACTIVE,
-        f"container {container} is being stopped: its preStop hook and its process have up to {grace_s} s"
-        " (spec.strategy.terminationGracePeriodSeconds)",
-        "wait until it has stopped; for later requests, lower spec.strategy.terminationGracePeriodSeconds or shorten"
-        " the preStop hook",
+        f"container {container} is being stopped: its process, and its preStop hook if it has one, have up to"
+        f" {grace_s} s (spec.strategy.terminationGracePeriodSeconds)",
+        "wait until it has stopped; for later requests, set a lower spec.strategy.terminationGracePeriodSeconds"
+        " (its default is that of the pod), or shorten the preStop hook",
     )
 
 
