@@ -10,9 +10,12 @@ from pykruise.cli.insight.generic import forecast_any
 from pykruise.kinds.imagelistpulljob.kind import KIND as LIST_JOB
 from pykruise.kinds.imagepulljob.kind import KIND as PULL_JOB
 from pykruise.kinds.nodeimage.kind import KIND as NODE_IMAGE
+from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import SECRETS
 from pykruise.plans.kind import Kind
+from pykruise.plans.progress import Phase
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.reasons import Code
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.nodes.faults import Rule
@@ -117,3 +120,28 @@ async def test_plan_shows_which_nodes_a_new_job_would_use(stage: Stage, pool: Po
     ]
     assert len(asked) == 2
     assert set(asked) <= set(pool.nodes)
+
+
+async def test_a_job_of_a_list_is_corrected_in_the_list(stage: Stage, pool: Pool, pulls: Pulls) -> None:
+    # given a list with an image that no node can pull
+    stage.kubelets.set_rules([Rule(image=pulls.image, image_pull_error=True)])
+    await stage.start_manager(settings=PULLING)
+    await pulls.ready()
+    document = {
+        "apiVersion": LIST_JOB.resource.api_version,
+        "kind": LIST_JOB.resource.kind,
+        "metadata": {"name": NAME},
+        "spec": {"images": [pulls.image], "completionPolicy": {"type": "Always"}},
+    }
+    await stage.create(document, resource=LIST_JOB.resource)
+
+    async def has_failed() -> bool:
+        return (await said_of(stage, LIST_JOB)).phase is Phase.FAILED
+
+    await stage.until(has_failed)
+    (job,) = [decode(raw) for raw in (await stage.client.list(IMAGE_PULL_JOBS, stage.namespace)).items]
+    # when
+    explanation = await said_of(stage, PULL_JOB, job["metadata"]["name"])
+    # then
+    assert explanation.cause == Code.IMAGE_PULL
+    assert f"create ImageListPullJob {NAME} again with these changes" in explanation.waits[0].remedy

@@ -311,6 +311,24 @@ async def allow_several_runs(person: Person, _match: re.Match[str]) -> None:
     await person.change(concurrencyPolicy="Allow")
 
 
+async def run_one_at_a_time(person: Person, match: re.Match[str]) -> None:
+    await person.change(concurrencyPolicy="Forbid")
+    for name in match["names"].split():
+        await person.stage.delete(name, resource=JOBS)
+
+
+async def mount_other_volumes(person: Person, match: re.Match[str]) -> None:
+    volumes = [{"name": "data", "emptyDir": {}, "persistentVolumeClaim": None}]
+    await person.change(template={"spec": {"volumes": volumes}})
+    await delete_at_once(person, match)
+
+
+async def run_on_one_node(person: Person, match: re.Match[str]) -> None:
+    selector = {match["key"]: match["value"]}
+    await person.change(template={"spec": {"nodeSelector": selector}})
+    await delete_at_once(person, match)
+
+
 async def set_the_total(person: Person, _match: re.Match[str]) -> None:
     await person.change(protectTotalReplicas=4)
 
@@ -384,6 +402,15 @@ async def _label(person: Person, labels: Object) -> None:
 
 
 async def delete_the_request(person: Person, match: re.Match[str]) -> None:
+    await person.stage.delete(match["name"], resource=person.kind.resource)
+
+
+async def replace_the_pod(person: Person, match: re.Match[str]) -> None:
+    """Create the pod again, and delete the request."""
+    pod = await person.stage.get(match["pod"], resource=PODS)
+    await person.stage.client.delete(PODS, person.key.namespace, match["pod"], grace_period_s=0)
+    spec = {**pod["spec"], "nodeName": None}
+    await person.stage.create({"metadata": {"name": match["pod"]}, "spec": spec}, resource=PODS)
     await person.stage.delete(match["name"], resource=person.kind.resource)
 
 
@@ -760,6 +787,22 @@ async def correct_the_image_and_create_again(person: Person, _match: re.Match[st
     person = await job_of(person)
     is_list = "images" in (await person.to_document())["spec"]
     await create_again(person, **({"images": ["right:1"]} if is_list else {"image": "right:1"}))
+
+
+async def create_again_without_end(person: Person, _match: re.Match[str]) -> None:
+    await create_again(person, completionPolicy={"type": "Never"})
+
+
+async def create_again_with_more_at_once(person: Person, match: re.Match[str]) -> None:
+    await create_again(person, parallelism=10)
+
+
+async def create_again_with_more_time(person: Person, match: re.Match[str]) -> None:
+    await create_again(person, completionPolicy={"type": "Always", "activeDeadlineSeconds": 600})
+
+
+async def create_the_job_again(person: Person, _match: re.Match[str]) -> None:
+    await create_again(person)
 
 
 async def label_for_the_job(person: Person, match: re.Match[str]) -> None:
@@ -1247,7 +1290,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"set (?P<path>spec[.\w]+) to (?P<value>\d+): the next failed run .*", (set_number_of_runs,)),
     (r"create the namespace \(kubectl create namespace (?P<space>\S+)\)", (create_the_namespace,)),
     (
-        r"raise the ResourceQuota( \(kubectl edit resourcequota -n \S+ \S+\))?, or free resources that it counts",
+        r"raise the ResourceQuota( \(kubectl edit resourcequota -n \S+ \S+\))?, or free resources that it counts"
+        r"(; to change the template, create AdvancedCronJob \S+ again: .*)?",
         (raise_the_quota,),
     ),
     (r"start the agent on node (?P<node>\S+), or bring the node back", (start_the_node,)),
@@ -1290,7 +1334,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (raise_the_limit_and_the_version,),
     ),
     (
-        r"make the image available, or correct tag \S+ of \S+ in NodeImage (?P<node>\S+); then raise version of this"
+        r"make the image available, or correct tag \S+ of \S+ in NodeImage (?P<node>[^\s;]+)(; if the registry"
+        r" requires a login, create the secret before you list it in pullSecrets of \S+)?; then raise version of this"
         r" tag by 1: .*",
         (make_available_and_raise_the_version,),
     ),
@@ -1419,9 +1464,18 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (label_and_create_again, reselect_and_create_again),
     ),
     (
-        r"create the job again with ((correct|other) spec.selector.names|spec.selector, which selects nodes)"
-        + _BY_A_LIST,
+        r"create the job again with ((correct|other) spec.selector.names|another spec.selector|spec.selector, which"
+        r" selects nodes)" + _BY_A_LIST,
         (reselect_and_create_again,),
+    ),
+    (
+        r"create the job again with completionPolicy.type Never, which includes nodes that become ready later"
+        + _BY_A_LIST,
+        (create_again_without_end,),
+    ),
+    (
+        r"create the job again: a job that has ended selects no further nodes" + _BY_A_LIST,
+        (create_the_job_again,),
     ),
     (r"(choose other|correct) spec.selector.names", (choose_other_nodes,)),
     (
@@ -1460,6 +1514,40 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (
         r"see what it waits for \(.*\); if nothing needs it, delete it \(kubectl delete crr (?P<name>\S+) -n \S+\)",
         (delete_the_request,),
+    ),
+    (
+        r"create pod (?P<pod>\S+) again \(kubectl replace --force -f FILE\), and delete this request, .* \(kubectl"
+        r" delete crr -n \S+ (?P<name>\S+)\)",
+        (replace_the_pod,),
+    ),
+    (
+        r"correct the (image or its pull secrets|cause) in spec.template of \S+ \S+, which creates the job \(.*\)",
+        (),
+    ),
+    (r"make the image and its pull secrets available", ()),
+    (
+        r"create the job again with a higher spec.parallelism" + _BY_A_LIST,
+        (create_again_with_more_at_once,),
+    ),
+    (
+        r"create the job again with a higher completionPolicy.activeDeadlineSeconds" + _BY_A_LIST,
+        (create_again_with_more_time,),
+    ),
+    (
+        r"set spec.concurrencyPolicy to Forbid, and delete the active ones \(kubectl delete jobs.batch -n \S+"
+        r" (?P<names>[^()]+)\)",
+        (run_one_at_a_time,),
+    ),
+    (r"create the \w+ in namespace \S+ instead", ()),
+    (
+        r"for volumes that every node can mount \(.*\), change the volumes of spec.template, then delete the pod, which"
+        r" keeps the old value",
+        (mount_other_volumes,),
+    ),
+    (
+        r"for a pod on \S+ alone \((?P<key>\S+)=(?P<value>\S+)\), change the nodeSelector of spec.template, then delete"
+        r" the pod, which keeps the old value",
+        (run_on_one_node,),
     ),
     # nothing that is done
     (r"first correct the cause above: another run would have the same problem", ()),

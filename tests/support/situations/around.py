@@ -225,6 +225,16 @@ def _with_local_data() -> Object:
     return statefulset(volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": spec}])
 
 
+async def only_one_node_can_mount_its_volume(world: World) -> None:
+    await _local_class(world, "node-1")
+    asked = {"requests": {"storage": "1Gi"}}
+    spec = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"], "resources": asked}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+    await world.put({**claim, "spec": spec})
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    await world.put(broadcastjob(pod={"volumes": volumes}))
+
+
 async def _cordon_the_node_of_a_volume(world: World) -> None:
     await _local_class(world, "node-1", "node-2", "node-3")
     await world.put(_with_local_data(), budget())
@@ -637,6 +647,12 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
     ),
     "broadcastjob": (
+        Situation(
+            stage=only_one_node_can_mount_its_volume,
+            cause=Code.UNSCHEDULABLE,
+            says="only node node-1 can mount volume on-node-1 of PVC data; the pod must run on another node",
+            ways=2,
+        ),
         Situation(
             stage=a_sidecar_of_a_job_fails,
             cause=Code.POD_FAILED,

@@ -14,7 +14,7 @@ from support.situations.documents import (
     ephemeraljob,
     request,
 )
-from support.situations.world import Situation, World
+from support.situations.world import Situation, World, pods_in_another_namespace
 
 RUNS_ON = {"image": "job:1", "exit_code": 0, "after_s": 1e6}
 """A job's pods that do not end."""
@@ -277,6 +277,13 @@ async def a_quota_lets_it_make_no_job(world: World) -> None:
     await world.wait(130)
 
 
+async def runs_that_never_end_use_up_a_quota(world: World) -> None:
+    await world.quota(pods="2")
+    world.fail(**RUNS_ON)
+    await world.put(cronjob(made_of="jobTemplate"))
+    await world.wait(800)
+
+
 async def a_person_has_paused_the_schedule(world: World) -> None:
     await world.put(cronjob(paused=True))
 
@@ -408,6 +415,13 @@ CRON_JOBS: Final = (
         known_by="plan",
     ),
     Situation(
+        stage=runs_that_never_end_use_up_a_quota,
+        cause=Code.QUOTA,
+        says=") have not ended and use up the quota: Error creating: pods ",
+        ways=2,
+        known_by="plan",
+    ),
+    Situation(
         stage=a_job_of_it_lacks_its_service_account,
         cause=Code.WRITE_FAILED,
         says="kubectl create serviceaccount -n scenario robot",
@@ -474,6 +488,11 @@ CRON_JOBS: Final = (
 
 
 async def no_pod_is_selected(world: World) -> None:
+    await world.put(ephemeraljob())
+
+
+async def its_pods_are_in_another_namespace(world: World) -> None:
+    await pods_in_another_namespace(world)
     await world.put(ephemeraljob())
 
 
@@ -556,7 +575,18 @@ async def its_parallelism_is_nothing(world: World) -> None:
 
 
 EPHEMERAL_JOBS: Final = (
-    Situation(stage=no_pod_is_selected, cause=Code.NOTHING_SELECTED, ways=1),
+    Situation(
+        stage=no_pod_is_selected,
+        cause=Code.NOTHING_SELECTED,
+        says="no pod of namespace scenario matches spec.selector (app=web); the job",
+        ways=1,
+    ),
+    Situation(
+        stage=its_pods_are_in_another_namespace,
+        cause=Code.NOTHING_SELECTED,
+        says="2 pods of namespace shop would match",
+        ways=1,
+    ),
     Situation(stage=its_image_is_not_there, cause=Code.IMAGE_PULL, says="debug:1", ways=1),
     Situation(stage=its_container_fails, cause=Code.CONTAINER_FAILED, phase=Phase.FAILED, says="exit code 5"),
     Situation(
@@ -653,6 +683,14 @@ async def its_container_never_becomes_ready(world: World) -> None:
     await world.put(request(pod["metadata"]["name"], strategy={"minStartedSeconds": 30}))
 
 
+async def its_pod_never_restarts_containers(world: World) -> None:
+    containers = [{"name": "main", "image": "nginx:1"}, {"name": "other", "image": "other:1"}]
+    pod = {"restartPolicy": "Never", "containers": containers}
+    await world.put({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "app"}, "spec": pod})
+    await world.wait(20)
+    await world.put(request("app"))
+
+
 async def it_takes_its_pod_out_of_service_first(world: World) -> None:
     await world.put(cloneset(replicas=1, pod={"readinessGates": [{"conditionType": "KruisePodReady"}]}))
     await world.wait(20)
@@ -721,6 +759,13 @@ async def another_request_for_its_pod_has_not_ended(world: World) -> None:
 
 REQUESTS: Final = (
     Situation(
+        stage=its_pod_never_restarts_containers,
+        cause=Code.CONTAINER_FAILS,
+        says="restartPolicy of pod app is Never",
+        ways=1,
+        known_by="plan",
+    ),
+    Situation(
         stage=another_request_for_its_pod_has_not_ended,
         cause=Code.PARALLELISM,
         phase=Phase.PROGRESSING,
@@ -753,7 +798,7 @@ REQUESTS: Final = (
         stage=its_container_stops_slowly,
         cause=Code.PODS_ACTIVE,
         phase=Phase.PROGRESSING,
-        says="container main is being stopped: its preStop hook and its process have up to 300 s",
+        says="container main is being stopped: its process, and its preStop hook if it has one, have up to 300 s",
     ),
     Situation(stage=the_request_is_done, cause="", phase=Phase.COMPLETED),
     Situation(

@@ -8,7 +8,7 @@ from typing import Final
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
 from support.situations.documents import cloneset, listjob, marker, pulljob
-from support.situations.world import Situation, World
+from support.situations.world import Situation, World, pods_in_another_namespace
 
 # ── ImagePullJob ─────────────────────────────────────────────────────────────
 
@@ -24,6 +24,52 @@ async def no_pod_is_where_it_should_pull(world: World) -> None:
 
 async def no_node_has_the_label(world: World) -> None:
     await world.put(pulljob(selector={"matchLabels": {"disk": "ssd"}}))
+
+
+async def _a_node_that_is_not_ready(world: World) -> None:
+    """A new node with the label disk=ssd, which has no NodeImage yet."""
+    metadata = {"name": "node-9", "labels": {"disk": "ssd"}}
+    await world.put({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+
+
+async def its_only_node_is_not_ready(world: World) -> None:
+    await _a_node_that_is_not_ready(world)
+    await world.put(pulljob(selector={"matchLabels": {"disk": "ssd"}}))
+
+
+async def it_waits_for_a_node_that_is_not_ready(world: World) -> None:
+    await _a_node_that_is_not_ready(world)
+    await world.put(pulljob(selector={"matchLabels": {"disk": "ssd"}}, completionPolicy={"type": "Never"}))
+
+
+async def its_selector_matches_a_virtual_node(world: World) -> None:
+    await _a_virtual_node(world)
+    await world.node("node-3", metadata={"labels": {"disk": "ssd"}})
+    await world.put(pulljob(selector={"matchLabels": {"disk": "ssd"}}))
+
+
+async def a_node_gets_its_label_too_late(world: World) -> None:
+    await no_node_has_the_label(world)
+    await world.wait(20)
+    await world.node("node-3", metadata={"labels": {"disk": "ssd"}})
+
+
+async def a_workload_has_created_it(world: World) -> None:
+    """As a CloneSet creates it, before an update, for the image of its new template."""
+    world.fail(image="app:1", image_pull_error=True)
+    await world.put(cloneset("shop"))
+    owner = (await world.get("cloneset/shop"))["metadata"]
+    document = pulljob()
+    reference = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "controller": True}
+    document["metadata"]["ownerReferences"] = [{**reference, "name": "shop", "uid": owner["uid"]}]
+    await world.put(document)
+
+
+async def the_deadline_passes_before_all_nodes_had_their_turn(world: World) -> None:
+    world.fail(image="app:1", pull_s=25.0)
+    policy = {"type": "Always", "activeDeadlineSeconds": 60}
+    await world.put(pulljob(parallelism=1, completionPolicy=policy))
+    await world.wait(20)
 
 
 async def its_nodes_try_again(world: World) -> None:
@@ -93,6 +139,46 @@ async def one_of_its_nodes_is_virtual(world: World) -> None:
 
 PULL_JOBS: Final = (
     Situation(
+        stage=the_deadline_passes_before_all_nodes_had_their_turn,
+        cause=Code.IMAGE_PULL,
+        phase=Phase.FAILED,
+        says="at most 1 node pulls at the same time (spec.parallelism)",
+        ways=2,
+    ),
+    Situation(
+        stage=a_workload_has_created_it,
+        cause=Code.IMAGE_PULL,
+        phase=Phase.FAILED,
+        says="in spec.template of CloneSet shop, which creates the job (kubectl kruise explain clonesets.apps",
+    ),
+    Situation(
+        stage=its_only_node_is_not_ready,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="node node-9 matches it, but is not ready",
+        ways=1,
+    ),
+    Situation(
+        stage=it_waits_for_a_node_that_is_not_ready,
+        cause=Code.NOTHING_SELECTED,
+        says="node node-9 matches it, but is not ready",
+        known_by="plan",
+    ),
+    Situation(
+        stage=its_selector_matches_a_virtual_node,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="node node-3 has the label type=virtual-kubelet: such nodes run no agent",
+        ways=2,
+    ),
+    Situation(
+        stage=a_node_gets_its_label_too_late,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="node node-3 matches it now",
+        ways=1,
+    ),
+    Situation(
         stage=the_pods_that_it_selects_have_no_node,
         cause=Code.NOTHING_SELECTED,
         phase=Phase.FAILED,
@@ -131,7 +217,7 @@ PULL_JOBS: Final = (
         stage=no_node_has_the_label,
         cause=Code.NOTHING_SELECTED,
         phase=Phase.FAILED,
-        says="no node matches spec.selector (disk=ssd)",
+        says="no node with a NodeImage matches spec.selector (disk=ssd)",
         ways=2,
     ),
     Situation(
@@ -176,6 +262,11 @@ async def one_image_is_not_there(world: World) -> None:
 
 
 async def no_node_is_selected(world: World) -> None:
+    await world.put(listjob(selector={"matchLabels": {"disk": "ssd"}}))
+
+
+async def the_node_of_a_list_is_not_ready(world: World) -> None:
+    await _a_node_that_is_not_ready(world)
     await world.put(listjob(selector={"matchLabels": {"disk": "ssd"}}))
 
 
@@ -224,6 +315,13 @@ async def the_namespace_of_its_secrets_is_missing(world: World) -> None:
 
 
 LIST_JOBS: Final = (
+    Situation(
+        stage=the_node_of_a_list_is_not_ready,
+        cause=Code.NOTHING_SELECTED,
+        phase=Phase.FAILED,
+        says="node node-9 matches it, but is not ready",
+        ways=1,
+    ),
     Situation(
         stage=its_list_may_pull_nothing,
         cause=Code.LIMIT_IS_ZERO,
@@ -365,6 +463,11 @@ async def its_failing_probe_is_a_readiness_gate(world: World) -> None:
     await world.put(cloneset(pod={"readinessGates": gates}), marker())
 
 
+async def it_selects_pods_of_another_namespace(world: World) -> None:
+    await pods_in_another_namespace(world)
+    await world.put(marker())
+
+
 async def it_selects_nothing(world: World) -> None:
     await world.put(marker())
 
@@ -398,6 +501,12 @@ MARKERS: Final = (
         cause=Code.READINESS_GATE,
         says="no file /idle; it sets the condition example.com/idle, which is a readiness gate",
         known_by="plan",
+    ),
+    Situation(
+        stage=it_selects_pods_of_another_namespace,
+        cause=Code.NOTHING_SELECTED,
+        says="2 pods of namespace shop would match",
+        ways=1,
     ),
     Situation(stage=it_selects_nothing, cause=Code.NOTHING_SELECTED, ways=1),
     Situation(stage=the_node_of_a_pod_has_no_agent, cause=Code.NO_AGENT, ways=3, known_by="plan"),

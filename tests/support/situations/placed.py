@@ -161,6 +161,15 @@ async def an_image_that_no_job_requests_is_not_there(world: World) -> None:
     await _request_by_hand(world, ttlSecondsAfterFinished=9000, timeoutSeconds=600, backoffLimit=0)
 
 
+async def the_secret_that_a_person_listed_does_not_exist(world: World) -> None:
+    world.fail(image="*app:1", image_pull_error=True)
+    policy = {"ttlSecondsAfterFinished": 9000, "timeoutSeconds": 600, "backoffLimit": 0}
+    tag = {"tag": "1", "version": 1, "createdAt": "2026-01-01T00:00:00Z", "pullPolicy": policy}
+    secrets = [{"namespace": "kruise-daemon-config", "name": "gone"}]
+    await world.set("nodeimage/node-1", images={"app": {"pullSecrets": secrets, "tags": [tag]}})
+    await world.wait(60)
+
+
 _PLAN: Final[Any] = "plan"
 _EXPLAIN: Final[Any] = "explain"
 
@@ -170,6 +179,13 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=its_limit_ends_a_pull_that_no_job_requests,
             cause=Code.IMAGE_PULL,
             says="raise pullPolicy.timeoutSeconds of tag 1 of app in NodeImage node-1, and raise version of this tag",
+            name="node-1",
+            ways=1,
+        ),
+        Situation(
+            stage=the_secret_that_a_person_listed_does_not_exist,
+            cause=Code.IMAGE_PULL,
+            says="the manager removes references to secrets that do not exist",
             name="node-1",
             ways=1,
         ),

@@ -41,7 +41,7 @@ from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Object, Stage
 
-__all__ = ["SETTINGS", "Situation", "World", "with_agents"]
+__all__ = ["SETTINGS", "Situation", "World", "pods_in_another_namespace", "with_agents"]
 
 QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")
 LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
@@ -189,6 +189,15 @@ class World:
 
     def _namespace(self, resource: Resource) -> str:
         return self.namespace if resource.namespaced else ""
+
+
+async def pods_in_another_namespace(world: World) -> None:
+    """Two pods of namespace shop, with the labels of the pods of the situations."""
+    await world.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    for name in ("web-0", "web-1"):
+        pod = {"metadata": {"name": name, "labels": {"app": "web"}}}
+        spec = {"containers": [{"name": "main", "image": "nginx:1"}]}
+        await world.stage.client.create(PODS, "shop", {**pod, "spec": spec})
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):

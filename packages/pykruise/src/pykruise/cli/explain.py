@@ -18,6 +18,7 @@ from pykruise.cli.insight.bindings import add_bindings, add_claims
 from pykruise.cli.insight.budgets import add_open_budgets
 from pykruise.cli.insight.children import add_children
 from pykruise.cli.insight.cluster_reading import Sight, look
+from pykruise.cli.insight.creators import find_creation, redirect_remedies
 from pykruise.cli.insight.explaining import explain
 from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
@@ -34,6 +35,7 @@ from pykruise.cli.insight.known_kinds import (
 from pykruise.cli.insight.missing import make_missing_error
 from pykruise.cli.insight.mount_failures import add_mounts
 from pykruise.cli.insight.namesakes import with_namesakes
+from pykruise.cli.insight.other_namespaces import add_other_namespaces
 from pykruise.cli.insight.overview import format_overview
 from pykruise.cli.insight.pod_origins import add_pod_origins
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
@@ -86,6 +88,7 @@ async def read_and_explain(
                 records_tries=attached.records_tries,
             )
             explanation = await with_namesakes(client, explanation, document, insight_of(kind).targets)
+            explanation = await add_other_namespaces(client, explanation, document, insight_of(kind))
             if insight_of(kind).children is None or explanation.verdict == "refused":
                 correction = correction_of(kind, document)
                 return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
@@ -93,10 +96,15 @@ async def read_and_explain(
         sight = await see_gates(client, sight, settings=settings)
     except NotFoundError as error:
         raise await make_missing_error(client, kind.resource, key, error) from error
+    creation = None
     if attached is None:
-        explanation = await _with_refusals(client, sight, now)
+        creation = await find_creation(client, kind, sight.document, now, settings)
+        own = creation.correction if creation is not None else None
+        explanation = await _with_refusals(client, sight, now, correction=own)
+        explanation = redirect_remedies(explanation, kind, sight.document, creation)
         explanation = await add_origin(client, explanation, sight)
         explanation = await with_namesakes(client, explanation, sight.document, insight_of(kind).targets)
+        explanation = await add_other_namespaces(client, explanation, sight.document, insight_of(kind))
 
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)
@@ -107,7 +115,7 @@ async def read_and_explain(
 
     explanation = await add_children(client, explanation, sight, explain_child)
     explanation = await add_unheeded(client, explanation, sight.document, insight_of(kind))
-    correction = correction_of(kind, sight.document)
+    correction = (creation and creation.correction) or correction_of(kind, sight.document)
     return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
 
 

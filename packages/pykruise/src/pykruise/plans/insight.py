@@ -15,6 +15,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.kube.values.selectors import Selector
 from pykruise.pods.corrections import Correction
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.runtime.plan import Plan
@@ -151,8 +152,18 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Views that the kind reads in all namespaces."""
     children: Callable[[Any], Iterator[InsightChild]] | None = None
     """Yields the children of the object from a snapshot, the most important first; None if the kind has no children."""
+    pod_selector: tuple[str, ...] = ()
+    """Path of the label selector by which the object selects pods of its namespace; empty if it selects no pods, or
+    pods of other namespaces too.
+    """
+    one_child_at_a_time: str = ""
+    """Action after which the next child is created only when the last one has ended; empty if the kind has none."""
     at_work: Callable[[Any], Iterator[AtWork]] | None = None
     """Yields, from a snapshot, the pods or nodes that use up the parallelism of a job; None: the kind has none."""
+    selector_of_nodes: Callable[[Any], Selector | None] | None = None
+    """Returns, from a snapshot, the selector by which the object chooses nodes (`spec.selector`), or None if it chooses
+    nodes in another way. None: objects of the kind choose no nodes by their labels.
+    """
     deleted_failure: Callable[[Any], DeletedFailure | None] | None = None
     """Returns, from a snapshot, where a failed child that was deleted immediately is reported; None if the object keeps
     failed children. None: the kind never deletes them immediately.

@@ -1,7 +1,10 @@
 """How a BroadcastJob ends, pauses and goes on, and what it says of that."""
 
+import msgspec
 import pytest
 
+from pykruise.kinds.broadcastjob.shown import SHOWN
+from pykruise.plans.progress import Phase
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Patch
@@ -21,6 +24,24 @@ def test_a_finished_job_is_requeued_for_its_ttl(ttl: int | None) -> None:
     waiting = world.plan().waiting
     assert (waiting.code if waiting else None) == (Code.JOB_OVER if ttl else None)
     assert "Continue" not in world.events
+
+
+@pytest.mark.parametrize(
+    ("phase", "line"),
+    [
+        ("paused", 'broadcastjob "web" is paused: 1 of 4 pods failed'),
+        (
+            "running",
+            'Waiting for broadcastjob "web" to complete: 2 of 4 pods have succeeded, 1 active, 1 failed...',
+        ),
+    ],
+)
+def test_only_a_job_that_is_paused_is_called_paused(phase: str, line: str) -> None:
+    status = {"phase": phase, "desired": 4, "active": 1, "succeeded": 2, "failed": 1}
+    document = {"metadata": {"name": "web"}, "spec": {}, "status": status}
+    progress = msgspec.structs.replace(SHOWN.progress_of(document), phase=Phase.DEGRADED)
+    assert SHOWN.line is not None
+    assert SHOWN.line(document, progress) == line
 
 
 def test_a_job_that_never_ends_counts_its_pods_on_when_it_has_failed_case_39() -> None:

@@ -473,3 +473,23 @@ async def test_status_writes_are_not_reviewed() -> None:
         await build_mutating_review(Lookups())(asked(other, as_stored(), subresource="status"))
         == AdmissionAnswer()
     )
+
+
+@pytest.mark.parametrize(
+    ("policy", "conditions", "count"),
+    [
+        ("Never", [], 1),
+        ("OnFailure", [], 0),
+        ("Always", [], 0),
+        ("Never", [{"type": "SidecarTerminated", "status": "True"}], 0),
+    ],
+)
+async def test_a_container_that_never_starts_again_gets_a_warning(
+    policy: str, conditions: list[Document], count: int
+) -> None:
+    target = pod(MAIN)
+    target["spec"]["restartPolicy"] = policy
+    target["status"]["conditions"] = conditions
+    answer = await review(document(), target)
+    assert answer.refusal is None
+    assert len(answer.warnings) == count

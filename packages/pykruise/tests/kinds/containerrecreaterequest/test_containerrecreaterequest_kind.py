@@ -117,7 +117,7 @@ DONE_ONE = {"phase": "Succeeded"}
                 "phase": "Recreating",
                 "containerRecreateStates": [DONE_ONE, {"name": "app", "phase": "Recreating"}],
             },
-            "Recreating: 1 of 2 containers are recreated; app must become ready, and stay so for minStartedSeconds if"
+            "Recreating: 1 of 2 containers are recreated; it waits for app to be ready again, for minStartedSeconds if"
             " that is set",
         ),
         (

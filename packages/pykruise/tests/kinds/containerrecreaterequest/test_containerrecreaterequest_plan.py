@@ -509,3 +509,30 @@ def test_the_start_of_the_turn_of_a_request_survives_a_manager_restart(status: A
     again = plan(turns, pod(), now=NOW + 20)
     assert (patches(again), again.requeue_after_s) == ([], pytest.approx(40))
     assert end_of(plan(turns, pod(), now=NOW + 60), NOW + 60) == "daemon has not responded for a long time"
+
+
+@pytest.mark.parametrize(
+    ("policy", "exit_code", "is_final"),
+    [
+        ("Never", 0, True),
+        ("Never", 1, True),
+        ("OnFailure", 0, True),
+        ("OnFailure", 143, False),
+        ("Always", 0, False),
+    ],
+)
+def test_a_container_that_its_pod_does_not_restart_is_the_reason(
+    policy: str, exit_code: int, is_final: bool
+) -> None:
+    # given
+    ended = pod(state={"terminated": {"exitCode": exit_code}}, ready=False)
+    ended["spec"]["restartPolicy"] = policy
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "daily", "uid": "j", "controller": True}
+    ended["metadata"]["ownerReferences"] = [owner]
+    # when
+    waiting = plan(request(status={"phase": "Recreating"}), ended).waiting
+    # then
+    assert waiting is not None
+    assert (f"restartPolicy of pod web is {policy}" in waiting.message) is is_final
+    if is_final:
+        assert "so that Job daily creates another one (kubectl delete pod -n default web)" in waiting.remedy

@@ -332,6 +332,13 @@ def test_a_deleted_secret_is_removed_from_the_entry_unless_it_is_a_copy() -> Non
     assert not planned(view, on=node(), secrets=Secrets("legacy")).stages
 
 
+def test_a_removed_secret_that_a_person_listed_is_reported() -> None:
+    view = node_image("n1", entry(), secrets=[LEGACY])
+    (note,) = planned(view, on=node()).notes
+    assert note.reason == "PullSecretMissing"
+    assert "there is no secret legacy in namespace" in note.message
+
+
 def test_the_last_secret_takes_the_field_with_it() -> None:
     view = node_image("n1", entry(), secrets=[LEGACY])
     assert spec_patch(planned(view, on=node()))["nginx"] == {"pullSecrets": None}

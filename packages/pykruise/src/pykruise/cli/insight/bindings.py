@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from pykruise.cli.insight.explanations import Explanation, Wait
+from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.known_kinds import list_known_kinds
 from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
 from pykruise.cli.insight.refusing_nodes import judge_nodes
@@ -47,7 +47,7 @@ async def add_bindings(
     bound |= {name: by_volume[key] for name, key in keys.items() if key in by_volume}
     waits = [item for wait in explanation.waits for item in _split_by_binding(wait, bound)]
     named = [await _with_binding(client, wait, bound, explanation.namespace, correction) for wait in waits]
-    return msgspec.structs.replace(explanation, waits=tuple(named))
+    return msgspec.structs.replace(explanation, waits=rank_waits(named))
 
 
 async def add_claims(client: Client, explanation: Explanation) -> Explanation:

@@ -4,11 +4,11 @@ Sight, list of the children ──▶ add_children() ──▶ the Explanation w
 
 This module only reads. A kind lists the objects that it has created (`Insight.children`). A child of a known kind is
 explained as `explain` explains it on the command line. For a Job, the pods are examined. The text of each wait names
-its child. At most `MOST` children are examined, in the order in which their kind lists them.
+its child. At most `MOST` children are examined, in the order in which their kind lists them, and the last ones.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -25,6 +25,7 @@ from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.excerpts import excerpt
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS, JOBS, PODS
+from pykruise.kube.values.counts import format_count, format_first
 from pykruise.plans.insight import InsightChild
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase, with_waits_of_children
@@ -34,10 +35,14 @@ from pykruise.pods.reasons import NOT_WRITTEN, OF_A_SPEC, REPEATED, Code
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
+from pykruise.runtime.reasons import WriteFault
 from pykruise.runtime.refusals import explain_refusal
 
 MOST: Final = 10
 """Maximum number of children that are examined."""
+
+LAST: Final = 4
+"""Number of the last children that are examined if there are more than `MOST`."""
 
 MOST_NAMED: Final = 6
 """Maximum number of pods or nodes that are named in the words about a failed child."""
@@ -69,8 +74,9 @@ async def add_children(
     # A limit of the parent is also the limit of its children: it is raised in the parent.
     limits = {wait.code for wait in explanation.waits if not wait.pods} & {Code.LIMIT_IS_ZERO}
     stuck: list[tuple[InsightChild, Wait]] = []
-    free = 0
-    for child in list(insight.children(sight.snapshot))[:MOST]:
+    free: list[InsightChild] = []
+    children = list(insight.children(sight.snapshot))
+    for child in _choose(children):
         if creator:
             child = msgspec.structs.replace(child, correction=None)
         inner = await _read_waits(client, child, explain, sight.snapshot.now)
@@ -79,8 +85,10 @@ async def add_children(
             waits.append(_failure_of(child, causes))
         else:
             stuck += ((child, wait) for wait in causes)
-            free += not any(wait.code in _CAUSES for wait in causes)
-    waits += _name_causes(stuck)
+            if not any(wait.code in _CAUSES for wait in causes):
+                free.append(child)
+    active = [child for child in children if not child.has_failed]
+    waits += (_blame_earlier(wait, active, free, insight.one_child_at_a_time) for wait in _name_causes(stuck))
     if not waits:
         return explanation
     said = {wait.code for wait in waits}
@@ -90,6 +98,33 @@ async def add_children(
     merged = rank_waits([*waits, *(_after_cause(wait) if stuck else wait for wait in own_waits)])
     verdict = "terminating" if is_deleting else _VERDICTS.get(phase, "waiting")
     return msgspec.structs.replace(explanation, waits=merged, phase=phase, verdict=verdict)
+
+
+def _choose(children: Sequence[InsightChild]) -> Sequence[InsightChild]:
+    """Return the children that are examined: the most important ones, and the last ones, which explain why the others
+    wait.
+    """
+    return children if len(children) <= MOST else [*children[: MOST - LAST], *children[-LAST:]]
+
+
+def _blame_earlier(
+    wait: Wait, active: Sequence[InsightChild], free: Sequence[InsightChild], one_at_a_time: str
+) -> Wait:
+    """Return the wait of children that a quota stops. If other children run and do not end, and the kind can create one
+    child at a time, the wait names them: every higher quota would be used up too. `free`: the children that run.
+    """
+    if wait.code != Code.QUOTA or not free or not one_at_a_time:
+        return wait
+    kind, first = free[0].resource.kind, free[0]
+    running = format_first(sorted(child.key.name for child in free), MOST_NAMED)
+    names = " ".join(sorted(child.key.name for child in active))
+    words = (
+        f"{format_count(len(active), f'{kind} is', f'{kind}s are')} active at the same time, because earlier ones"
+        f" ({running}) have not ended and use up the quota: {wait.words}"
+    )
+    command = f"kubectl delete {first.resource} -n {first.key.namespace} {names}"
+    end = f"{one_at_a_time}, and delete the active ones ({command})"
+    return msgspec.structs.replace(wait, words=words, remedy=f"{end}; or {wait.remedy}")
 
 
 async def _read_deleted_failure(client: Client, sight: Sight) -> Sequence[Wait]:
@@ -149,11 +184,11 @@ def _failure_of(child: InsightChild, causes: Sequence[Wait]) -> Wait:
         code=Code.RUN_FAILED,
         words=f"{what}: {pods}{first.words}",
         since=first.since,
-        remedy=_redirect_remedy(child, first),
+        remedy=redirect_remedy(child, first),
     )
 
 
-def _redirect_remedy(child: InsightChild, wait: Wait) -> str:
+def redirect_remedy(child: InsightChild, wait: Wait) -> str:
     """Return the remedy of a child's wait. If a child with a wrong image must be created again, the remedy also names
     its parent, because the next child would be created from the same template. Remedies of pods name the parent
     already.
@@ -168,12 +203,15 @@ def _redirect_remedy(child: InsightChild, wait: Wait) -> str:
 
 def _name_causes(causes: Sequence[tuple[InsightChild, Wait]]) -> Iterator[Wait]:
     """Yield the waits of the children, each with the name of its child. A wait that several children share, and whose
-    remedy names none of them, is yielded once.
+    remedy names none of them, is yielded once. Rejections with the same remedy are the same wait, although their
+    messages contain the names of different pods.
     """
-    shared: dict[Wait, list[InsightChild]] = {}
+    shared: dict[Any, list[tuple[InsightChild, Wait]]] = {}
     for child, wait in causes:
-        shared.setdefault(wait, []).append(child)
-    for wait, children in shared.items():
+        same = (wait.code, wait.remedy) if wait.code in NOT_WRITTEN else wait
+        shared.setdefault(same, []).append((child, wait))
+    for pairs in shared.values():
+        children, wait = [child for child, _ in pairs], pairs[0][1]
         named = [_named_after(child, wait) for child in children]
         if len(named) > 1 and len({item.remedy for item in named}) == 1:
             what = f"{children[0].resource.kind} {children[0].key.name} and {len(named) - 1} more"
@@ -184,7 +222,7 @@ def _name_causes(causes: Sequence[tuple[InsightChild, Wait]]) -> Iterator[Wait]:
 
 def _named_after(child: InsightChild, wait: Wait) -> Wait:
     name = f"{child.resource.kind} {child.key.name}"
-    remedy = _redirect_remedy(child, wait)
+    remedy = redirect_remedy(child, wait)
     if wait.code == Code.PAUSED:
         field = "suspend" if child.resource == JOBS else "paused"
         again = (
@@ -314,7 +352,8 @@ async def read_refused_creations(
             f"{remedy}; to change the template, create {again} again: the stored template cannot be changed"
         )
     first = str(latest.get("firstTimestamp") or "")
-    return [Wait(code=Code.WRITE_FAILED, words=message, since=first, remedy=remedy)]
+    code = Code.QUOTA if known is not None and known[0] is WriteFault.QUOTA else Code.WRITE_FAILED
+    return [Wait(code=code, words=message, since=first, remedy=remedy)]
 
 
 _REFUSED: Final = (

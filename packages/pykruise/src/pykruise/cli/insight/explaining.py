@@ -25,13 +25,14 @@ from pykruise.cli.insight.harmless_remedies import (
     is_paused,
 )
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
-from pykruise.cli.insight.named_nodes import explain_named_nodes
+from pykruise.cli.insight.named_nodes import explain_matching_nodes, explain_named_nodes
 from pykruise.cli.insight.refused_writes import make_refusal_wait
 from pykruise.cli.insight.surges import explain_surge
 from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.selectors import Selector
 from pykruise.plans.config_content import CONFIG_MISSING
 from pykruise.plans.insight import JobInsight, WorkloadInsight
 from pykruise.plans.progress import Phase, add_waits
@@ -74,6 +75,7 @@ def explain(
     )
     is_over = bool(status.get("completionTime"))
     all_waits = explain_named_nodes(all_waits, sight.nodes, is_over=is_over)
+    all_waits = explain_matching_nodes(all_waits, sight.nodes, _find_selector(sight), is_over=is_over)
     all_waits = name_those_at_work(all_waits, sight)
     if (older := explain_older_template(sight)) is not None:
         all_waits = (*all_waits, older)
@@ -94,6 +96,12 @@ def explain(
         next=tuple(next_of(plan, waits, is_over=is_over)),
         rollback_to=find_rollback_number(sight, plan, status),
     )
+
+
+def _find_selector(sight: Sight) -> Selector | None:
+    """Return the selector by which the object chooses nodes; None if it chooses no nodes by their labels."""
+    find = sight.kind.insight.selector_of_nodes if sight.kind.insight is not None else None
+    return None if find is None else find(sight.snapshot)
 
 
 def _describe_state(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:

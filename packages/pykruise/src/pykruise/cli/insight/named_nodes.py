@@ -1,6 +1,7 @@
-"""Why a node that a job names cannot do the job's work. The job itself knows no more of the node than its name.
+"""Why a node that a job names or selects cannot do the job's work. The job itself knows only NodeImages, and a node
+without one at most by its name.
 
-waits of a job, nodes ──▶ explain_named_nodes() ──▶ the waits with the reason and its remedy
+waits of a job, nodes ──▶ explain_named_nodes(), explain_matching_nodes() ──▶ the waits with the reason and its remedy
 
 Pure. Managers read no nodes for such jobs, so only the commands know these reasons.
 """
@@ -10,6 +11,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from pykruise.cli.insight.explanations import Wait
+from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.selectors import Selector
 from pykruise.plans.views import NodeView
 from pykruise.pods.reasons import OF_A_NAMED_NODE, Code
 from pykruise.pods.view.nodes import VIRTUAL_NODE
@@ -36,6 +39,67 @@ def explain_named_nodes(
     )
 
 
+def explain_matching_nodes(
+    waits: Sequence[Wait], nodes: Mapping[str, NodeView], selector: Selector | None, *, is_over: bool
+) -> tuple[Wait, ...]:
+    """Return the waits with the reason why nodes that match a job's selector were not selected: they had no NodeImage.
+    `selector`: see `Insight.selector_of_nodes`.
+    """
+    whole = next((wait for wait in waits if wait.code == Code.NOTHING_SELECTED and not wait.pods), None)
+    if whole is None or selector is None:
+        return tuple(waits)
+    matching = sorted((node for node in nodes.values() if selector.matches(node.labels)), key=_by_use)
+    if not matching:
+        return tuple(waits)
+    words, remedy = _explain_match(matching[0], is_over=is_over)
+    more = (
+        f" ({format_count(len(matching) - 1, 'more node matches', 'more nodes match')} it)"
+        if len(matching) > 1
+        else ""
+    )
+    named = msgspec.structs.replace(whole, words=f"{whole.words}; {words}{more}", remedy=remedy)
+    return tuple(named if wait is whole else wait for wait in waits)
+
+
+def _by_use(node: NodeView) -> tuple[bool, bool, str]:
+    """Sort nodes that will have a NodeImage first."""
+    return node.is_virtual, node.ready_since is None, node.name
+
+
+def _explain_match(node: NodeView, *, is_over: bool) -> tuple[str, str]:
+    """Return why a node that matches the selector has no NodeImage, and the remedy."""
+    name = node.name
+    if node.is_virtual:
+        return _explain_virtual(name, "another spec.selector", is_over=is_over)
+    if node.ready_since is not None:
+        words = f"node {name} matches it now"
+        if is_over:
+            return words, "create the job again: a job that has ended selects no further nodes"
+        return (
+            f"{words}, and gets its NodeImage a while after it became ready",
+            "wait until it has its NodeImage",
+        )
+    words = f"node {name} matches it, but is not ready, and gets its NodeImage a while after it became ready"
+    remedy = f"find out why {name} is not ready (kubectl describe node {name})"
+    if not is_over:
+        return words, remedy
+    never = (
+        "create the job again with completionPolicy.type Never, which includes nodes that become ready later"
+    )
+    return words, f"{remedy}, and when it has a NodeImage, create the job again; or {never}"
+
+
+def _explain_virtual(name: str, choice: str, *, is_over: bool) -> tuple[str, str]:
+    """Return the words and the remedy for a virtual node. `choice`: what a person chooses instead, with the field."""
+    key, value = VIRTUAL_NODE
+    choose = f"create the job again with {choice}" if is_over else f"choose {choice}"
+    then = ", then create the job again" if is_over else ""
+    return (
+        f"node {name} has the label {key}={value}: such nodes run no agent that pulls images",
+        f"{choose}; or if {name} has a real kubelet, remove the label (kubectl label node {name} {key}-){then}",
+    )
+
+
 def _replaced(waits: Sequence[Wait], before: Sequence[Wait], after: Sequence[Wait]) -> list[Wait]:
     return [after[before.index(wait)] if wait in before else wait for wait in waits]
 
@@ -48,14 +112,8 @@ def _explain(wait: Wait, node: NodeView | None, *, is_over: bool) -> Wait:
         return msgspec.structs.replace(wait, words=f"no node has the name {name}", remedy=remedy)
     then = ", then create the job again" if is_over else ""
     if node.is_virtual:
-        key, value = VIRTUAL_NODE
-        choose = f"create the job again with other {field}" if is_over else f"choose other {field}"
-        return msgspec.structs.replace(
-            wait,
-            words=f"node {name} has the label {key}={value}: such nodes run no agent that pulls images",
-            remedy=f"{choose}; or if {name} has a real kubelet, remove the label (kubectl label node {name} {key}-)"
-            f"{then}",
-        )
+        words, remedy = _explain_virtual(name, f"other {field}", is_over=is_over)
+        return msgspec.structs.replace(wait, words=words, remedy=remedy)
     if node.ready_since is None:
         return msgspec.structs.replace(
             wait,

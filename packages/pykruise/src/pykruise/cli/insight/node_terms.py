@@ -31,6 +31,27 @@ def list_matching(term: Mapping[str, Any] | None, nodes: Iterable[NodeView]) -> 
     return [node for node in nodes if not term or matches_term(term, labels=node.labels, name=node.name)]
 
 
+def find_pinned_node(terms: Sequence[Mapping[str, Any]]) -> str:
+    """Return the only node, by its name, that the terms of a required node affinity allow; empty if they allow more
+    nodes. Kinds with one pod per node bind their pods in this way.
+    """
+    pinned = {_find_name(term) for term in terms}
+    return pinned.pop() if len(pinned) == 1 else ""
+
+
+def _find_name(term: Mapping[str, Any]) -> str:
+    """Return the only node name that the term allows; empty if it allows several names."""
+    for item in term.get("matchFields") or ():
+        values: Sequence[str] = item.get("values") or ()
+        if item.get("key") == _NAME and item.get("operator") == "In" and len(values) == 1:
+            return str(values[0])
+    return ""
+
+
+_NAME: Final = "metadata.name"
+"""The only field of a node that a term can require."""
+
+
 def describe_term(term: Mapping[str, Any]) -> str:
     """Return the requirements of a term: `disk=ssd, zone In a b`."""
     return ", ".join(_describe_requirements(term))

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.node_terms import describe_term
+from pykruise.cli.insight.node_terms import describe_term, find_pinned_node
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_first
 from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
@@ -19,6 +19,7 @@ from pykruise.pods.view.nodes import NodeView
 
 _NAMED: Final = 3
 """Maximum number of nodes that a text names."""
+_HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 class RefusingNodes(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +30,8 @@ class RefusingNodes(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
     is_mismatch: bool = False
     """Whether the pod itself selects other nodes."""
+    is_pinned: bool = False
+    """Whether the pod must run on one other node: its owner creates one pod per node."""
     is_full: bool = False
     """Whether a node could take the pod if it had more room."""
 
@@ -47,6 +50,14 @@ def judge_nodes(
     names = format_first([node.name for node in nodes], _NAMED)
     is_one = len(nodes) == 1
     of_nodes = f"node{'' if is_one else 's'} {names}"
+    pinned = find_pinned_node(asked.terms or ())
+    if pinned and pinned not in {node.name for node in nodes}:
+        return RefusingNodes(
+            words="the pod must run on another node, because its owner creates one pod per node",
+            remedy=_leave_nodes(nodes, correction),
+            is_mismatch=True,
+            is_pinned=True,
+        )
     if all(asked.find_mismatch(node) is not None for node in nodes):
         selected = describe_selection(asked, nodes, bound_by)
         return RefusingNodes(
@@ -72,6 +83,16 @@ def judge_nodes(
         words=f"{first.name} has the taint {taint}, which the pod does not tolerate",
         remedy=f"remove the taint (kubectl taint node {first.name} {taint}-); or {_change(correction, 'tolerations')}",
     )
+
+
+def _leave_nodes(nodes: Sequence[NodeView], correction: Correction) -> str:
+    """Return the remedy for pods of every node that need something that only these nodes have."""
+    volumes = _change(correction, "volumes")
+    usable = f"for volumes that every node can mount (hostPath, emptyDir, shared storage), {volumes}"
+    if len(nodes) > 1:
+        return usable
+    label = f"{_HOSTNAME}={nodes[0].labels.get(_HOSTNAME, nodes[0].name)}"
+    return f"{usable}; or for a pod on {nodes[0].name} alone ({label}), {_change(correction, 'nodeSelector')}"
 
 
 def _change(correction: Correction, fields: str) -> str:

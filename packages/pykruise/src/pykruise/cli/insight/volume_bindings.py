@@ -111,9 +111,10 @@ async def _find_binding(
         )
     nodes_are = f"node{'' if len(able) == 1 else 's'} {format_first([node.name for node in able], _NAMED)}"
     state = judge_nodes(able, pod, correction=correction)
-    return VolumeBinding(
-        words=f"only {nodes_are} can mount {what}; {state.words}", remedy=f"{state.remedy}; or {lost}"
-    )
+    words = f"only {nodes_are} can mount {what}; {state.words}"
+    if state.is_pinned:  # the claim is shared by the pods of all nodes
+        return VolumeBinding(words=words, remedy=state.remedy)
+    return VolumeBinding(words=words, remedy=f"{state.remedy}; or {lost}")
 
 
 async def _find_binding_of_class(

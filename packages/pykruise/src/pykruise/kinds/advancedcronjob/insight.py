@@ -93,6 +93,7 @@ INSIGHT: Final = ClockInsight(
     containers=(),
     headline=headline_of,
     children=list_children,
+    one_child_at_a_time="set spec.concurrencyPolicy to Forbid",
     deleted_failure=find_deleted_failure,
     has_observed_generation=False,
     ticks=list_ticks,

@@ -6,6 +6,7 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pykruise.kube.documents import get_path
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.go_text import quote_text
 from pykruise.plans.progress import Count, Is, Phase, PhaseRules, Positive, Progress, ProgressCounts, When
@@ -16,7 +17,8 @@ def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
     name = f"broadcastjob {quote_text(document['metadata']['name'])}"
     if progress.phase is Phase.FAILED:
         return f"{name} failed: {progress.failed} of {format_count(progress.wanted, 'pod')} failed"
-    if progress.phase is Phase.DEGRADED:
+    is_paused = get_path(document, "status", "phase", default="") == "paused"
+    if progress.phase is Phase.DEGRADED and is_paused:
         return f"{name} is paused: {progress.failed} of {format_count(progress.wanted, 'pod')} failed"
     if progress.phase is Phase.COMPLETED:
         return f"{name} complete: {progress.succeeded} succeeded, {progress.failed} failed"

@@ -65,10 +65,29 @@ def build_mutating_review(lookups: Lookups) -> Reviewer:
             detail = f"its node {pod['spec']['nodeName']} does not exist"
             return _refuse(request, [make_invalid_error("spec.podName", spec.pod_name, detail)])
         return AdmissionAnswer(
-            object=fill_in(request.object, pod, node), warnings=tuple(_warn_of_late_probes(spec, pod))
+            object=fill_in(request.object, pod, node),
+            warnings=(*_warn_of_last_run(spec, pod), *_warn_of_late_probes(spec, pod)),
         )
 
     return review
+
+
+def _warn_of_last_run(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[str]:
+    """Warn about containers that the kubelet never starts again. Init containers that run as sidecars are always
+    restarted, and SidecarTerminator ends containers on purpose.
+    """
+    conditions = get_path(pod, "status", "conditions", default=())
+    if get_path(pod, "spec", "restartPolicy", default="") != "Never" or any(
+        condition.get("type") == "SidecarTerminated" for condition in conditions
+    ):
+        return
+    regular = {container["name"] for container in pod["spec"].get("containers") or ()}
+    for index, container in enumerate(spec.containers):
+        if container.name in regular:
+            yield (
+                f"spec.containers[{index}]: the request stops container {container.name}, and the kubelet does not"
+                f" start it again: restartPolicy of pod {spec.pod_name} is Never"
+            )
 
 
 def _warn_of_late_probes(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[str]:

@@ -78,7 +78,7 @@ def _headline_of(status: Mapping[str, Any]) -> str:
     said = [f"{phase}: {counts if states else 'no container is recreated'}"]
     if waiting and not status.get("completionTime"):
         said.append(
-            f"{', '.join(waiting)} must become ready, and stay so for minStartedSeconds if that is set"
+            f"it waits for {', '.join(waiting)} to be ready again, for minStartedSeconds if that is set"
         )
     return "; ".join([*said, message] if message else said)
 

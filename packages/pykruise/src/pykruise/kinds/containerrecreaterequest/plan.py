@@ -35,7 +35,7 @@ from pykruise.plans.pod_writes import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD, read_log
-from pykruise.pods.lifecycle.blockers import blockers_of
+from pykruise.pods.lifecycle.blockers import blockers_of, is_never_restarted
 from pykruise.pods.lifecycle.readiness_messages import Message, add_message, remove_message, update_probe_time
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.template.defaults import USUAL_GRACE_S
@@ -174,10 +174,47 @@ def _plan_recreation(snapshot: ReadableContainerRecreateRequest, pod: PodView, a
 
 def _find_obstacle(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason | None:
     """Return why the pod or a requested container does not run, if the reason needs a person; otherwise None."""
+    if (ended := _find_ended_container(snapshot.request, pod)) is not None:
+        return ended
     obstacles = blockers_of([pod], None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     return find_pod_wait(
         [(pod, reason) for pod, reason in obstacles if _is_obstacle(snapshot.request, reason)]
     )
+
+
+def _find_ended_container(request: ReadableRequestView, pod: PodView) -> Reason | None:
+    """Return the reason if a requested container has ended and its pod's restartPolicy forbids that it starts again;
+    otherwise None. SidecarTerminator ends containers in such pods on purpose.
+    """
+    if pod.find_condition("SidecarTerminated") is not None:
+        return None
+    requested = {container.name for container in request.spec.containers}
+    ended = next(
+        (
+            status
+            for status in pod.container_statuses
+            if status.name in requested and is_never_restarted(pod, status.exit_code)
+        ),
+        None,
+    )
+    if ended is None:
+        return None
+    words = (
+        f"container {ended.name} has ended with exit code {ended.exit_code}, and the kubelet does not start it again:"
+        f" restartPolicy of pod {pod.name} is {pod.restart_policy}"
+    )
+    if pod.controller is not None:
+        again = (
+            f"delete pod {pod.name}, so that {pod.controller.kind} {pod.controller.name} creates another one"
+        )
+        command = f"kubectl delete pod -n {pod.namespace} {pod.name}"
+    else:
+        again, command = f"create pod {pod.name} again", "kubectl replace --force -f FILE"
+    remedy = (
+        f"{again} ({command}), and delete this request, which cannot start the container (kubectl delete crr -n"
+        f" {request.namespace} {request.name})"
+    )
+    return Reason(Code.CONTAINER_FAILS, words, remedy, ended.name)
 
 
 def _is_obstacle(request: ReadableRequestView, reason: Reason) -> bool:
@@ -254,10 +291,10 @@ def _explain_stopping(request: ReadableRequestView, container: str, state: Recre
         return None
     return Reason(
         Code.PODS_ACTIVE,
-        f"container {container} is being stopped: its preStop hook and its process have up to {grace_s} s"
-        " (spec.strategy.terminationGracePeriodSeconds)",
-        "wait until it has stopped; for later requests, lower spec.strategy.terminationGracePeriodSeconds or shorten"
-        " the preStop hook",
+        f"container {container} is being stopped: its process, and its preStop hook if it has one, have up to"
+        f" {grace_s} s (spec.strategy.terminationGracePeriodSeconds)",
+        "wait until it has stopped; for later requests, set a lower spec.strategy.terminationGracePeriodSeconds"
+        " (its default is that of the pod), or shorten the preStop hook",
     )
 
 

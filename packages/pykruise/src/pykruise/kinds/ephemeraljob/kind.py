@@ -135,6 +135,7 @@ KIND = Kind(
         containers=("spec", "template", "ephemeralContainers"),
         headline=_headline_of,
         at_work=list_pods_at_work,
+        pod_selector=("spec", "selector"),
         has_observed_generation=False,
     ),
     shown=SHOWN,

@@ -61,11 +61,6 @@ deleted.
 
 DEFAULT_TTL_S: Final = 1800
 
-_NO_PODS: Final = Reason(
-    Code.NOTHING_SELECTED,
-    "no pod matches spec.selector; the job waits for one",
-    "correct the labels of the pods, or create the job again with another selector",
-)
 _ALL_TAKEN: Final = Reason(
     Code.NOTHING_SELECTED,
     "every pod that spec.selector matches already has an ephemeral container with the same name from another job",
@@ -293,9 +288,17 @@ def _find_waiting(
     if not snapshot.job.containers:
         remedy = "add a container to spec.template.ephemeralContainers"
         return Reason(Code.INVALID_SPEC, "spec.template.ephemeralContainers is empty", remedy)
-    nothing_fits = _ALL_TAKEN if snapshot.pods else _NO_PODS
+    nothing_fits = _ALL_TAKEN if snapshot.pods else _explain_no_pods(snapshot.job)
     return find_wait_reason(
         decision, nothing_fits=nothing_fits, running=_containers_have, obstacles=obstacles
+    )
+
+
+def _explain_no_pods(job: EphemeralJobView) -> Reason:
+    return Reason(
+        Code.NOTHING_SELECTED,
+        f"no pod of namespace {job.namespace} matches spec.selector ({job.selector}); the job waits for one",
+        "correct the labels of the pods, or create the job again with another selector",
     )
 
 

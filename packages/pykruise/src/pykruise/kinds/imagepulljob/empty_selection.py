@@ -75,4 +75,4 @@ def _describe_selector(job: PullJobView) -> tuple[str, str, str]:
         return field, "nodes", f"no node of {field} ({', '.join(names)}) has a NodeImage"
     if job.selector is None or not str(job.selector):
         return "", "nodes", "no node has a NodeImage yet"
-    return "spec.selector", "nodes", f"no node matches spec.selector ({job.selector})"
+    return "spec.selector", "nodes", f"no node with a NodeImage matches spec.selector ({job.selector})"

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot
 from pykruise.kinds.imagepulljob.targets import state_of
 from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.selectors import Selector
 from pykruise.plans.insight import AtWork, Insight
 from pykruise.plans.views import SECRET_VIEWS
 from pykruise.pods.jobs.fan_out import TargetState
@@ -42,10 +43,21 @@ def list_nodes_at_work(snapshot: ImagePullJobSnapshot) -> Iterator[AtWork]:
             )
 
 
+def selector_of_nodes(snapshot: ImagePullJobSnapshot) -> Selector | None:
+    """Return the selector of the job; None if the job chooses all nodes, or nodes by their names or pods."""
+    job = snapshot.job
+    chosen = job.spec.selector if job.spec is not None else None
+    has_names = chosen is not None and chosen.names is not None
+    is_by_labels = job.pod_selector is None and not has_names and str(job.selector or "")
+    return job.selector if is_by_labels else None
+
+
 INSIGHT: Final = Insight(
     containers=(),
     headline=headline_of,
     at_work=list_nodes_at_work,
+    selector_of_nodes=selector_of_nodes,
+    pod_selector=("spec", "podSelector"),
     everywhere=(SECRET_VIEWS,),
     has_observed_generation=False,
 )

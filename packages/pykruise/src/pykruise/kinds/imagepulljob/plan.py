@@ -273,12 +273,31 @@ def _reason_of_missing(snapshot: ImagePullJobSnapshot) -> Reason:
     deadline_s = spec.completion_policy.active_deadline_seconds if spec is not None else None
     begun, ended = instant_of(status.start_time), instant_of(status.completion_time)
     if deadline_s and begun is not None and ended is not None and ended - begun >= deadline_s:
+        field = "completionPolicy.activeDeadlineSeconds"
+        words = f"{image} was not pulled within {field} ({deadline_s} s)"
+        if (most := _parallelism_that_was_used_up(snapshot.job)) is None:
+            return Reason(Code.IMAGE_PULL, words, remedy_of_limit(field))
+        at_once = format_count(most, "node pulls", "nodes pull")
         return Reason(
             Code.IMAGE_PULL,
-            f"{image} was not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
-            remedy_of_limit("completionPolicy.activeDeadlineSeconds"),
+            f"{words}: at most {at_once} at the same time (spec.parallelism), and the others wait for their turn",
+            f"create the job again with a higher spec.parallelism; or create the job again with a higher {field}",
         )
     return Reason(Code.IMAGE_PULL, f"{image} could not be pulled", IMAGE_REMEDY)
+
+
+def _parallelism_that_was_used_up(job: PullJobView) -> int | None:
+    """Return the parallelism of an ended job if nodes pulled one after another: some have the image, so the pull itself
+    is shorter than the deadline. None if all nodes could pull at the same time, or none has the image.
+    """
+    spec, status = job.spec, job.status
+    if spec is None or not status.succeeded:
+        return None
+    try:
+        most = parallelism_of(spec.parallelism)
+    except ValueError:
+        return None
+    return most if most < (status.desired or 0) else None
 
 
 def _release_copies(snapshot: ImagePullJobSnapshot) -> tuple[Chain, ...]:

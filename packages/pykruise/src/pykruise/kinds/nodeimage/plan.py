@@ -58,7 +58,10 @@ def plan_node_image(snapshot: NodeImageSnapshot) -> Plan:
     kept = list_kept_images(snapshot)
     changes = _build_changes(view, node, kept)
     if changes:  # this write enqueues the NodeImage, and the next plan writes the status
-        return Plan(stages=(_patch_stage(view, changes, kept.because or "the labels of the node changed"),))
+        return Plan(
+            stages=(_patch_stage(view, changes, kept.because or "the labels of the node changed"),),
+            notes=tuple(_note_removed_secrets(view, kept)),
+        )
     return _plan_status(snapshot, kept)
 
 
@@ -151,6 +154,24 @@ def _plan_status(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
         skipped=_list_skipped(snapshot),
         notes=tuple(note for silent in result.silent for note in _list_notes(view, silent)),
     )
+
+
+def _note_removed_secrets(view: NodeImageView, kept: Kept) -> Iterator[Note]:
+    """Yield a warning for each secret that does not exist and that a person listed: its reference is removed."""
+    for name, image in view.images.items():
+        after = kept.images.get(name)
+        if after is None or all(tag.owner_references for tag in image.tags):
+            continue
+        left = after.pull_secrets or ()
+        for secret in image.pull_secrets or ():
+            if secret not in left:
+                message = (
+                    f"there is no secret {secret.name} in namespace {secret.namespace}: its reference was removed, and"
+                    f" image {name} is pulled without it"
+                )
+                yield Note(
+                    reason="PullSecretMissing", message=message, warning=True, again_after_s=_WARN_AGAIN_S
+                )
 
 
 def _list_notes(view: NodeImageView, silent: Silent) -> Iterator[Note]:

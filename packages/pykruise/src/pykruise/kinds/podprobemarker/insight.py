@@ -26,4 +26,9 @@ def list_conditions(marker: Document) -> Iterator[SetCondition]:
             yield SetCondition(type=probe.pod_condition_type, probe=probe.name, selects=view.selects)
 
 
-INSIGHT: Final = Insight(containers=(), headline=headline_of, conditions=list_conditions)
+INSIGHT: Final = Insight(
+    containers=(),
+    headline=headline_of,
+    conditions=list_conditions,
+    pod_selector=("spec", "selector"),
+)

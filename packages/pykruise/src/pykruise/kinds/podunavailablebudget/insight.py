@@ -21,4 +21,6 @@ def short_workloads(snapshot: BudgetSnapshot) -> Iterator[InsightChild]:
             yield InsightChild(resource=resource, key=Key(snapshot.budget.namespace, name))
 
 
-INSIGHT: Final = Insight(names=frozenset({"pub"}), containers=(), children=short_workloads)
+INSIGHT: Final = Insight(
+    names=frozenset({"pub"}), containers=(), children=short_workloads, pod_selector=("spec", "selector")
+)

@@ -49,11 +49,14 @@ def obstacle_of(
     if status is not None and is_over(entry, status):
         if status.phase != FAILED:
             return None
-        failure = _explain_failure(entry, status, image, secrets=secrets, missing=missing)
         if entry.owner_references:
-            return failure
-        remedy = _remedy_of_no_job(entry, status, node.name, image)
-        return Reason(failure.code, failure.message, remedy)
+            return _explain_failure(entry, status, image, secrets=secrets, missing=missing)
+        listed = node.images[image.name].pull_secrets or ()
+        names = [f"{secret.namespace}/{secret.name}" for secret in listed]
+        failure = _explain_failure(entry, status, image, secrets=names, missing=())
+        words = failure.message if names else f"{failure.message}; {_NO_SECRET}"
+        remedy = _remedy_of_no_job(entry, status, node.name, image, has_secrets=bool(names))
+        return Reason(failure.code, words, remedy)
     if status is None or not _has_begun(entry, status):
         late_at = _late_at(entry)
         if late_at is not None and now >= late_at:
@@ -99,13 +102,29 @@ def _explain_failure(
     return Reason(Code.IMAGE_PULL, words, IMAGE_REMEDY)
 
 
-def _remedy_of_no_job(entry: TagSpec, status: TagStatus, node: str, image: ImageName) -> str:
+_NO_SECRET: Final = (
+    "it is pulled without a pull secret, because none is listed (the manager removes references to secrets that do not"
+    " exist)"
+)
+
+
+def _remedy_of_no_job(
+    entry: TagSpec, status: TagStatus, node: str, image: ImageName, *, has_secrets: bool = True
+) -> str:
     """Return the remedy for an entry that no job requested: a person wrote it into the NodeImage."""
     tag = f"tag {image.tag} of {image.name} in NodeImage {node}"
     if (ended := _limit_that_ended(entry, status)) is not None:
         field = f"pullPolicy.{ended[0].rpartition('.')[2]}"
         return f"raise {field} of {tag}, and raise version of this tag by 1{_PULLS_AGAIN.format(node)}"
-    return f"make the image available, or correct {tag}; then raise version of this tag by 1{_PULLS_AGAIN.format(node)}"
+    login = (
+        ""
+        if has_secrets
+        else f"; if the registry requires a login, create the secret before you list it in pullSecrets of {image.name}"
+    )
+    return (
+        f"make the image available, or correct {tag}{login}; then raise version of this tag by 1"
+        f"{_PULLS_AGAIN.format(node)}"
+    )
 
 
 _PULLS_AGAIN: Final = ": a node pulls again only for a higher version (kubectl edit nodeimage {})"

@@ -155,6 +155,15 @@ def explain_failure(pod: PodView) -> Reason:
     return Reason(Code.POD_FAILED, f"{how}{where}", f"{log}, and {correct}", container)
 
 
+def is_never_restarted(pod: PodView, exit_code: int | None) -> bool:
+    """Whether the kubelet never starts a container of the pod again that ended with this exit code; False if the code
+    is None, because the container has not ended. Init containers that run as sidecars are always restarted.
+    """
+    if exit_code is None or pod.restart_policy == "Always":
+        return False
+    return pod.restart_policy == "Never" or exit_code == 0
+
+
 def find_ephemeral_blocker(pod: PodView, ephemeral: EphemeralView, image: str) -> Reason | None:
     """Obstacle of an ephemeral container of a pod; None if the container runs, starts, or has succeeded. `image`: the
     container's image.
