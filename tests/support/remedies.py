@@ -1170,6 +1170,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"set in the pod template what the ResourceQuota requires .*, or add a LimitRange with defaults", ()),
     (r"change the object so that the webhook allows the write, or have the webhook changed", ()),
     (r"make the server of this webhook respond, or correct or delete the webhook configuration", ()),
+    (
+        r"make the server of webhook \S+ respond, or correct or delete the webhook configuration that contains it"
+        r" \(kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations\)",
+        (),
+    ),
     (r"change the object('s spec)? so that the (policy allows the )?write( is allowed)?, or change .*", ()),
     (r"correct what the API server rejects( in the object's spec)?", ()),
     (r"no action is needed if the API server and its webhooks recover", ()),

@@ -36,10 +36,16 @@ _FIT_LIMITS: Final = (
 _UNREACHABLE: Final = (
     "make the server of this webhook respond, or correct or delete the webhook configuration"
 )
+_NAMED_UNREACHABLE: Final = (
+    "make the server of webhook {name} respond, or correct or delete the webhook configuration that contains it"
+    " (kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations)"
+)
 _ALLOW: Final = "change the object so that the write is allowed, or change what rejects the write"
 _CORRECT_SPEC: Final = "correct what the API server rejects in the object's spec"
 _RECOVERS: Final = "no action is needed if the API server and its webhooks recover"
 _CORRECT_WRITE: Final = "correct what the API server rejects"
+
+_UNREACHED: Final = r'failed calling webhook "(?P<name>[^"]+)"'
 
 _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     (
@@ -60,6 +66,7 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
         "lower the requests of the pod, or make room on the node",
     ),
     ("being terminated", WriteFault.WRITE_FAILED, "no action is needed: the namespace is being deleted"),
+    (_UNREACHED, WriteFault.WEBHOOK, _NAMED_UNREACHABLE),
     (
         "webhook",
         WriteFault.WEBHOOK,
@@ -167,7 +174,10 @@ def explain_error(error: KubeError, *, unknown: WriteFault, namespace: str) -> t
         case InvalidError():
             return code, _CORRECT_SPEC
         case InternalError() | ServerUnavailableError() | ServerTimeoutError() if code == WriteFault.WEBHOOK:
-            return code, _UNREACHABLE
+            unreached = re.search(_UNREACHED, text)
+            return code, _UNREACHABLE if unreached is None else _NAMED_UNREACHABLE.format(
+                **unreached.groupdict()
+            )
         case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():
             return code, _RECOVERS
     return code, _CORRECT_WRITE

@@ -21,6 +21,7 @@ from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.explaining import explain
 from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
+from pykruise.cli.insight.gated_kinds import hold_for_gates
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
 from pykruise.cli.insight.injection_check import find_refused_origin
 from pykruise.cli.insight.kind_insights import ATTACHED
@@ -70,6 +71,14 @@ async def read_and_explain(
     settings: ManagerSettings | None = None,
 ) -> Explanation:
     """Read and explain one object. Raises CommandError when it does not exist, KubeError when it cannot be read."""
+    explanation = await _read_and_explain(client, key, now=now, kind=kind, settings=settings)
+    return hold_for_gates(explanation, kind, settings)
+
+
+async def _read_and_explain(
+    client: Client, key: Key, *, now: Instant, kind: Kind, settings: ManagerSettings | None
+) -> Explanation:
+    """Read and explain one object, as if its kind was enabled."""
     try:
         if (attached := ATTACHED.get(kind.name)) is not None:
             explanation = await attached.explain(client, key, now, settings)

@@ -19,6 +19,7 @@ class Code(StrEnum):
     """Code of an obstacle. `explain` looks for the cause in the order of the members."""
 
     # rejected, or not managed at all
+    GATE_OFF = "GateOff"
     REFUSED = "Refused"
     INVALID_SPEC = "InvalidSpec"
     SELECTING_ALL = "SelectingAll"
@@ -179,6 +180,10 @@ ONE_AT_A_TIME: Final = "one at a time (wait until each replacement is available)
 _REJECTING: Final = "satisfy the webhook or policy, or change it; the write is retried automatically"
 
 CODES: Final[Mapping[Code, Meaning]] = {
+    Code.GATE_OFF: Meaning(
+        "a feature gate of the manager is off, so no controller handles the objects of this kind",
+        "turn the feature gate on (--feature-gates of the manager)",
+    ),
     Code.REFUSED: Meaning("the object requests something that cannot be carried out", _CORRECT),
     Code.INVALID_SPEC: Meaning("a stored field has a value that admission would have rejected", _CORRECT),
     Code.SELECTING_ALL: Meaning("the selector is empty and would match every pod", _CORRECT),
