@@ -195,6 +195,15 @@ async def set_another_condition_type(person: Person, _match: re.Match[str]) -> N
     await person.change(probes=[{**probe, "podConditionType": "example.com/own"} for probe in probes])
 
 
+async def delete_the_state(person: Person, match: re.Match[str]) -> None:
+    await person.stage.delete(match["state"], resource=PERSISTENT_POD_STATES)
+
+
+async def remove_the_annotation(person: Person, match: re.Match[str]) -> None:
+    body: Object = {"metadata": {"annotations": {match["annotation"]: None}}}
+    await person.stage.merge(match["workload"], body, resource=ADVANCED_STATEFUL_SETS)
+
+
 async def run_the_commands(person: Person, match: re.Match[str]) -> None:
     """Create the objects of the commands, and add the keys, with any values."""
     for command in re.findall(r"\((kubectl .*?)\)(?= and |, and |$)", match[0]):
@@ -1132,6 +1141,16 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"set (?P<field>paused|suspend) of \w+ (?P<child>\S+) to false"
         r"(; then create .* again without (paused|suspend) in its template)?",
         (resume_the_child,),
+    ),
+    (
+        r"delete PersistentPodState (?P<state>\S+), so that it is generated \(kubectl delete -n \S+ persistentpodstates"
+        r" \S+\)",
+        (delete_the_state,),
+    ),
+    (
+        r"remove the annotation \(kubectl annotate -n \S+ \S+ (?P<workload>\S+) (?P<annotation>\S+)-\), and change spec"
+        r" of PersistentPodState \S+",
+        (remove_the_annotation,),
     ),
     # what only a person can judge
     (r"create the job again with a higher \S+: the pull takes longer than this limit" + _BY_A_LIST, ()),

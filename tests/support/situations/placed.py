@@ -31,6 +31,24 @@ async def its_request_names_no_topology(world: World) -> None:
     await world.put(document)
 
 
+async def _ask_for_the_state_that_a_person_made(world: World) -> None:
+    await world.put(podstate(requiredPersistentTopology={"keys": ["kubernetes.io/arch"]}))
+    document = statefulset()
+    document["metadata"]["annotations"] = {
+        "kruise.io/auto-generate-persistent-pod-state": "true",
+        "kruise.io/required-persistent-topology": "kubernetes.io/hostname",
+    }
+    await world.put(document)
+
+
+async def its_annotations_ask_for_a_state_that_a_person_made(world: World) -> None:
+    await _ask_for_the_state_that_a_person_made(world)
+
+
+async def a_statefulset_asks_for_it_in_vain(world: World) -> None:
+    await _ask_for_the_state_that_a_person_made(world)
+
+
 async def _zones(world: World, **zones: str) -> None:
     for name, zone in zones.items():
         await world.node(name.replace("_", "-"), metadata={"labels": {ZONE: zone}})
@@ -183,6 +201,14 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
     ),
     "statefulset": (
         Situation(
+            stage=its_annotations_ask_for_a_state_that_a_person_made,
+            cause=Code.NO_EFFECT,
+            phase=Phase.HEALTHY,
+            says="PersistentPodState web exists, and was not generated from it",
+            ways=2,
+            known_by=_EXPLAIN,
+        ),
+        Situation(
             stage=its_template_and_its_record_fit_no_node,
             cause=Code.UNSCHEDULABLE,
             says="not match the pod, which requires disk=ssd",
@@ -267,6 +293,14 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
             phase=Phase.HEALTHY,
             says=f"{ZONE}=z2",
             ways=1,
+            known_by=_EXPLAIN,
+        ),
+        Situation(
+            stage=a_statefulset_asks_for_it_in_vain,
+            cause=Code.NO_EFFECT,
+            phase=Phase.HEALTHY,
+            says="of StatefulSet web has no effect",
+            ways=2,
             known_by=_EXPLAIN,
         ),
     ),
