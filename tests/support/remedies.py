@@ -548,9 +548,10 @@ async def replace_with_another_target(person: Person, match: re.Match[str]) -> N
 
 
 async def delete_the_copies(person: Person, _match: re.Match[str]) -> None:
-    name = (await person.to_document())["spec"]["resource"]["metadata"]["name"]
+    copied = (await person.to_document())["spec"]["resource"]
+    resource = SECRETS if copied["kind"] == "Secret" else CONFIG_MAPS
     for namespace in person.wait.pods:
-        await person.stage.client.delete(CONFIG_MAPS, namespace, name)
+        await person.stage.client.delete(resource, namespace, copied["metadata"]["name"])
 
 
 async def correct_and_resume(person: Person, match: re.Match[str]) -> None:

@@ -17,6 +17,7 @@ from pykruise.kinds.resourcedistribution.snapshot import (
     ReadableDistributionView,
     ReadableResourceDistribution,
     is_readable,
+    make_fixed_remedy,
 )
 from pykruise.kinds.resourcedistribution.status import (
     CONFLICT_OCCURRED,
@@ -163,7 +164,7 @@ def _reason_fixed(copy: CopyView) -> Reason:
     return Reason(
         Code.WRITE_FAILED,
         f"the copy {copy.name} has other contents, and is immutable",
-        f"delete the copy {copy.name}, which cannot be changed; the manager then creates it again",
+        make_fixed_remedy(copy.name),
     )
 
 
@@ -234,7 +235,7 @@ def _is_held(name: str, condition: str, snapshot: ReadableResourceDistribution, 
     """
     failed = snapshot.failed.get(name)
     if failed is None or failed.condition != condition:
-        _keep_failure(name, condition, snapshot.distribution, verdicts)
+        _keep_failure(name, condition, snapshot, verdicts)
         return False
     verdicts.fail(condition, name, Reason(failed.code, failed.message, failed.remedy))
     if failed.retry_at <= snapshot.now:
@@ -243,13 +244,24 @@ def _is_held(name: str, condition: str, snapshot: ReadableResourceDistribution, 
     return True
 
 
-def _keep_failure(name: str, condition: str, view: ReadableDistributionView, verdicts: _Verdicts) -> None:
+def _keep_failure(
+    name: str, condition: str, snapshot: ReadableResourceDistribution, verdicts: _Verdicts
+) -> None:
     """Keep a failure that a previous manager stored in the status, until the write succeeds."""
+    view, copy = snapshot.distribution, snapshot.copies.get(name)
     if view.stored_status.get("observedGeneration") != view.generation:
         return
     entry = read_stored_conditions(view).get(condition, {})
     if name in (entry.get("failedNamespaces") or ()):
-        verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, entry.get("reason") or ""))
+        is_fixed = condition == UPDATE_FAILED and copy is not None and _has_other_type(copy, view)
+        remedy = make_fixed_remedy(view.copy_name) if is_fixed else ""
+        verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, entry.get("reason") or "", remedy))
+
+
+def _has_other_type(copy: CopyView, view: ReadableDistributionView) -> bool:
+    """Whether the copy is a Secret whose type, which cannot be changed, differs from the requested type."""
+    wanted = str(read_contents(view.kind, view.spec.resource).get("type") or "")
+    return copy.secret_type not in ("", wanted)
 
 
 # ── writes ───────────────────────────────────────────────────────────────────
