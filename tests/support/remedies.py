@@ -204,6 +204,12 @@ async def remove_the_annotation(person: Person, match: re.Match[str]) -> None:
     await person.stage.merge(match["workload"], body, resource=ADVANCED_STATEFUL_SETS)
 
 
+async def set_other_marks(person: Person, _match: re.Match[str]) -> None:
+    probes = (await person.to_document())["spec"]["probes"]
+    policies = [{"state": "Succeeded", "labels": {"example.com/own": "yes"}}]
+    await person.change(probes=[{**probe, "markerPolicy": policies} for probe in probes])
+
+
 async def run_the_commands(person: Person, match: re.Match[str]) -> None:
     """Create the objects of the commands, and add the keys, with any values."""
     for command in re.findall(r"\((kubectl .*?)\)(?= and |, and |$)", match[0]):
@@ -1379,6 +1385,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (
         r"set another podConditionType in spec.probes, here or in PodProbeMarker \S+",
         (set_another_condition_type,),
+    ),
+    (
+        r"use other (labels|annotations) in spec.probes\[\].markerPolicy, here or in PodProbeMarker \S+",
+        (set_other_marks,),
     ),
     (r"give the probe of PodProbeMarker \S+ or \S+ another podConditionType", ()),
     (r"correct spec.schedule", (correct_the_schedule,)),

@@ -199,8 +199,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
     Code.CONFLICT: Meaning(
         "two SidecarSets inject containers, volumes or annotations with the same name into one pod, or two "
-        "PodProbeMarkers set the same condition of a pod",
-        "change the name in one of the SidecarSets, or set another podConditionType in one of the PodProbeMarkers",
+        "PodProbeMarkers set the same condition, label or annotation of a pod",
+        "change the name in one of the SidecarSets; or set another podConditionType, or other labels or annotations,"
+        " in one of the PodProbeMarkers",
     ),
     Code.NAME_TAKEN: Meaning(
         "another object already has the name; it was not created for this object, and stays unchanged",
