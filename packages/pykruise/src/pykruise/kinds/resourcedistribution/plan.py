@@ -54,8 +54,6 @@ READ_AGAIN_S: Final = 10.0
 
 _WARN_AGAIN_S: Final = 600.0
 
-_NO_TARGETS: Final = Reason(Code.NO_TARGETS, "spec.targets selects no namespace")
-
 _FIELDS: Final[Mapping[str, Sequence[str]]] = {
     SECRETS.kind: ("data", "immutable", "type"),
     CONFIG_MAPS.kind: ("binaryData", "data", "immutable"),
@@ -104,9 +102,16 @@ def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
             view, desired=len(targets), succeeded=verdicts.succeeded, failed=verdicts.failed, now=snapshot.now
         ),
         requeue_after_s=verdicts.again_s,
-        waiting=None if targets else _NO_TARGETS,
+        waiting=None if targets else _reason_of_no_targets(view),
         skipped=verdicts.skipped,
     )
+
+
+def _reason_of_no_targets(view: ReadableDistributionView) -> Reason:
+    words = "spec.targets selects no namespace"
+    if view.selector.requirements:
+        words = f"{words} (namespaceSelector: {view.selector})"
+    return Reason(Code.NO_TARGETS, words)
 
 
 def _is_known(name: str, snapshot: ReadableResourceDistribution) -> bool:
