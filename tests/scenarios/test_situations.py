@@ -114,7 +114,12 @@ def says_its_remedy(wait: Wait, namespace: str) -> bool:
     return any(way in wait.words for way in ways) or bool(split_remedy(wait.words, namespace=namespace)[1])
 
 
-OF_OTHERS = ("of PersistentPodState", "creates the job, so create", "with this change in its template")
+OF_OTHERS = (
+    "of PersistentPodState",
+    "of WorkloadSpread",
+    "creates the job, so create",
+    "with this change in its template",
+)
 """Texts of remedies that name fields of another kind, or of a child that its parent creates."""
 
 

@@ -1180,7 +1180,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"create PriorityClass \S+ \(kubectl create priorityclass (?P<class>\S+) --value=NUMBER\), or correct"
-        r" priorityClassName in the pod template",
+        r" priorityClassName in (the pod template|spec\.subsets\[\d+\]\.patch of WorkloadSpread \S+)",
         (create_the_priority_class,),
     ),
     (

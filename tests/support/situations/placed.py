@@ -49,6 +49,13 @@ async def a_statefulset_asks_for_it_in_vain(world: World) -> None:
     await _ask_for_the_state_that_a_person_made(world)
 
 
+async def a_patch_of_its_spread_names_a_missing_class(world: World) -> None:
+    patch = {"spec": {"priorityClassName": "spot"}}
+    await world.put(spread(subsets=[{"name": "own", "maxReplicas": 1}, {"name": "rented", "patch": patch}]))
+    await world.wait(5)
+    await world.put(cloneset())
+
+
 async def _zones(world: World, **zones: str) -> None:
     for name, zone in zones.items():
         await world.node(name.replace("_", "-"), metadata={"labels": {ZONE: zone}})
@@ -263,6 +270,13 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=its_node_never_started_its_pod,
             cause=Code.NODE_LOST,
             says="its node node-2 has not answered since it got the pod",
+        ),
+        Situation(
+            stage=a_patch_of_its_spread_names_a_missing_class,
+            cause=Code.POLICY,
+            says="or correct priorityClassName in spec.subsets",
+            ways=1,
+            known_by=_EXPLAIN,
         ),
         Situation(
             stage=the_nodes_of_a_subset_of_its_spread_have_a_taint,
