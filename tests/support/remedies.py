@@ -1150,7 +1150,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (resume_the_child,),
     ),
     (
-        r"delete PersistentPodState (?P<state>\S+), so that it is generated \(kubectl delete -n \S+ persistentpodstates"
+        r"delete PersistentPodState (?P<state>\S+), so that it is generated \(kubectl delete -n \S+ persistentpodstate"
         r" \S+\)",
         (delete_the_state,),
     ),

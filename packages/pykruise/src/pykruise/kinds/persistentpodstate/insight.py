@@ -104,7 +104,7 @@ def _find_obstacle(workload: Document, state: Document) -> tuple[str, str]:
         return words, f"{removal}: {owner['kind']} {owner['name']} of {owner['apiVersion']} has it too"
     delete = (
         f"delete PersistentPodState {name}, so that it is generated"
-        f" (kubectl delete -n {namespace} persistentpodstates {name})"
+        f" (kubectl delete -n {namespace} persistentpodstate {name})"
     )
     return words, f"{delete}; or {removal}, and change spec of PersistentPodState {name}"
 

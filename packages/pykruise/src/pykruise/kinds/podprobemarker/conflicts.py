@@ -104,9 +104,9 @@ def find_overwritten_marks(
         for known in (marker, *others.values())
         for probe in (known.spec.probes if known.spec is not None else ())
     }
-    own = (result for result in results if result.namespace == marker.namespace)
-    found = {result.uid: next(_find_overwritten(marker.name, result, probes), None) for result in own}
-    return {uid: mark for uid, mark in found.items() if mark is not None}
+    reported = (result for result in results if result.namespace == marker.namespace)
+    marks = {result.uid: next(_find_overwritten(marker.name, result, probes), None) for result in reported}
+    return {uid: mark for uid, mark in marks.items() if mark is not None}
 
 
 def _find_overwritten(
