@@ -32,7 +32,7 @@ from pykruise.kinds.resourcedistribution.status import (
 )
 from pykruise.kinds.resourcedistribution.targets import NEVER, is_target, list_target_names
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
-from pykruise.kinds.resourcedistribution.view import DISTRIBUTED, CopyView, read_contents
+from pykruise.kinds.resourcedistribution.view import DISTRIBUTED, CopyView, DistributionView, read_contents
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -107,7 +107,7 @@ def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
     )
 
 
-def _reason_of_no_targets(view: ReadableDistributionView) -> Reason:
+def _reason_of_no_targets(view: DistributionView) -> Reason:
     words = "spec.targets selects no namespace"
     if view.selector.requirements:
         words = f"{words} (namespaceSelector: {view.selector})"
