@@ -170,6 +170,61 @@ async def test_explain_reports_that_a_pod_disruption_budget_blocks_a_pod_too(sta
         explanation.waits[0].words
         == "is covered by PodDisruptionBudgets pdb and strict: API servers evict no pod with two budgets"
     )
+    assert explanation.phase is Phase.DEGRADED
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "remedy"),
+    [
+        (
+            {"maxUnavailable": 0},
+            "never allows an eviction of its pods: spec.maxUnavailable is 0, so all 4 must stay healthy",
+            "raise spec.maxUnavailable of PodDisruptionBudget strict (kubectl edit pdb -n {} strict)",
+        ),
+        (
+            {"minAvailable": "100%"},
+            "never allows an eviction of its pods: spec.minAvailable is 100%, so all 4 must stay healthy",
+            "lower spec.minAvailable of PodDisruptionBudget strict (kubectl edit pdb -n {} strict)",
+        ),
+    ],
+)
+async def test_explain_names_the_field_of_a_disruption_budget_that_never_allows_an_eviction(
+    stage: Stage, spec: Object, words: str, remedy: str
+) -> None:
+    await stage.start_manager()
+    pods = await four_pods(stage)
+    body: Object = {"metadata": {"name": "strict"}, "spec": {**spec, **SELECTED}}
+    await stage.create(body, resource=POD_DISRUPTION_BUDGETS)
+    await asyncio.sleep(5)
+    # when nothing but a person ends the wait
+    explanation = await of_pod(stage, pods[0].name)
+    assert (explanation.cause, explanation.phase) == ("EvictionBudget", Phase.DEGRADED)
+    (wait,) = explanation.waits
+    assert wait.words == f"PodDisruptionBudget strict {words}"
+    assert wait.remedy == remedy.format(stage.namespace)
+    # and when the remedy is followed
+    followed: Object = {"spec": {"maxUnavailable": 1, "minAvailable": None}}
+    await stage.merge("strict", followed, resource=POD_DISRUPTION_BUDGETS)
+    await asyncio.sleep(5)
+    explanation = await of_pod(stage, pods[0].name)
+    assert (explanation.verdict, explanation.phase) == ("done", Phase.HEALTHY)
+
+
+async def test_a_disruption_budget_that_is_used_up_allows_more_when_its_pods_are_healthy(
+    stage: Stage,
+) -> None:
+    await stage.start_manager()
+    pods = await four_pods(stage)
+    await disruption_budget(stage, "pdb", 3)
+    stage.kubelets.set_rules([Rule(image="nginx:1", start_s=1e5)])
+    await stage.delete(pods[1].name, resource=PODS)
+    await asyncio.sleep(20)
+    explanation = await of_pod(stage, pods[0].name)
+    assert (explanation.cause, explanation.phase) == ("EvictionBudget", Phase.PROGRESSING)
+    assert explanation.waits[0].words == "PodDisruptionBudget pdb allows no eviction of its pods now"
+    assert explanation.waits[0].remedy.startswith(
+        "wait until more of its pods are healthy, or change the budget"
+    )
 
 
 async def test_explain_reports_which_of_two_budgets_counts_and_which_is_missing(stage: Stage) -> None:

@@ -195,6 +195,21 @@ async def set_another_condition_type(person: Person, _match: re.Match[str]) -> N
     await person.change(probes=[{**probe, "podConditionType": "example.com/own"} for probe in probes])
 
 
+async def delete_the_state(person: Person, match: re.Match[str]) -> None:
+    await person.stage.delete(match["state"], resource=PERSISTENT_POD_STATES)
+
+
+async def remove_the_annotation(person: Person, match: re.Match[str]) -> None:
+    body: Object = {"metadata": {"annotations": {match["annotation"]: None}}}
+    await person.stage.merge(match["workload"], body, resource=ADVANCED_STATEFUL_SETS)
+
+
+async def set_other_marks(person: Person, _match: re.Match[str]) -> None:
+    probes = (await person.to_document())["spec"]["probes"]
+    policies = [{"state": "Succeeded", "labels": {"example.com/own": "yes"}}]
+    await person.change(probes=[{**probe, "markerPolicy": policies} for probe in probes])
+
+
 async def run_the_commands(person: Person, match: re.Match[str]) -> None:
     """Create the objects of the commands, and add the keys, with any values."""
     for command in re.findall(r"\((kubectl .*?)\)(?= and |, and |$)", match[0]):
@@ -566,9 +581,10 @@ async def replace_with_another_target(person: Person, match: re.Match[str]) -> N
 
 
 async def delete_the_copies(person: Person, _match: re.Match[str]) -> None:
-    name = (await person.to_document())["spec"]["resource"]["metadata"]["name"]
+    copied = (await person.to_document())["spec"]["resource"]
+    resource = SECRETS if copied["kind"] == "Secret" else CONFIG_MAPS
     for namespace in person.wait.pods:
-        await person.stage.client.delete(CONFIG_MAPS, namespace, name)
+        await person.stage.client.delete(resource, namespace, copied["metadata"]["name"])
 
 
 async def correct_and_resume(person: Person, match: re.Match[str]) -> None:
@@ -1179,6 +1195,16 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"(; then create .* again without (paused|suspend) in its template)?",
         (resume_the_child,),
     ),
+    (
+        r"delete PersistentPodState (?P<state>\S+), so that it is generated \(kubectl delete -n \S+ persistentpodstate"
+        r" \S+\)",
+        (delete_the_state,),
+    ),
+    (
+        r"remove the annotation \(kubectl annotate -n \S+ \S+ (?P<workload>\S+) (?P<annotation>\S+)-\), and change spec"
+        r" of PersistentPodState \S+",
+        (remove_the_annotation,),
+    ),
     # what only a person can judge
     (r"create the job again with a higher \S+: the pull takes longer than this limit" + _BY_A_LIST, ()),
     (r"create secret \S+ \(kubectl create secret docker-registry [^()]+\), then create the job again", ()),
@@ -1200,7 +1226,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"create PriorityClass \S+ \(kubectl create priorityclass (?P<class>\S+) --value=NUMBER\), or correct"
-        r" priorityClassName in the pod template",
+        r" priorityClassName in (the pod template|spec\.subsets\[\d+\]\.patch of WorkloadSpread \S+)",
         (create_the_priority_class,),
     ),
     (
@@ -1216,6 +1242,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"set in the pod template what the ResourceQuota requires .*, or add a LimitRange with defaults", ()),
     (r"change the object so that the webhook allows the write, or have the webhook changed", ()),
     (r"make the server of this webhook respond, or correct or delete the webhook configuration", ()),
+    (
+        r"make the server of webhook \S+ respond, or correct or delete the webhook configuration that contains it"
+        r" \(kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations\)",
+        (),
+    ),
     (r"change the object('s spec)? so that the (policy allows the )?write( is allowed)?, or change .*", ()),
     (r"correct what the API server rejects( in the object's spec)?", ()),
     (r"no action is needed if the API server and its webhooks recover", ()),
@@ -1402,6 +1433,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (
         r"set another podConditionType in spec.probes, here or in PodProbeMarker \S+",
         (set_another_condition_type,),
+    ),
+    (
+        r"use other (labels|annotations) in spec.probes\[\].markerPolicy, here or in PodProbeMarker \S+",
+        (set_other_marks,),
     ),
     (r"give the probe of PodProbeMarker \S+ or \S+ another podConditionType", ()),
     (r"correct spec.schedule", (correct_the_schedule,)),

@@ -367,6 +367,18 @@ async def another_marker_sets_its_condition(world: World) -> None:
     await world.put(marker())
 
 
+async def another_marker_sets_its_label_to_another_value(world: World) -> None:
+    probe = {
+        **marker()["spec"]["probes"][0],
+        "name": "traffic",
+        "podConditionType": "example.com/traffic",
+        "markerPolicy": [{"state": "Succeeded", "labels": {"idle": "no"}}],
+    }
+    await world.put(cloneset(), marker())
+    await world.wait(20)
+    await world.put(marker("ops", probes=[probe]))
+
+
 async def two_markers_set_one_condition_on_it(world: World) -> None:
     await world.put(cloneset(pod={"nodeName": "node-1"}), marker(), marker("other"))
 
@@ -579,6 +591,13 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             says="shows the result of a probe of PodProbeMarker first",
             ways=1,
             known_by=_PLAN,
+        ),
+        Situation(
+            stage=another_marker_sets_its_label_to_another_value,
+            cause=Code.CONFLICT,
+            says="label idle is set to no by probe traffic of PodProbeMarker ops, not to yes",
+            ways=1,
+            known_by=_EXPLAIN,
         ),
     ),
     "nodepodprobe": (

@@ -265,7 +265,13 @@ DISTRIBUTIONS: Final = (
     Situation(stage=a_namespace_is_not_there, cause=Code.NO_NAMESPACE, says="ghost", ways=1),
     Situation(stage=the_name_is_taken, cause=Code.NAME_TAKEN),
     Situation(stage=a_quota_lets_it_copy_nothing, cause=Code.QUOTA, says="exceeded quota: team", ways=1),
-    Situation(stage=it_means_no_namespace, cause=Code.NO_TARGETS, phase=Phase.HEALTHY, ways=1),
+    Situation(
+        stage=it_means_no_namespace,
+        cause=Code.NO_TARGETS,
+        phase=Phase.HEALTHY,
+        says="(namespaceSelector: team=none)",
+        ways=1,
+    ),
     Situation(stage=one_of_two_namespaces_is_not_there, cause=Code.NO_NAMESPACE, says="ghost", ways=1),
 )
 

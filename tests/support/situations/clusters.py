@@ -307,6 +307,12 @@ async def its_copies_cannot_be_changed(world: World) -> None:
     await world.set("resourcedistribution/web", resource={"data": {"a": "2"}})
 
 
+async def the_type_of_its_secret_changed(world: World) -> None:
+    await world.put(distribution(kind="Secret", data={"a": "QQ=="}))
+    await world.wait(10)
+    await world.set("resourcedistribution/web", resource={"type": "example.com/other"})
+
+
 async def another_distribution_has_the_name(world: World) -> None:
     await world.put(distribution("other"))
     await world.wait(10)
@@ -551,7 +557,14 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
         Situation(
             stage=its_copies_cannot_be_changed,
             cause=Code.WRITE_FAILED,
-            says="it is created again",
+            says="the manager then creates it again",
+            ways=1,
+            known_by=_PLAN,
+        ),
+        Situation(
+            stage=the_type_of_its_secret_changed,
+            cause=Code.WRITE_FAILED,
+            says="delete the copy shared, which cannot be changed",
             ways=1,
             known_by=_PLAN,
         ),

@@ -31,6 +31,31 @@ async def its_request_names_no_topology(world: World) -> None:
     await world.put(document)
 
 
+async def _ask_for_the_state_that_a_person_made(world: World) -> None:
+    await world.put(podstate(requiredPersistentTopology={"keys": ["kubernetes.io/arch"]}))
+    document = statefulset()
+    document["metadata"]["annotations"] = {
+        "kruise.io/auto-generate-persistent-pod-state": "true",
+        "kruise.io/required-persistent-topology": "kubernetes.io/hostname",
+    }
+    await world.put(document)
+
+
+async def its_annotations_ask_for_a_state_that_a_person_made(world: World) -> None:
+    await _ask_for_the_state_that_a_person_made(world)
+
+
+async def a_statefulset_asks_for_it_in_vain(world: World) -> None:
+    await _ask_for_the_state_that_a_person_made(world)
+
+
+async def a_patch_of_its_spread_names_a_missing_class(world: World) -> None:
+    patch = {"spec": {"priorityClassName": "spot"}}
+    await world.put(spread(subsets=[{"name": "own", "maxReplicas": 1}, {"name": "rented", "patch": patch}]))
+    await world.wait(5)
+    await world.put(cloneset())
+
+
 async def _zones(world: World, **zones: str) -> None:
     for name, zone in zones.items():
         await world.node(name.replace("_", "-"), metadata={"labels": {ZONE: zone}})
@@ -199,6 +224,14 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
     ),
     "statefulset": (
         Situation(
+            stage=its_annotations_ask_for_a_state_that_a_person_made,
+            cause=Code.NO_EFFECT,
+            phase=Phase.HEALTHY,
+            says="PersistentPodState web exists, and was not generated from it",
+            ways=2,
+            known_by=_EXPLAIN,
+        ),
+        Situation(
             stage=its_template_and_its_record_fit_no_node,
             cause=Code.UNSCHEDULABLE,
             says="not match the pod, which requires disk=ssd",
@@ -255,6 +288,13 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
             says="its node node-2 has not answered since it got the pod",
         ),
         Situation(
+            stage=a_patch_of_its_spread_names_a_missing_class,
+            cause=Code.POLICY,
+            says="or correct priorityClassName in spec.subsets",
+            ways=1,
+            known_by=_EXPLAIN,
+        ),
+        Situation(
             stage=the_nodes_of_a_subset_of_its_spread_have_a_taint,
             cause=Code.UNSCHEDULABLE,
             says="node-4 has the taint rented=true:NoSchedule, which the pod does not tolerate",
@@ -283,6 +323,14 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
             phase=Phase.HEALTHY,
             says=f"{ZONE}=z2",
             ways=1,
+            known_by=_EXPLAIN,
+        ),
+        Situation(
+            stage=a_statefulset_asks_for_it_in_vain,
+            cause=Code.NO_EFFECT,
+            phase=Phase.HEALTHY,
+            says="of StatefulSet web has no effect",
+            ways=2,
             known_by=_EXPLAIN,
         ),
     ),

@@ -670,6 +670,11 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
         (UnreachableError("no route"), "no action is needed if the API server"),
         (
             InternalError(ErrorStatus(code=500, message='failed calling webhook "check.team.io": refused')),
+            "make the server of webhook check.team.io respond, or correct or delete the webhook configuration that"
+            " contains it (kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations)",
+        ),
+        (
+            InternalError(ErrorStatus(code=500, message="failed calling webhook: refused")),
             "make the server of this webhook respond",
         ),
     ],

@@ -34,6 +34,19 @@ def test_the_view_of_a_whole_object_has_its_content_digest_and_maps(kind: str) -
     assert view({"kind": kind, "binaryData": {}}).has == ("binaryData",)
 
 
+@pytest.mark.parametrize(
+    ("document", "secret_type"),
+    [
+        ({"kind": "Secret", "type": "kubernetes.io/tls"}, "kubernetes.io/tls"),
+        ({"kind": "Secret"}, "Opaque"),
+        ({"kind": "ConfigMap"}, ""),
+        ({"kind": "PartialObjectMetadata"}, ""),
+    ],
+)
+def test_only_a_whole_secret_has_a_type(document: Doc, secret_type: str) -> None:
+    assert view(document).secret_type == secret_type
+
+
 def test_a_copy_has_its_source_and_its_controller() -> None:
     owners = [
         {"apiVersion": "v1", "kind": "Other", "name": "x", "uid": "u-x"},

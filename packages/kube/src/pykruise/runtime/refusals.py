@@ -36,10 +36,16 @@ _FIT_LIMITS: Final = (
 _UNREACHABLE: Final = (
     "make the server of this webhook respond, or correct or delete the webhook configuration"
 )
+_NAMED_UNREACHABLE: Final = (
+    "make the server of webhook {name} respond, or correct or delete the webhook configuration that contains it"
+    " (kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations)"
+)
 _ALLOW: Final = "change the object so that the write is allowed, or change what rejects the write"
 _CORRECT_SPEC: Final = "correct what the API server rejects in the object's spec"
 _RECOVERS: Final = "no action is needed if the API server and its webhooks recover"
 _CORRECT_WRITE: Final = "correct what the API server rejects"
+
+_UNREACHED: Final = r'failed calling webhook "(?P<name>[^"]+)"'
 
 _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     (
@@ -60,6 +66,7 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
         "lower the requests of the pod, or make room on the node",
     ),
     ("being terminated", WriteFault.WRITE_FAILED, "no action is needed: the namespace is being deleted"),
+    (_UNREACHED, WriteFault.WEBHOOK, _NAMED_UNREACHABLE),
     (
         "webhook",
         WriteFault.WEBHOOK,
@@ -72,27 +79,27 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
         r"no PriorityClass with name (?P<name>\S+) was found",
         WriteFault.POLICY,
         "create PriorityClass {name} (kubectl create priorityclass {name} --value=NUMBER), or correct priorityClassName"
-        " in the pod template",
+        " in {template}",
     ),
-    ("PriorityClass", WriteFault.POLICY, "correct priorityClassName or priority in the pod template"),
+    ("PriorityClass", WriteFault.POLICY, "correct priorityClassName or priority in {template}"),
     (
         r'RuntimeClass "(?P<name>[^"]+)" not found',
         WriteFault.POLICY,
-        "have an administrator of the nodes create RuntimeClass {name}, or correct runtimeClassName in the pod template"
+        "have an administrator of the nodes create RuntimeClass {name}, or correct runtimeClassName in {template}"
         " (kubectl get runtimeclasses)",
     ),
-    ("RuntimeClass", WriteFault.POLICY, "correct overhead or runtimeClassName in the pod template"),
+    ("RuntimeClass", WriteFault.POLICY, "correct overhead or runtimeClassName in {template}"),
     (
         r"service account (?P<space>[^\s/]+)/(?P<name>[^\s:]+): .*not found",
         WriteFault.POLICY,
         "create ServiceAccount {name} (kubectl create serviceaccount -n {space} {name}), or correct"
-        " serviceAccountName in the pod template",
+        " serviceAccountName in {template}",
     ),
-    ("service account", WriteFault.POLICY, "correct serviceAccountName in the pod template"),
+    ("service account", WriteFault.POLICY, "correct serviceAccountName in {template}"),
     (
         "violates PodSecurity",
         WriteFault.POLICY,
-        "correct the pod template, or have the level of the namespace lowered (kubectl label namespace {namespace}"
+        "correct {template}, or have the level of the namespace lowered (kubectl label namespace {namespace}"
         " --overwrite pod-security.kubernetes.io/enforce=LEVEL)",
     ),
     ("cannot ", WriteFault.FORBIDDEN, "grant the manager the missing permission (pykruise doctor names it)"),
@@ -106,18 +113,31 @@ _OTHERS: Final = (
 )
 
 
-def explain_refusal(message: str, *, namespace: str) -> tuple[WriteFault, str] | None:
+_TEMPLATE: Final = "the pod template"
+
+
+def explain_refusal(
+    message: str, *, namespace: str, template: str = _TEMPLATE
+) -> tuple[WriteFault, str] | None:
     """Return the code and the remedy of a response with status code 403, from its message; None if the message is
-    unknown. `namespace`: namespace of the rejected write; empty if it has none.
+    unknown. `namespace`: namespace of the rejected write; empty if it has none. `template`: name of the part that
+    defines the rejected pods.
     """
-    return next(_explain_each(message, namespace), None)
+    return next(_explain_each(message, namespace, template), None)
 
 
-def _explain_each(message: str, namespace: str) -> Iterator[tuple[WriteFault, str]]:
+def _explain_each(
+    message: str, namespace: str, template: str = _TEMPLATE
+) -> Iterator[tuple[WriteFault, str]]:
     for pattern, fault, remedy in _FORBIDDING:
         if match := re.search(pattern, message):
             known = remedy if namespace else _NAMESPACED_COMMAND.sub("", remedy)
-            yield fault, known.format(place=f" -n {namespace}", namespace=namespace, **match.groupdict())
+            yield (
+                fault,
+                known.format(
+                    place=f" -n {namespace}", namespace=namespace, template=template, **match.groupdict()
+                ),
+            )
 
 
 _NAMESPACED_COMMAND: Final = re.compile(r" \([^()]*\{(place|namespace)\}[^()]*\)")
@@ -167,7 +187,10 @@ def explain_error(error: KubeError, *, unknown: WriteFault, namespace: str) -> t
         case InvalidError():
             return code, _CORRECT_SPEC
         case InternalError() | ServerUnavailableError() | ServerTimeoutError() if code == WriteFault.WEBHOOK:
-            return code, _UNREACHABLE
+            unreached = re.search(_UNREACHED, text)
+            return code, _UNREACHABLE if unreached is None else _NAMED_UNREACHABLE.format(
+                **unreached.groupdict()
+            )
         case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():
             return code, _RECOVERS
     return code, _CORRECT_WRITE

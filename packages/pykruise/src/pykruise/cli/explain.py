@@ -22,6 +22,7 @@ from pykruise.cli.insight.creators import find_creation, redirect_remedies
 from pykruise.cli.insight.explaining import explain
 from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
+from pykruise.cli.insight.gated_kinds import hold_for_gates
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
 from pykruise.cli.insight.injection_check import find_refused_origin
 from pykruise.cli.insight.kind_insights import ATTACHED
@@ -41,7 +42,7 @@ from pykruise.cli.insight.pod_origins import add_pod_origins
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.readiness_gates import add_gates, see_gates
-from pykruise.cli.insight.refused_writes import find_refusal_remedy, make_refusal_wait
+from pykruise.cli.insight.refused_writes import find_refusal_remedy, make_origin_wait, make_refusal_wait
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.insight.unheeded import add_unheeded
 from pykruise.cli.outputs import check_output, format_document
@@ -72,6 +73,14 @@ async def read_and_explain(
     settings: ManagerSettings | None = None,
 ) -> Explanation:
     """Read and explain one object. Raises CommandError when it does not exist, KubeError when it cannot be read."""
+    explanation = await _read_and_explain(client, key, now=now, kind=kind, settings=settings)
+    return hold_for_gates(explanation, kind, settings)
+
+
+async def _read_and_explain(
+    client: Client, key: Key, *, now: Instant, kind: Kind, settings: ManagerSettings | None
+) -> Explanation:
+    """Read and explain one object, as if its kind was enabled."""
     try:
         if (attached := ATTACHED.get(kind.name)) is not None:
             explanation = await attached.explain(client, key, now, settings)
@@ -167,17 +176,14 @@ async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> 
     """Return the explanation with the origin of a rejected field, if an object other than the template adds this field
     to new pods.
     """
-    if not any(wait.code == Code.WRITE_FAILED for wait in explanation.waits):
+    refused = {wait.code for wait in explanation.waits} & {Code.WRITE_FAILED, Code.POLICY}
+    if not refused:
         return explanation
     origin = await find_refused_origin(client, sight)
     if origin is None:
         return explanation
     waits = tuple(
-        msgspec.structs.replace(
-            wait, words=f"{wait.words}; {origin} sets the field", remedy=f"correct {origin}"
-        )
-        if wait.code == Code.WRITE_FAILED
-        else wait
+        make_origin_wait(wait, str(origin), namespace=explanation.namespace) if wait.code in refused else wait
         for wait in explanation.waits
     )
     return msgspec.structs.replace(explanation, waits=waits)

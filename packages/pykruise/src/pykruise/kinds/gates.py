@@ -13,6 +13,7 @@ import msgspec
 
 from pykruise.kinds import list_kinds
 from pykruise.kube.values.near_misses import format_hint
+from pykruise.plans.kind import Kind
 from pykruise.pods.settings import Gate, Maturity
 
 GATES: Mapping[str, Gate] = {
@@ -196,6 +197,30 @@ class Gates(msgspec.Struct, frozen=True):
     def is_left_to_server(self, name: str) -> bool:
         """Whether the gate is on if the API server supports the feature, because the gate is not set."""
         return list_all_gates()[name].by_server and name not in self.differing and name not in self.kept_off
+
+    def list_closed(self, kind: Kind) -> list[str]:
+        """Return the gates that must be turned on so that the kind is enabled, with the gates on which these depend;
+        empty if the kind is enabled.
+        """
+        if kind.is_enabled(self.__getitem__):
+            return []
+        wanted = [*kind.gates, *kind.any_gate[:1]]
+        masters = [
+            name
+            for rule in _RULES
+            if not rule.while_is and set(rule.then) & set(wanted)
+            for name in rule.when
+        ]
+        return [name for name in dict.fromkeys((*masters, *wanted)) if not self[name]]
+
+    def turn_on(self, names: Iterable[str]) -> str:
+        """Return the value of --feature-gates that turns these gates on and keeps all other gates as they are."""
+        given = {
+            **self.differing,
+            **dict.fromkeys(sorted(self.kept_off), False),
+            **dict.fromkeys(names, True),
+        }
+        return ",".join(f"{name}={str(on).lower()}" for name, on in given.items())
 
     def __iter__(self) -> Iterator[tuple[str, bool]]:
         """Yield all gates with their state, in the order of the table."""

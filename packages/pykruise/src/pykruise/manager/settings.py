@@ -82,6 +82,10 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """All settings of one manager. `read_kind_settings(kind)` returns those of a kind."""
 
     gates: Gates = Gates()
+    is_known: bool = False
+    """Whether these are the settings of the cluster's manager; False: settings that are not given have their defaults,
+    and the manager may have others.
+    """
     flags: Mapping[str, Any] = {}
     """Values of the kinds' own flags (pods/settings.py: `FromFlag`), by name; an absent flag has its default."""
     kubernetes: str = ""

@@ -170,10 +170,13 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """
     bindings: Callable[[Document], Iterator[Binding]] | None = None
     """Pods that the object binds to nodes; None: the kind binds none."""
-    unheeded: Callable[[Document], tuple[str, str]] | None = None
+    unheeded: Callable[[Document, Document | None], tuple[str, str]] | None = None
     """Returns the problem of annotations of a workload that request an object of the kind in vain, and the remedy;
-    empty if there is no problem. None: no annotations request objects of the kind.
+    empty if there is no problem. The second argument is the object with the workload's name; None if there is none.
+    None: no annotations request objects of the kind.
     """
+    is_requested: Callable[[Document], bool] = lambda _: False
+    """Whether annotations of a workload request an object of the kind with the workload's name."""
     conditions: Callable[[Document], Iterator[SetCondition]] | None = None
     """Conditions that the object sets in pods; None: objects of the kind set none."""
     has_observed_generation: bool = True

@@ -19,6 +19,7 @@ class Code(StrEnum):
     """Code of an obstacle. `explain` looks for the cause in the order of the members."""
 
     # rejected, or not managed at all
+    GATE_OFF = "GateOff"
     REFUSED = "Refused"
     INVALID_SPEC = "InvalidSpec"
     SELECTING_ALL = "SelectingAll"
@@ -179,6 +180,10 @@ ONE_AT_A_TIME: Final = "one at a time (wait until each replacement is available)
 _REJECTING: Final = "satisfy the webhook or policy, or change it; the write is retried automatically"
 
 CODES: Final[Mapping[Code, Meaning]] = {
+    Code.GATE_OFF: Meaning(
+        "a feature gate of the manager is off, so no controller handles the objects of this kind",
+        "turn the feature gate on (--feature-gates of the manager)",
+    ),
     Code.REFUSED: Meaning("the object requests something that cannot be carried out", _CORRECT),
     Code.INVALID_SPEC: Meaning("a stored field has a value that admission would have rejected", _CORRECT),
     Code.SELECTING_ALL: Meaning("the selector is empty and would match every pod", _CORRECT),
@@ -194,8 +199,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
     Code.CONFLICT: Meaning(
         "two SidecarSets inject containers, volumes or annotations with the same name into one pod, or two "
-        "PodProbeMarkers set the same condition of a pod",
-        "change the name in one of the SidecarSets, or set another podConditionType in one of the PodProbeMarkers",
+        "PodProbeMarkers set the same condition, label or annotation of a pod",
+        "change the name in one of the SidecarSets; or set another podConditionType, or other labels or annotations,"
+        " in one of the PodProbeMarkers",
     ),
     Code.NAME_TAKEN: Meaning(
         "another object already has the name; it was not created for this object, and stays unchanged",

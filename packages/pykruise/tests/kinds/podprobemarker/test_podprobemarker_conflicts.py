@@ -2,13 +2,19 @@
 
 import pytest
 
-from pykruise.kinds.podprobemarker.conflicts import ProbeConflict, find_conflicts
+from pykruise.kinds.podprobemarker.conflicts import (
+    OverwrittenMark,
+    ProbeConflict,
+    find_conflicts,
+    find_overwritten_marks,
+)
 from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSettings
 from pykruise.kinds.podprobemarker.wakes import list_wakes
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.views import MARKER_VIEWS
 from pykruise.pods.probes.api import PodProbeStatus, ProbeState
+from pykruise.pods.probes.marks import marks_of
 from pykruise.pods.probes.views import MarkerView
 from pykruise.runtime.read import Around, Memories
 from support.probe_objects import entry, marker, node_probes, pod, probe
@@ -73,7 +79,12 @@ def test_there_is_no_conflict_without_a_shared_condition_of_one_pod(
 def test_markers_that_share_a_changed_type_are_reconciled(
     old: MarkerView | None, new: MarkerView | None, enqueued: set[Key]
 ) -> None:
-    there = {MARKER_VIEWS: [GAME, OTHER, OWN_TYPE]}
+    change = Change(key=OTHER.key, old=old, new=new)
+    assert woken(change, GAME, OTHER, OWN_TYPE) - {OTHER.key} == enqueued
+
+
+def woken(change: Change[MarkerView], *markers: MarkerView) -> set[Key]:
+    there = {MARKER_VIEWS: markers}
     around = Around(
         listed(there, there),
         settings=PodProbeMarkerSettings(),
@@ -81,7 +92,52 @@ def test_markers_that_share_a_changed_type_are_reconciled(
         is_making=lambda _resource, _key: False,
         now=lambda: 0.0,
     )
-    change = Change(key=OTHER.key, old=old, new=new)
     wakes = [wake for wake in list_wakes(PodProbeMarkerSettings()) if wake.on is MARKER_VIEWS]
-    keys = {key for wake in wakes for key in wake.keys(change, around)}
-    assert keys - {OTHER.key} == enqueued
+    return {key for wake in wakes for key in wake.keys(change, around)}
+
+
+# ── labels and annotations ───────────────────────────────────────────────────
+
+
+def marking(name: str, value: str, *, field: str = "labels", state: str = "Succeeded") -> MarkerView:
+    policy = {"state": state, field: {"traffic": value}}
+    return marker(name, probe(podConditionType=f"game.io/{name}", markerPolicy=[policy]))
+
+
+def reported(*names: str, namespace: str = "shop") -> list[PodProbeStatus]:
+    states = [ProbeState(name=name, state="Succeeded") for name in names]
+    return [PodProbeStatus(name="web-0", namespace=namespace, uid="uid-web-0", probe_states=states)]
+
+
+@pytest.mark.parametrize(("field", "what"), [("labels", "label"), ("annotations", "annotation")])
+def test_the_marker_of_the_earlier_result_loses_its_mark(field: str, what: str) -> None:
+    on, off = marking("game", "on", field=field), marking("ops", "off", field=field)
+    results = reported("game#idle", "ops#idle")
+    # then the later result decides, as for the marks that are written
+    lost = OverwrittenMark(what, "traffic", "on", "off", "ops", "idle")
+    assert find_overwritten_marks(on, {"ops": off}, results=results) == {"uid-web-0": lost}
+    assert find_overwritten_marks(off, {"game": on}, results=results) == {}
+    policies = [(view.spec.probes[0].marker_policy or (), "Succeeded") for view in (on, off) if view.spec]
+    marks = marks_of(policies)
+    assert {**marks.labels, **marks.annotations} == {"traffic": lost.shown}
+
+
+@pytest.mark.parametrize(
+    ("other", "namespace"),
+    [
+        (marking("ops", "on"), "shop"),
+        (marking("ops", "off", state="Failed"), "shop"),
+        (marking("ops", "off", field="annotations"), "shop"),
+        (marking("ops", "off"), "elsewhere"),
+    ],
+    ids=["the same value", "another state", "an annotation", "pods of another namespace"],
+)
+def test_no_mark_is_lost_without_another_value(other: MarkerView, namespace: str) -> None:
+    results = reported("game#idle", "ops#idle", namespace=namespace)
+    assert find_overwritten_marks(marking("game", "on"), {"ops": other}, results=results) == {}
+
+
+def test_a_marker_that_sets_the_same_label_enqueues_the_other_one() -> None:
+    on, off = marking("game", "on"), marking("ops", "off")
+    change = Change(key=off.key, old=None, new=off)
+    assert woken(change, on, off, OWN_TYPE) == {on.key, off.key}

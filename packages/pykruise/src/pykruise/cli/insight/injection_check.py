@@ -14,7 +14,7 @@ from pykruise.admission.pods.chain import list_pod_kinds
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
-from pykruise.kube.errors import ApiError, InvalidError
+from pykruise.kube.errors import ApiError, ForbiddenError, InvalidError
 from pykruise.kube.resources import PODS
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import PodOrigin, PodOrigins
@@ -33,6 +33,8 @@ async def find_refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
         stored = {kind.name: await _list_stored(client, kind, namespace) for kind, _ in _find_origins()}
         if fields := await _refused_fields(client, namespace, pod):
             return _origin_of_fields(fields, sight.document, stored)
+        if await _is_forbidden(client, namespace, pod):
+            return None
         return await _find_untraced(client, sight.document, pod, stored)
     except ApiError:
         return None
@@ -54,7 +56,18 @@ async def _refused_fields(client: Client, namespace: str, pod: Document) -> list
         await client.create(PODS, namespace, pod, dry_run=True)
     except InvalidError as error:
         return [cause.field for cause in error.causes]
+    except ForbiddenError:
+        pass
     return []
+
+
+async def _is_forbidden(client: Client, namespace: str, pod: Document) -> bool:
+    """Whether the API server forbids the creation of a pod, for example because its PriorityClass does not exist."""
+    try:
+        await client.create(PODS, namespace, pod, dry_run=True)
+    except ForbiddenError:
+        return True
+    return False
 
 
 def _origin_of_fields(
@@ -79,7 +92,10 @@ async def _find_untraced(
         if origins.untraced is None:
             continue
         for origin, changed in origins.untraced(workload, pod, stored[kind.name]):
-            if await _refused_fields(client, workload["metadata"]["namespace"], changed):
+            namespace = workload["metadata"]["namespace"]
+            if await _refused_fields(client, namespace, changed) or await _is_forbidden(
+                client, namespace, changed
+            ):
                 return origin
     return None
 

@@ -29,7 +29,7 @@ from pykruise.plans.progress import Phase
 from pykruise.plans.targets import TARGET_VIEWS
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import is_overdue
-from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+from pykruise.pods.reasons import CODES, NEEDS_A_PERSON, Code
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import (
@@ -136,7 +136,7 @@ def explain_pod(sight: PodSight) -> Explanation:
         namespace=meta["namespace"],
         name=meta["name"],
         verdict=_verdict(pod, answers, waits),
-        phase=_phase_of(pod, answers, waits, now=sight.now),
+        phase=_phase_of(sight, answers, waits),
         headline=_describe_coverage(sight),
         done=of_budget.done if of_budget is not None else (),
         waits=waits,
@@ -151,10 +151,12 @@ def _verdict(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait])
     return "waiting" if is_held or any(pod.name in wait.pods for wait in waits) else "done"
 
 
-def _phase_of(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait], *, now: Instant) -> Phase:
+def _phase_of(sight: PodSight, answers: dict[Operation, str], waits: Sequence[Wait]) -> Phase:
+    pod = sight.view
     own = {wait.code for wait in waits if pod.name in wait.pods}
-    is_late = pod.ends_at is not None and is_overdue(pod.ends_at, now=now)
-    if own & NEEDS_A_PERSON and (is_late or not pod.is_deleting):
+    is_late = pod.ends_at is not None and is_overdue(pod.ends_at, now=sight.now)
+    needs_a_person = bool(own & NEEDS_A_PERSON) or (_is_never_evicted(sight) and not pod.is_deleting)
+    if needs_a_person and (is_late or not pod.is_deleting):
         return Phase.DEGRADED
     return Phase.HEALTHY if _verdict(pod, answers, waits) == "done" else Phase.PROGRESSING
 
@@ -191,13 +193,46 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
             remedy="cover each pod with only one PodDisruptionBudget",
         )
     elif sight.disruption and pod.has_ready_condition and not _allowed_disruptions(sight.disruption[0]):
-        words = f"PodDisruptionBudget {names[0]} allows no eviction of its pods now"
-        yield Wait(code=Code.EVICTION_BUDGET, words=words, pods=(pod.name,))
+        yield _wait_for_disruption_budget(sight.disruption[0], pod)
     if sight.budget is None or pod.name not in sight.budget.pods:
         # Otherwise the budget's explanation has the cause.
         cause = cause_of(sight.document, pod, now=sight.now, correction=OF_THE_WORKLOAD)
         if cause is not None:
             yield wait_of(cause, pod.name)
+
+
+def _wait_for_disruption_budget(budget: Document, pod: PodView) -> Wait:
+    """Return the wait of a pod whose PodDisruptionBudget allows no eviction now."""
+    name, namespace = budget["metadata"]["name"], budget["metadata"]["namespace"]
+    words = f"PodDisruptionBudget {name} allows no eviction of its pods now"
+    remedy = CODES[Code.EVICTION_BUDGET].helps
+    if _allows_none_ever(budget):
+        spec = budget["spec"]
+        field, change = (
+            ("maxUnavailable", "raise")
+            if spec.get("maxUnavailable") is not None
+            else ("minAvailable", "lower")
+        )
+        words = (
+            f"PodDisruptionBudget {name} never allows an eviction of its pods: spec.{field} is {spec.get(field)}, so"
+            f" all {budget['status']['expectedPods']} must stay healthy"
+        )
+        remedy = (
+            f"{change} spec.{field} of PodDisruptionBudget {name} (kubectl edit pdb -n {namespace} {name})"
+        )
+    return Wait(code=Code.EVICTION_BUDGET, words=words, pods=(pod.name,), remedy=remedy)
+
+
+def _allows_none_ever(budget: Document) -> bool:
+    """Whether a PodDisruptionBudget allows no eviction even while all its pods are healthy."""
+    status = budget.get("status") or {}
+    return 0 < int(status.get("expectedPods") or 0) <= int(status.get("desiredHealthy") or 0)
+
+
+def _is_never_evicted(sight: PodSight) -> bool:
+    """Whether no eviction of the pod is allowed until a person changes its PodDisruptionBudgets."""
+    is_counted = sight.view.has_ready_condition
+    return len(sight.disruption) > 1 or (is_counted and any(map(_allows_none_ever, sight.disruption)))
 
 
 def _allowed_disruptions(budget: Document) -> int:

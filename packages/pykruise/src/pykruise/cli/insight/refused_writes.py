@@ -5,6 +5,8 @@ message ──▶ make_refusal_wait() ──▶ Wait: its words name the cause, 
 Pure.
 """
 
+import msgspec
+
 from pykruise.cli.insight.explanations import Wait
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.workload.budgets import split_budget_remedy
@@ -27,3 +29,14 @@ def find_refusal_remedy(code: Code, message: str, *, namespace: str) -> str:
     """
     known = explain_refusal(message, namespace=namespace)
     return known[1] if known is not None and known[0].value == code.value else CODES[code].helps
+
+
+def make_origin_wait(wait: Wait, origin: str, *, namespace: str) -> Wait:
+    """Return the wait of a rejected creation of pods, if this origin adds what is rejected to the pods."""
+    known = (
+        explain_refusal(wait.words, namespace=namespace, template=origin)
+        if wait.code == Code.POLICY
+        else None
+    )
+    remedy = known[1] if known is not None else f"correct {origin}"
+    return msgspec.structs.replace(wait, words=f"{wait.words}; {origin} sets the field", remedy=remedy)

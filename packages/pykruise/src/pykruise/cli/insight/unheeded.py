@@ -6,7 +6,7 @@ object that binds pods ──the template of its workload──▶ the same wait
 This module only reads. Objects that the user may not read are ignored.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -33,7 +33,7 @@ async def add_unheeded(
 ) -> Explanation:
     """Return the explanation of an object with the settings that have no effect."""
     if isinstance(insight, WorkloadInsight):
-        waits = [*_find_unheeded(document)]
+        waits = [wait async for wait in _find_unheeded(client, document)]
         if insight.has_known_names and _chooses_nodes(document):
             bindings = await list_bindings(client, explanation.namespace)
             waits += _find_overridden(document, bindings)
@@ -42,6 +42,8 @@ async def add_unheeded(
         owner = f"{explanation.kind} {explanation.name}"
         bindings = [(owner, binding) for binding in insight.bindings(document)]
         waits = [] if workload is None else [*_find_overridden(workload, bindings)]
+        if workload is not None and workload["metadata"]["name"] == explanation.name:
+            waits += _describe_unheeded(insight, workload, document)
     else:
         return explanation
     if not waits:
@@ -49,12 +51,23 @@ async def add_unheeded(
     return msgspec.structs.replace(explanation, waits=rank_waits([*explanation.waits, *waits]))
 
 
-def _find_unheeded(workload: Document) -> Iterator[Wait]:
+async def _find_unheeded(client: Client, workload: Document) -> AsyncIterator[Wait]:
+    """Yield the annotations of the workload that request objects in vain."""
+    key = Key(workload["metadata"]["namespace"], workload["metadata"]["name"])
     for kind in list_known_kinds():
-        if (unheeded := insight_of(kind).unheeded) is not None:
-            words, remedy = unheeded(workload)
-            if words:
-                yield Wait(code=Code.NO_EFFECT, words=words, remedy=remedy)
+        insight = insight_of(kind)
+        namesake = await read_optional(client, kind.resource, key) if insight.is_requested(workload) else None
+        for wait in _describe_unheeded(insight, workload, namesake):
+            yield wait
+
+
+def _describe_unheeded(insight: Insight, workload: Document, namesake: Document | None) -> Iterator[Wait]:
+    """Yield the annotations of the workload that request an object of one kind in vain. `namesake`: object of this kind
+    with the workload's name.
+    """
+    words, remedy = ("", "") if insight.unheeded is None else insight.unheeded(workload, namesake)
+    if words:
+        yield Wait(code=Code.NO_EFFECT, words=words, remedy=remedy)
 
 
 def _template_of(workload: Document) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
+    AUTO_GENERATE,
     BUILT_IN,
     COMPLETE,
     INCOMPLETE,
@@ -67,11 +68,45 @@ def _prefer_keys(state: Document, moved: Sequence[str], keys: Sequence[str]) -> 
     return f"make {names} a preference of {owner['kind']} {owner['name']} ({command})"
 
 
-def find_unheeded(workload: Document) -> tuple[str, str]:
+def is_requested(workload: Document) -> bool:
+    """Whether annotations of the workload request a PersistentPodState, with a topology."""
+    view = workload_of(workload)
+    return view.is_generating and view.has_topology and not view.is_deleting
+
+
+def find_unheeded(workload: Document, state: Document | None) -> tuple[str, str]:
     """Return the problem of annotations of a workload that request a PersistentPodState in vain, and the remedy; empty
-    if there is no problem.
+    if there is no problem. `state`: PersistentPodState with the workload's name.
     """
-    return (INCOMPLETE, COMPLETE) if is_incomplete(workload_of(workload)) else ("", "")
+    if is_incomplete(workload_of(workload)):
+        return INCOMPLETE, COMPLETE
+    if state is None or not is_requested(workload) or "deletionTimestamp" in state["metadata"]:
+        return "", ""
+    return _find_obstacle(workload, state)
+
+
+def _find_obstacle(workload: Document, state: Document) -> tuple[str, str]:
+    """Return the problem and the remedy when the state was not generated from the workload."""
+    meta, kind = workload["metadata"], workload["kind"]
+    name, namespace = meta["name"], meta["namespace"]
+    owner = next(
+        (entry for entry in state["metadata"].get("ownerReferences") or () if entry.get("controller")), None
+    )
+    if owner is not None and (owner["kind"], owner["apiVersion"]) == (kind, workload["apiVersion"]):
+        return "", ""  # or the workload was created again, and the object is deleted with its old owner
+    group = workload["apiVersion"].rpartition("/")[0]
+    words = (
+        f"annotation {AUTO_GENERATE} of {kind} {name} has no effect: PersistentPodState {name} exists, and was not"
+        " generated from it"
+    )
+    removal = f"remove the annotation (kubectl annotate -n {namespace} {kind.lower()}s.{group} {name} {AUTO_GENERATE}-)"
+    if owner is not None:
+        return words, f"{removal}: {owner['kind']} {owner['name']} of {owner['apiVersion']} has it too"
+    delete = (
+        f"delete PersistentPodState {name}, so that it is generated"
+        f" (kubectl delete -n {namespace} persistentpodstate {name})"
+    )
+    return words, f"{delete}; or {removal}, and change spec of PersistentPodState {name}"
 
 
 INSIGHT: Final = Insight(
@@ -79,5 +114,6 @@ INSIGHT: Final = Insight(
     headline=headline_of,
     bindings=bindings_of,
     unheeded=find_unheeded,
+    is_requested=is_requested,
     targets=(ADVANCED, BUILT_IN),
 )

@@ -1,17 +1,19 @@
-"""Condition types of pods that another PodProbeMarker sets first.
+"""Conditions, labels and annotations of pods that another PodProbeMarker sets too.
 
 entries and results of a NodePodProbe + specs of the namespace's markers ──▶ find_conflicts() ──▶ ProbeConflict of
                                                                                                 each pod
+results of a NodePodProbe + the same specs ──▶ find_overwritten_marks() ──▶ OverwrittenMark of each pod
 
 Pure. When several probes set the same condition type, choose_by_type() in pods/probes/marks.py chooses the probe whose
-result the condition shows: the first one in the agent's report. So a marker that was created later may win.
+result the condition shows: the first one in the agent's report. So a marker that was created later may win. When
+several probes set the same label or annotation, marks_of() in pods/probes/marks.py keeps the value of the last one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from pykruise.pods.probes.api import PodProbe, PodProbeStatus
+from pykruise.pods.probes.api import ContainerProbe, PodProbe, PodProbeStatus
 from pykruise.pods.probes.marks import choose_by_type
 from pykruise.pods.probes.views import MarkerView, split_name
 
@@ -76,7 +78,71 @@ def _find_conflicts_of_pod(
             yield ProbeConflict(condition_type, name, winner)
 
 
-def list_condition_types(marker: MarkerView | None) -> frozenset[str]:
-    """Condition types that a marker's probes set."""
+class OverwrittenMark(msgspec.Struct, frozen=True):
+    """A label or annotation of one of the marker's probes that has the value of another marker's probe."""
+
+    what: str
+    """`label` or `annotation`."""
+    key: str
+    value: str
+    """Value that the marker's probe sets."""
+    shown: str
+    """Value that the other marker's probe sets."""
+    winner: str
+    """Name of the other marker."""
+    winning_probe: str
+
+
+def find_overwritten_marks(
+    marker: MarkerView, others: Mapping[str, MarkerView], *, results: Iterable[PodProbeStatus]
+) -> dict[str, OverwrittenMark]:
+    """Return the first overwritten mark of each pod, by the pod's UID. `others`: the other markers of the namespace, by
+    name; `results`: reports of the node's agent.
+    """
+    probes = {
+        (known.name, probe.name): probe
+        for known in (marker, *others.values())
+        for probe in (known.spec.probes if known.spec is not None else ())
+    }
+    reported = (result for result in results if result.namespace == marker.namespace)
+    marks = {result.uid: next(_find_overwritten(marker.name, result, probes), None) for result in reported}
+    return {uid: mark for uid, mark in marks.items() if mark is not None}
+
+
+def _find_overwritten(
+    marker: str, result: PodProbeStatus, probes: Mapping[tuple[str, str], ContainerProbe]
+) -> Iterator[OverwrittenMark]:
+    wanted: dict[tuple[str, str], str] = {}
+    shown: dict[tuple[str, str], tuple[str, str, str]] = {}
+    for state in result.probe_states or ():
+        owner, name = split_name(state.name)
+        probe = probes.get((owner, name))
+        for what, key, value in _list_marks(probe, state.state) if probe is not None else ():
+            shown[what, key] = (value, owner, name)
+            if owner == marker:
+                wanted[what, key] = value
+    for (what, key), value in wanted.items():
+        other, winner, name = shown[what, key]
+        if winner != marker and other != value:
+            yield OverwrittenMark(what, key, value, other, winner, name)
+
+
+def _list_marks(probe: ContainerProbe, state: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the labels and annotations that a probe sets in this state."""
+    for policy in probe.marker_policy or ():
+        if policy.state == state:
+            for what, marks in (("label", policy.labels), ("annotation", policy.annotations)):
+                yield from ((what, key, value) for key, value in (marks or {}).items())
+
+
+def list_parts(marker: MarkerView | None) -> frozenset[tuple[str, str]]:
+    """Parts of pods that a marker's probes set: each with its kind (condition, label or annotation) and its name."""
     probes = marker.spec.probes if marker is not None and marker.spec is not None else ()
-    return frozenset(probe.pod_condition_type for probe in probes if probe.pod_condition_type)
+    types = {("condition", probe.pod_condition_type) for probe in probes if probe.pod_condition_type}
+    marks = {
+        (what, key)
+        for probe in probes
+        for policy in probe.marker_policy or ()
+        for what, key, _ in _list_marks(probe, policy.state)
+    }
+    return frozenset(types | marks)

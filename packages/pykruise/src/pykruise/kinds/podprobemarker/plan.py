@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.podprobemarker.conflicts import find_conflicts
+from pykruise.kinds.podprobemarker.conflicts import find_conflicts, find_overwritten_marks
 from pykruise.kinds.podprobemarker.entries import WantedProbes, build_entries_after, build_wanted_probes
 from pykruise.kinds.podprobemarker.snapshot import (
     ON_VIRTUAL_NODES,
@@ -94,6 +94,7 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
         skipped={
             **_list_stuck(snapshot),
             **dict(_list_unprobed_virtual(snapshot)),
+            **_list_overwritten(snapshot, wanted),
             **_list_conflicts(snapshot, wanted),
             **unasked,
             **obstacles_of(probed, now=snapshot.now, conditions=_map_conditions(marker)),
@@ -211,6 +212,26 @@ def _list_conflicts(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]
             build_entries_after(view, snapshot.marker.key, by_node.get(name, {})),
             snapshot.others,
             results=view.statuses,
+        ).items()
+        if uid in names
+    }
+
+
+def _list_overwritten(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> dict[str, Reason]:
+    """Pods with a label or annotation that another marker sets to another value, each with the reason."""
+    if not snapshot.others:
+        return {}
+    names = {item.pod.uid: item.pod.name for item in wanted}
+    return {
+        names[uid]: Reason(
+            Code.CONFLICT,
+            f"{mark.what} {mark.key} is set to {mark.shown} by probe {mark.winning_probe} of PodProbeMarker"
+            f" {mark.winner}, not to {mark.value}",
+            f"use other {mark.what}s in spec.probes[].markerPolicy, here or in PodProbeMarker {mark.winner}",
+        )
+        for view in snapshot.node_probes.values()
+        for uid, mark in find_overwritten_marks(
+            snapshot.marker, snapshot.others, results=view.statuses
         ).items()
         if uid in names
     }

@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypeGuard
 
 import msgspec
 
-from pykruise.kinds.podprobemarker.conflicts import list_condition_types
+from pykruise.kinds.podprobemarker.conflicts import list_parts
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.plans.pod_annotations import annotations_of
@@ -47,7 +47,7 @@ class PodProbeMarkerSnapshot(Judged, frozen=True, kw_only=True):
     node_probes: Mapping[str, NodeProbesView] = {}
     """NodePodProbes by node: those of the nodes of `checked`, and all others that have probes of the marker."""
     others: Mapping[str, MarkerView] = {}
-    """Other markers of the same namespace that set a condition type of this marker, by name."""
+    """Other markers of the same namespace that set a condition, label or annotation of this marker, by name."""
     annotations: Mapping[Key, Mapping[str, str]] = {}
     """Annotations of pods on virtual nodes, if a policy sets annotations."""
     settings: PodProbeMarkerSettings = PodProbeMarkerSettings()
@@ -122,9 +122,9 @@ def _find_node_probes(
 
 
 def _find_rivals(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> Iterator[MarkerView]:
-    types = list_condition_types(view)
-    for other in read.list_by_index(MARKER_VIEWS, BY_NAMESPACE, view.namespace) if types else ():
-        if other.name != view.name and not other.is_deleting and types & list_condition_types(other):
+    parts = list_parts(view)
+    for other in read.list_by_index(MARKER_VIEWS, BY_NAMESPACE, view.namespace) if parts else ():
+        if other.name != view.name and not other.is_deleting and parts & list_parts(other):
             yield other
 
 

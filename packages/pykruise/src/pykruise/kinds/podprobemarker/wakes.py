@@ -1,6 +1,7 @@
 """Events that enqueue a PodProbeMarker.
 
-PodProbeMarker: any change; another marker gained or lost a condition type that this one sets · pod that it selects: can
+PodProbeMarker: any change; another marker gained or lost a condition, label or
+annotation that this one sets · pod that it selects: can
 now be probed, can no longer be probed, got another IP, or does not run for another reason than before; on virtual
 nodes: a condition that a probe sets changed · NodePodProbe: created, or an entry with the marker's probes changed
 · node: created, deleted, became a virtual node, or is no longer one
@@ -10,7 +11,7 @@ Pure, except for what `around` reads. Other changes of pods and heartbeats of no
 
 from collections.abc import Collection, Iterator, Sequence
 
-from pykruise.kinds.podprobemarker.conflicts import list_condition_types
+from pykruise.kinds.podprobemarker.conflicts import list_parts
 from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSettings, is_probed
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
@@ -37,12 +38,14 @@ def list_wakes(_: PodProbeMarkerSettings) -> Sequence[Wake]:
 
 
 def _enqueue_rivals(change: Change[MarkerView], around: Around[PodProbeMarkerSettings]) -> Iterator[Key]:
-    """Enqueue the other markers of the namespace that set a condition type which the marker gained or lost."""
-    changed = list_condition_types(change.old) ^ list_condition_types(change.new)
+    """Enqueue the other markers of the namespace that set a condition, label or annotation which the marker gained or
+    lost.
+    """
+    changed = list_parts(change.old) ^ list_parts(change.new)
     if not changed:
         return
     for marker in around.list_by_index(MARKER_VIEWS, BY_NAMESPACE, change.key.namespace):
-        if marker.name != change.key.name and changed & list_condition_types(marker):
+        if marker.name != change.key.name and changed & list_parts(marker):
             yield marker.key
 
 

@@ -17,6 +17,7 @@ from pykruise.kinds.resourcedistribution.snapshot import (
     ReadableDistributionView,
     ReadableResourceDistribution,
     is_readable,
+    make_fixed_remedy,
 )
 from pykruise.kinds.resourcedistribution.status import (
     CONFLICT_OCCURRED,
@@ -31,7 +32,7 @@ from pykruise.kinds.resourcedistribution.status import (
 )
 from pykruise.kinds.resourcedistribution.targets import NEVER, is_target, list_target_names
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
-from pykruise.kinds.resourcedistribution.view import DISTRIBUTED, CopyView, read_contents
+from pykruise.kinds.resourcedistribution.view import DISTRIBUTED, CopyView, DistributionView, read_contents
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -52,8 +53,6 @@ READ_AGAIN_S: Final = 10.0
 """Seconds until copies that could not be read are read again."""
 
 _WARN_AGAIN_S: Final = 600.0
-
-_NO_TARGETS: Final = Reason(Code.NO_TARGETS, "spec.targets selects no namespace")
 
 _FIELDS: Final[Mapping[str, Sequence[str]]] = {
     SECRETS.kind: ("data", "immutable", "type"),
@@ -103,9 +102,16 @@ def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
             view, desired=len(targets), succeeded=verdicts.succeeded, failed=verdicts.failed, now=snapshot.now
         ),
         requeue_after_s=verdicts.again_s,
-        waiting=None if targets else _NO_TARGETS,
+        waiting=None if targets else _reason_of_no_targets(view),
         skipped=verdicts.skipped,
     )
+
+
+def _reason_of_no_targets(view: DistributionView) -> Reason:
+    words = "spec.targets selects no namespace"
+    if view.selector.requirements:
+        words = f"{words} (namespaceSelector: {view.selector})"
+    return Reason(Code.NO_TARGETS, words)
 
 
 def _is_known(name: str, snapshot: ReadableResourceDistribution) -> bool:
@@ -163,7 +169,7 @@ def _reason_fixed(copy: CopyView) -> Reason:
     return Reason(
         Code.WRITE_FAILED,
         f"the copy {copy.name} has other contents, and is immutable",
-        f"delete the copy {copy.name}, which cannot be changed; the manager then creates it again",
+        make_fixed_remedy(copy.name),
     )
 
 
@@ -234,7 +240,7 @@ def _is_held(name: str, condition: str, snapshot: ReadableResourceDistribution, 
     """
     failed = snapshot.failed.get(name)
     if failed is None or failed.condition != condition:
-        _keep_failure(name, condition, snapshot.distribution, verdicts)
+        _keep_failure(name, condition, snapshot, verdicts)
         return False
     verdicts.fail(condition, name, Reason(failed.code, failed.message, failed.remedy))
     if failed.retry_at <= snapshot.now:
@@ -243,13 +249,24 @@ def _is_held(name: str, condition: str, snapshot: ReadableResourceDistribution, 
     return True
 
 
-def _keep_failure(name: str, condition: str, view: ReadableDistributionView, verdicts: _Verdicts) -> None:
+def _keep_failure(
+    name: str, condition: str, snapshot: ReadableResourceDistribution, verdicts: _Verdicts
+) -> None:
     """Keep a failure that a previous manager stored in the status, until the write succeeds."""
+    view, copy = snapshot.distribution, snapshot.copies.get(name)
     if view.stored_status.get("observedGeneration") != view.generation:
         return
     entry = read_stored_conditions(view).get(condition, {})
     if name in (entry.get("failedNamespaces") or ()):
-        verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, entry.get("reason") or ""))
+        is_fixed = condition == UPDATE_FAILED and copy is not None and _has_other_type(copy, view)
+        remedy = make_fixed_remedy(view.copy_name) if is_fixed else ""
+        verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, entry.get("reason") or "", remedy))
+
+
+def _has_other_type(copy: CopyView, view: ReadableDistributionView) -> bool:
+    """Whether the copy is a Secret whose type, which cannot be changed, differs from the requested type."""
+    wanted = str(read_contents(view.kind, view.spec.resource).get("type") or "")
+    return copy.secret_type not in ("", wanted)
 
 
 # ── writes ───────────────────────────────────────────────────────────────────

@@ -180,9 +180,13 @@ def _remedy_of(failure: Failure) -> str:
         cause.field for cause in error.causes
     )
     if is_fixed and isinstance(failure.step.action, Patch):
-        name = failure.step.action.key.name
-        return f"delete the copy {name}, which cannot be changed; the manager then creates it again"
+        return make_fixed_remedy(failure.step.action.key.name)
     return failure.reason.remedy
+
+
+def make_fixed_remedy(name: str) -> str:
+    """Return the remedy for a copy with this name whose contents cannot be changed."""
+    return f"delete the copy {name}, which cannot be changed; the manager then creates it again"
 
 
 def _condition_of(failure: Failure) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+import msgspec
+
 from pykruise.kinds.gates import GateError, Gates
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Request
@@ -83,7 +85,8 @@ class Live:
                 for variable in container.get("env") or ()
                 if "value" in variable
             } | {"POD_NAMESPACE": self.namespace}
-            return parse([word for word in argv if word != "manager"], environ=environ).settings
+            settings = parse([word for word in argv if word != "manager"], environ=environ).settings
+            return msgspec.structs.replace(settings, is_known=True)
         return parse([], environ={"POD_NAMESPACE": self.namespace}).settings
 
     async def read_gates(self) -> Gates:

@@ -39,6 +39,8 @@ class CopyView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     finalizers: tuple[str, ...] = ()
     is_immutable: bool = False
     """Whether a whole object is marked as immutable."""
+    secret_type: str = ""
+    """Type of a whole Secret, which cannot be changed; empty for other objects."""
     content: str = ""
     """Digest of the contents; empty if only the metadata is known."""
     has: tuple[str, ...] = ()
@@ -83,6 +85,7 @@ def project_copy(raw: bytes | msgspec.Raw, *, kind: str = "") -> CopyView:
     result = _decode_object(raw)
     meta, kind = result.metadata, result.kind or kind
     whole = decode(raw) if kind in COPIED else None
+    contents = read_contents(kind, whole) if whole is not None else {}
     return CopyView(
         namespace=meta.namespace,
         name=meta.name,
@@ -92,7 +95,8 @@ def project_copy(raw: bytes | msgspec.Raw, *, kind: str = "") -> CopyView:
         is_deleting=meta.deletion_timestamp is not None,
         finalizers=meta.finalizers or (),
         is_immutable=whole is not None and whole.get("immutable") is True,
-        content=content_of(kind, whole) if whole is not None else "",
+        secret_type=str(contents.get("type") or ""),
+        content=_digest_of(contents) if whole is not None else "",
         has=tuple(field for field in _MAPS if whole is not None and field in whole),
         annotations={
             name: value
@@ -112,7 +116,11 @@ def _find_controller(owners: tuple[_Owner, ...]) -> ControllerView | None:
 
 def content_of(kind: str, document: Mapping[str, Any]) -> str:
     """Digest of a Secret's or ConfigMap's contents, equal for objects that an API server stores equally."""
-    return hashlib.sha256(encode_canonical(read_contents(kind, document))).hexdigest()
+    return _digest_of(read_contents(kind, document))
+
+
+def _digest_of(contents: Document) -> str:
+    return hashlib.sha256(encode_canonical(contents)).hexdigest()
 
 
 def read_contents(kind: str, document: Mapping[str, Any]) -> Document:
