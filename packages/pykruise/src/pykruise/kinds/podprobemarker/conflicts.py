@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from pykruise.pods.probes.api import ContainerProbe, PodProbe, PodProbeStatus
+from pykruise.pods.probes.api import ContainerProbe, MarkerPolicy, PodProbe, PodProbeStatus
 from pykruise.pods.probes.marks import choose_by_type
 from pykruise.pods.probes.views import MarkerView, split_name
 
@@ -114,10 +114,10 @@ def _find_overwritten(
 ) -> Iterator[OverwrittenMark]:
     wanted: dict[tuple[str, str], str] = {}
     shown: dict[tuple[str, str], tuple[str, str, str]] = {}
-    for state in result.probe_states or ():
-        owner, name = split_name(state.name)
+    states = {split_name(state.name): state.state for state in result.probe_states or ()}
+    for (owner, name), state in states.items():
         probe = probes.get((owner, name))
-        for what, key, value in _list_marks(probe, state.state) if probe is not None else ():
+        for what, key, value in _list_marks(probe, state) if probe is not None else ():
             shown[what, key] = (value, owner, name)
             if owner == marker:
                 wanted[what, key] = value
@@ -131,8 +131,13 @@ def _list_marks(probe: ContainerProbe, state: str) -> Iterator[tuple[str, str, s
     """Yield the labels and annotations that a probe sets in this state."""
     for policy in probe.marker_policy or ():
         if policy.state == state:
-            for what, marks in (("label", policy.labels), ("annotation", policy.annotations)):
-                yield from ((what, key, value) for key, value in (marks or {}).items())
+            yield from _marks_of_policy(policy)
+
+
+def _marks_of_policy(policy: MarkerPolicy) -> Iterator[tuple[str, str, str]]:
+    """Yield the labels and annotations of a policy."""
+    for what, marks in (("label", policy.labels), ("annotation", policy.annotations)):
+        yield from ((what, key, value) for key, value in (marks or {}).items())
 
 
 def list_parts(marker: MarkerView | None) -> frozenset[tuple[str, str]]:
@@ -143,6 +148,6 @@ def list_parts(marker: MarkerView | None) -> frozenset[tuple[str, str]]:
         (what, key)
         for probe in probes
         for policy in probe.marker_policy or ()
-        for what, key, _ in _list_marks(probe, policy.state)
+        for what, key, _ in _marks_of_policy(policy)
     }
     return frozenset(types | marks)
