@@ -1,4 +1,4 @@
-"""A write that a budget rejected, after the budget has changed: `explain` asks nobody to change the budget again."""
+"""`explain` of a write that a budget rejected: after the budget has changed, it asks nobody to change it again."""
 
 from pykruise.kinds.statefulset.kind import KIND
 from pykruise.pods.reasons import Code

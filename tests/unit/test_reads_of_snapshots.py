@@ -50,6 +50,6 @@ def _find_views(module: object) -> Iterator[Views[object]]:
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id="read"), attr=name), args=[ast.Name(id=views), *_]
             ) if name in _LISTS:
-                found = getattr(module, views, None)
-                if isinstance(found, Views):
-                    yield found
+                known = getattr(module, views, None)
+                if isinstance(known, Views):
+                    yield known

@@ -55,7 +55,7 @@ async def a_node_gets_its_label_too_late(world: World) -> None:
 
 
 async def a_workload_has_created_it(world: World) -> None:
-    """As a CloneSet creates it, before an update, for the image of its new template."""
+    """An ImagePullJob as a CloneSet creates it before an update, for the image of its new template."""
     world.fail(image="app:1", image_pull_error=True)
     await world.put(cloneset("shop"))
     owner = (await world.get("cloneset/shop"))["metadata"]

@@ -6,7 +6,7 @@ Explanation with unschedulable pods ──objects of kinds that bind pods (Insig
 This module only reads, and only when a pod cannot be scheduled. Objects that the user may not read are ignored.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -24,10 +24,12 @@ from pykruise.cli.insight.volume_bindings import (
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ForbiddenError, NotFoundError
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.plans.insight import Binding
 from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
 from pykruise.pods.reasons import Code
+from pykruise.pods.view.nodes import NodeView
 
 
 async def add_bindings(
@@ -46,7 +48,11 @@ async def add_bindings(
     }
     bound |= {name: by_volume[key] for name, key in keys.items() if key in by_volume}
     waits = [item for wait in explanation.waits for item in _split_by_binding(wait, bound)]
-    named = [await _with_binding(client, wait, bound, explanation.namespace, correction) for wait in waits]
+    nodes = await list_nodes(client) if bound else None
+    named = [
+        await _with_binding(client, wait, bound, keys=keys, nodes=nodes, correction=correction)
+        for wait in waits
+    ]
     return msgspec.structs.replace(explanation, waits=rank_waits(named))
 
 
@@ -116,7 +122,13 @@ def _split_by_binding(wait: Wait, bound: _Bound) -> Iterator[Wait]:
 
 
 async def _with_binding(
-    client: Client, wait: Wait, bound: _Bound, namespace: str, correction: Correction
+    client: Client,
+    wait: Wait,
+    bound: _Bound,
+    *,
+    keys: Mapping[str, Key],
+    nodes: Sequence[NodeView] | None,
+    correction: Correction,
 ) -> Wait:
     known = bound.get(wait.pods[0]) if len(wait.pods) == 1 else None
     if wait.code != Code.UNSCHEDULABLE or known is None:
@@ -128,8 +140,7 @@ async def _with_binding(
     bound_by = (
         f"must run on a node with {labels}, because {owner} recorded that it ran on node {binding.node}"
     )
-    nodes = await list_nodes(client)
-    key = find_pod_key(wait.pods[0], namespace)
+    key = keys.get(wait.pods[0])
     pod = None if key is None else await read_optional(client, PODS, key)
     if nodes is None or pod is None:
         room = f"make room on node {binding.node}, or on another node with these labels"

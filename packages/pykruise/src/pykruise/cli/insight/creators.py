@@ -7,7 +7,6 @@ This module only reads. A workload creates jobs that pull the images of its temp
 from their spec, and list these jobs as their children.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -21,6 +20,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
+from pykruise.kube.values.owners import controller_of
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import InsightChild, WorkloadInsight
 from pykruise.plans.kind import Kind
@@ -36,17 +36,19 @@ async def find_creation(
     the user may not read this object.
     """
     creator = _find_creator(document)
-    if creator is None or insight_of(creator[0]).children is None:
+    if creator is None:
         return None
-    children, (parent, key) = insight_of(creator[0]).children, creator
-    assert children is not None
+    parent, key = creator
+    list_children = insight_of(parent).children
+    if list_children is None:
+        return None
     own = Key(key.namespace, document["metadata"]["name"])
     try:
         sight = await look(client, parent, key, now=now, settings=settings)
     except ApiError:
         return None
-    listed: Iterable[InsightChild] = children(sight.snapshot)
-    return next((child for child in listed if (child.resource, child.key) == (kind.resource, own)), None)
+    children = list_children(sight.snapshot)
+    return next((child for child in children if (child.resource, child.key) == (kind.resource, own)), None)
 
 
 def redirect_remedies(
@@ -82,9 +84,9 @@ def _correct_workload(kind: Kind, key: Key, wait: Wait) -> str:
 
 def _find_creator(document: Document) -> tuple[Kind, Key] | None:
     """Return the controller of the object, if its kind is known; otherwise None."""
-    metadata = document["metadata"]
-    owner = next((ref for ref in metadata.get("ownerReferences") or () if ref.get("controller")), None)
+    owner = controller_of(document)
     if owner is None:
         return None
-    kind = next((kind for kind in list_known_kinds() if is_of(kind, owner)), None)
-    return None if kind is None else (kind, Key(metadata.get("namespace", ""), owner["name"]))
+    of_kind = {"apiVersion": owner.api_version, "kind": owner.kind}
+    kind = next((kind for kind in list_known_kinds() if is_of(kind, of_kind)), None)
+    return None if kind is None else (kind, Key(document["metadata"].get("namespace", ""), owner.name))

@@ -31,11 +31,12 @@ async def find_refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
     pod = _pod_of(sight.document, template)
     try:
         stored = {kind.name: await _list_stored(client, kind, namespace) for kind, _ in _find_origins()}
-        if fields := await _refused_fields(client, namespace, pod):
-            return _origin_of_fields(fields, sight.document, stored)
-        if await _is_forbidden(client, namespace, pod):
+        refusal = await _try_to_create(client, namespace, pod)
+        if refusal is None:
+            return await _find_untraced(client, sight.document, pod, stored)
+        if isinstance(refusal, ForbiddenError):
             return None
-        return await _find_untraced(client, sight.document, pod, stored)
+        return _origin_of_fields([cause.field for cause in refusal.causes], sight.document, stored)
     except ApiError:
         return None
 
@@ -50,24 +51,17 @@ async def _list_stored(client: Client, kind: Kind, namespace: str) -> Sequence[D
     return [decode(raw) for raw in listed.items]
 
 
-async def _refused_fields(client: Client, namespace: str, pod: Document) -> list[str]:
-    """Return the paths of the fields that the API server rejects in a pod, after webhooks have changed it."""
+async def _try_to_create(
+    client: Client, namespace: str, pod: Document
+) -> InvalidError | ForbiddenError | None:
+    """Return the error with which the API server rejects a pod, after webhooks have changed it; None if it accepts the
+    pod. The pod is not created. The creation of a pod is forbidden, for example, if its PriorityClass does not exist.
+    """
     try:
         await client.create(PODS, namespace, pod, dry_run=True)
-    except InvalidError as error:
-        return [cause.field for cause in error.causes]
-    except ForbiddenError:
-        pass
-    return []
-
-
-async def _is_forbidden(client: Client, namespace: str, pod: Document) -> bool:
-    """Whether the API server forbids the creation of a pod, for example because its PriorityClass does not exist."""
-    try:
-        await client.create(PODS, namespace, pod, dry_run=True)
-    except ForbiddenError:
-        return True
-    return False
+    except (InvalidError, ForbiddenError) as error:
+        return error
+    return None
 
 
 def _origin_of_fields(
@@ -92,10 +86,7 @@ async def _find_untraced(
         if origins.untraced is None:
             continue
         for origin, changed in origins.untraced(workload, pod, stored[kind.name]):
-            namespace = workload["metadata"]["namespace"]
-            if await _refused_fields(client, namespace, changed) or await _is_forbidden(
-                client, namespace, changed
-            ):
+            if await _try_to_create(client, workload["metadata"]["namespace"], changed) is not None:
                 return origin
     return None
 

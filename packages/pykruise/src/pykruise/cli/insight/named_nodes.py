@@ -1,5 +1,5 @@
-"""Why a node that a job names or selects cannot do the job's work. The job itself knows only NodeImages, and a node
-without one at most by its name.
+"""Explains why a node that a job names or selects cannot do the job's work. The job itself knows only NodeImages, and a
+node without one at most by its name.
 
 waits of a job, nodes ──▶ explain_named_nodes(), explain_matching_nodes() ──▶ the waits with the reason and its remedy
 
@@ -24,19 +24,20 @@ def explain_named_nodes(
     """Return the waits with the reasons why named nodes cannot pull images. If the job selects no node at all, its own
     wait contains the reasons. `is_over`: whether the job has ended, so that a person must create it again.
     """
-    missing = [wait for wait in waits if wait.code in OF_A_NAMED_NODE and wait.pods]
-    if not missing or not nodes:
+    explained = {
+        wait: _explain(wait, nodes.get(wait.pods[0]), is_over=is_over)
+        for wait in waits
+        if wait.code in OF_A_NAMED_NODE and wait.pods
+    }
+    if not explained or not nodes:
         return tuple(waits)
-    explained = [_explain(wait, nodes.get(wait.pods[0]), is_over=is_over) for wait in missing]
-    others = [wait for wait in waits if wait not in missing]
-    whole = next((wait for wait in others if wait.code == Code.NOTHING_SELECTED and not wait.pods), None)
+    whole = _find_wait_of_job(waits)
     if whole is None:
-        return tuple(_replaced(waits, missing, explained))
-    words = "; ".join([whole.words, *(wait.words for wait in explained)])
-    return tuple(
-        msgspec.structs.replace(wait, words=words, remedy=explained[0].remedy) if wait is whole else wait
-        for wait in others
-    )
+        return tuple(explained.get(wait, wait) for wait in waits)
+    reasons = list(explained.values())
+    words = "; ".join([whole.words, *(reason.words for reason in reasons)])
+    named = msgspec.structs.replace(whole, words=words, remedy=reasons[0].remedy)
+    return tuple(named if wait is whole else wait for wait in waits if wait not in explained)
 
 
 def explain_matching_nodes(
@@ -45,7 +46,7 @@ def explain_matching_nodes(
     """Return the waits with the reason why nodes that match a job's selector were not selected: they had no NodeImage.
     `selector`: see `Insight.selector_of_nodes`.
     """
-    whole = next((wait for wait in waits if wait.code == Code.NOTHING_SELECTED and not wait.pods), None)
+    whole = _find_wait_of_job(waits)
     if whole is None or selector is None:
         return tuple(waits)
     matching = sorted((node for node in nodes.values() if selector.matches(node.labels)), key=_by_use)
@@ -59,6 +60,11 @@ def explain_matching_nodes(
     )
     named = msgspec.structs.replace(whole, words=f"{whole.words}; {words}{more}", remedy=remedy)
     return tuple(named if wait is whole else wait for wait in waits)
+
+
+def _find_wait_of_job(waits: Sequence[Wait]) -> Wait | None:
+    """Return the wait of a job that selects no node."""
+    return next((wait for wait in waits if wait.code == Code.NOTHING_SELECTED and not wait.pods), None)
 
 
 def _by_use(node: NodeView) -> tuple[bool, bool, str]:
@@ -98,10 +104,6 @@ def _explain_virtual(name: str, choice: str, *, is_over: bool) -> tuple[str, str
         f"node {name} has the label {key}={value}: such nodes run no agent that pulls images",
         f"{choose}; or if {name} has a real kubelet, remove the label (kubectl label node {name} {key}-){then}",
     )
-
-
-def _replaced(waits: Sequence[Wait], before: Sequence[Wait], after: Sequence[Wait]) -> list[Wait]:
-    return [after[before.index(wait)] if wait in before else wait for wait in waits]
 
 
 def _explain(wait: Wait, node: NodeView | None, *, is_over: bool) -> Wait:

@@ -1,4 +1,4 @@
-"""Why the nodes that could run a pod do not take it: its node selection, a cordon, a taint, or too little room.
+"""Explains why the nodes that could run a pod do not take it: node selection, a cordon, a taint, or too little room.
 
 nodes + pod ──▶ judge_nodes() ──▶ RefusingNodes: words and remedy
 

@@ -19,6 +19,7 @@ from pykruise.kinds.persistentpodstate.view import (
 )
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.owners import controller_of
 from pykruise.plans.insight import Binding, Insight
 
 
@@ -70,17 +71,17 @@ def _prefer_keys(state: Document, moved: Sequence[str], keys: Sequence[str]) -> 
 
 def is_requested(workload: Document) -> bool:
     """Whether annotations of the workload request a PersistentPodState, with a topology."""
-    view = workload_of(workload)
-    return view.is_generating and view.has_topology and not view.is_deleting
+    return workload_of(workload).is_requesting
 
 
 def find_unheeded(workload: Document, state: Document | None) -> tuple[str, str]:
     """Return the problem of annotations of a workload that request a PersistentPodState in vain, and the remedy; empty
     if there is no problem. `state`: PersistentPodState with the workload's name.
     """
-    if is_incomplete(workload_of(workload)):
+    view = workload_of(workload)
+    if is_incomplete(view):
         return INCOMPLETE, COMPLETE
-    if state is None or not is_requested(workload) or "deletionTimestamp" in state["metadata"]:
+    if state is None or not view.is_requesting or "deletionTimestamp" in state["metadata"]:
         return "", ""
     return _find_obstacle(workload, state)
 
@@ -89,10 +90,8 @@ def _find_obstacle(workload: Document, state: Document) -> tuple[str, str]:
     """Return the problem and the remedy when the state was not generated from the workload."""
     meta, kind = workload["metadata"], workload["kind"]
     name, namespace = meta["name"], meta["namespace"]
-    owner = next(
-        (entry for entry in state["metadata"].get("ownerReferences") or () if entry.get("controller")), None
-    )
-    if owner is not None and (owner["kind"], owner["apiVersion"]) == (kind, workload["apiVersion"]):
+    owner = controller_of(state)
+    if owner is not None and (owner.kind, owner.api_version) == (kind, workload["apiVersion"]):
         return "", ""  # or the workload was created again, and the object is deleted with its old owner
     group = workload["apiVersion"].rpartition("/")[0]
     words = (
@@ -101,7 +100,7 @@ def _find_obstacle(workload: Document, state: Document) -> tuple[str, str]:
     )
     removal = f"remove the annotation (kubectl annotate -n {namespace} {kind.lower()}s.{group} {name} {AUTO_GENERATE}-)"
     if owner is not None:
-        return words, f"{removal}: {owner['kind']} {owner['name']} of {owner['apiVersion']} has it too"
+        return words, f"{removal}: {owner.kind} {owner.name} of {owner.api_version} has it too"
     delete = (
         f"delete PersistentPodState {name}, so that it is generated"
         f" (kubectl delete -n {namespace} persistentpodstate {name})"

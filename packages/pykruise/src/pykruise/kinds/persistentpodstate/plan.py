@@ -146,11 +146,7 @@ def _generation(snapshot: StateSnapshot) -> tuple[Sequence[Step], Sequence[Note]
     planned: the PersistentPodState does not exist yet, or the steps delete it.
     """
     state = snapshot.state
-    asking = [
-        namesake
-        for namesake in snapshot.namesakes
-        if namesake.is_generating and namesake.has_topology and not namesake.is_deleting
-    ]
+    asking = [namesake for namesake in snapshot.namesakes if namesake.is_requesting]
     incomplete = [
         _make_incomplete_note(workload) for workload in snapshot.namesakes if is_incomplete(workload)
     ]

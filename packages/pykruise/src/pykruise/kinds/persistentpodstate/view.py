@@ -223,6 +223,11 @@ class RecordedWorkload(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the workload's annotations request a topology."""
         return bool(self.required or self.preferred)
 
+    @property
+    def is_requesting(self) -> bool:
+        """Whether the workload's annotations request a PersistentPodState, with a topology."""
+        return self.is_generating and self.has_topology and not self.is_deleting
+
     def is_same_request(self, other: "RecordedWorkload") -> bool:
         """Whether all fields are equal on which a PersistentPodState depends."""
         return all(

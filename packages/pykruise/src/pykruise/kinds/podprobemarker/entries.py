@@ -22,7 +22,7 @@ class WantedProbes(msgspec.Struct, frozen=True, kw_only=True):
     pod: PodView
     probes: Sequence[NamedProbe]
     problem: str = ""
-    """Why a probe is left out, or which container of a probe the pod lacks; empty: there is no problem."""
+    """Reason why a probe is left out, or the container of a probe that the pod lacks; empty: there is no problem."""
 
 
 def build_wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodView) -> WantedProbes:

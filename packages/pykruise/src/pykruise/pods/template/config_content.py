@@ -24,10 +24,10 @@ from pykruise.pods.view.secrets import read_contents
 from pykruise.pods.workload.options import ALL_OBJECTS, ROLL_ON_CONFIG
 
 CONTENT_ANNOTATION: Final = "pykruise.io/config-content"
-"""Its value: the digest of the objects that are mounted as volumes by regular containers."""
+"""Annotation with the digest of the objects that regular containers mount as volumes."""
 
 START_ANNOTATION: Final = "pykruise.io/config-at-start"
-"""Its value: the digest of the objects that containers read only when they start, a space, and the names of these
+"""Annotation with the digest of the objects that containers read only when they start, a space, and the names of these
 containers.
 """
 
