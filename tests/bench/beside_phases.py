@@ -225,6 +225,7 @@ class Work:
         """
         async with asyncio.timeout(PHASE_S):
             while len((await self._bench.client.list(NODE_IMAGES, "")).items) < count:
+                self._bench.check_worker()
                 await asyncio.sleep(0.5)
 
     async def _measure(self, name: str, work: Callable[[], Any], *, pods: int) -> None:
