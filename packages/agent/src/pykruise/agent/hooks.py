@@ -2,7 +2,8 @@
 
 preStop of a container ──▶ run_pre_stop(): exec through the runtime | HTTP GET at the pod's address
 
-Same rule as the kubelet. A tcpSocket handler is accepted but does nothing, as in the kubelet.
+Handlers exec and httpGet work as in the kubelet, with one difference: the kubelet ignores the status of an HTTP
+response, and here a status outside 200 to 399 is a failure. Handlers tcpSocket and sleep are accepted, but do nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,9 @@ async def run_pre_stop(
     ip: str,
     timeout_s: float,
 ) -> None:
-    """Run the hook until it ends, at most `timeout_s`. `container_id` is the runtime's id. Raises HookError."""
+    """Run the hook until it ends, for at most `timeout_s`. `container_id` is the id that the container runtime gave to
+    the container. Raises HookError.
+    """
     if command := (handler.get("exec") or {}).get("command"):
         await _run_command(runtime, container_id, command, timeout_s)
     elif get := handler.get("httpGet"):

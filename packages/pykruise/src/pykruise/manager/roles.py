@@ -63,9 +63,20 @@ SHARED_RIGHTS: Sequence[Right] = (
 
 ELECTION: Sequence[Right] = (
     make_right(
-        LEASES, "create", "get", "update", in_namespace=True, why="to elect a leader, and to hold slots"
+        LEASES,
+        "create",
+        "get",
+        "update",
+        in_namespace=True,
+        why="to elect a leader, and to divide the objects among several managers (--shards)",
     ),
-    make_right(LEASES, "list", "watch", in_namespace=True, why="to find the running managers for slots"),
+    make_right(
+        LEASES,
+        "list",
+        "watch",
+        in_namespace=True,
+        why="to find the running managers that share the work (--shards)",
+    ),
     make_right(EVENTS, "create", "patch", in_namespace=True, why="to write events about the leader election"),
 )
 

@@ -2,7 +2,7 @@
 
 Namespace ──▶ plan_account() ──▶ POST serviceaccounts/default, again after it is deleted
 
-Same rule as Kubernetes' service accounts controller.
+This is the rule of Kubernetes' service accounts controller.
 """
 
 from typing import Any, Final
