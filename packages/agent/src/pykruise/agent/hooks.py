@@ -1,11 +1,12 @@
 """preStop hooks: actions of a container before it is stopped.
 
-preStop of a container ──▶ run_pre_stop(): exec through the runtime | HTTP GET at the pod's address
+preStop of a container ──▶ run_pre_stop(): exec through the runtime | HTTP GET at the pod's address | sleep
 
-Handlers exec and httpGet work as in the kubelet, with one difference: the kubelet ignores the status of an HTTP
-response, and here a status outside 200 to 399 is a failure. Handlers tcpSocket and sleep are accepted, but do nothing.
+The hooks work as in the kubelet, except in two cases. The kubelet ignores the status of an HTTP response; here a status
+outside 200 to 399 is a failure. For a tcpSocket handler the kubelet reports a failure; here it does nothing.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,8 @@ async def run_pre_stop(
         await _run_command(runtime, container_id, command, timeout_s)
     elif get := handler.get("httpGet"):
         await _send_get(get, ports, ip, timeout_s)
+    elif (seconds := (handler.get("sleep") or {}).get("seconds")) and isinstance(seconds, int):
+        await asyncio.sleep(min(max(seconds, 0), timeout_s))
 
 
 async def _run_command(

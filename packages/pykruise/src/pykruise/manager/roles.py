@@ -122,7 +122,7 @@ def list_webhook_rights(gates: Gates) -> Sequence[Right]:
                 "patch",
                 "update",
                 names=crd_names,
-                why="conversion webhooks: to write their addresses",
+                why="conversion webhooks: to write the address of the manager into CRDs",
             ),
             *(
                 make_right(
@@ -130,7 +130,7 @@ def list_webhook_rights(gates: Gates) -> Sequence[Right]:
                     "patch",
                     "update",
                     names=(name,),
-                    why="webhook configurations: to write their addresses",
+                    why="webhook configurations: to write the address of the manager",
                 )
                 for resource, name in configurations
             ),
