@@ -1097,7 +1097,7 @@ _AGENT: Final = _differences_of(
     (
         "preStop hooks over HTTP fail, because the pod's IP is unknown",
         "the agent gets the IP from the container runtime",
-        "hooks run as in the kubelet",
+        "these hooks run",
     ),
     (
         "a ContainerRecreateRequest shows no message while its containers wait",

@@ -56,7 +56,9 @@ def is_group_part(text: str) -> bool:
 
 
 def flaw_of_segment(name: str) -> str:
-    """Return why the name cannot be part of a path; empty: it can. Same rule as Kubernetes' IsValidPathSegmentName."""
+    """Return why the name cannot be part of a path; empty: it can. This is the rule of Kubernetes'
+    IsValidPathSegmentName.
+    """
     if name in (".", ".."):
         return f"may not be '{name}'"
     for mark in "/%":

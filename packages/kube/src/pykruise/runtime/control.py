@@ -90,7 +90,9 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     plan: Callable[[Any], Plan]
     """Decides. The same snapshot gives the same plan."""
     failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
-    """Returns the status to report after a write failed (a stale write does not count); None: the plan's status."""
+    """Returns the status to report after a write failed (a stale write does not count), or None if the plan's status is
+    right.
+    """
     unreported: frozenset[str] = frozenset()
     """Purposes of stages whose failure delays nothing else: every plan tries them again, and the status does not show
     the failure unless `failed` adds it.

@@ -272,6 +272,6 @@ class PodSteps(msgspec.Struct, frozen=True, kw_only=True):
     carries: Webhook | None = None
     """The pod webhook that is registered only if the CustomResourceDefinition of this kind is installed."""
     serves_template: Callable[[Document], bool] | None = None
-    """Returns whether the kind's controller must act on pods of a template; None if this does not depend on the
-    template.
+    """A function that returns whether the kind's controller must act on pods of a template. If this field is None, it
+    does not depend on the template.
     """

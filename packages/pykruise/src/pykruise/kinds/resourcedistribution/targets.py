@@ -2,7 +2,8 @@
 
 DistributionView, a namespace ──▶ is_target()      DistributionView, all namespaces ──▶ list_target_names()
 
-Pure. Same rule as OpenKruise: all, named or selected namespaces, except excluded namespaces and system namespaces.
+Pure. This is the rule of OpenKruise: all, named or selected namespaces, except excluded namespaces and system
+namespaces.
 """
 
 from collections.abc import Iterable, Mapping

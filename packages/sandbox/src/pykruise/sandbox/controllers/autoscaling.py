@@ -4,8 +4,8 @@ resources.
 annotation sandbox.pykruise.io/metric ──▶ compute_wanted_replicas() ──▶ PATCH <workload>/scale, and the status
 
 The annotation has the current value of the metric, as an average over the pods: a percentage of their requests, or a
-quantity of the metric (`150m`). Same rule as Kubernetes' horizontal controller with one metric, but without delays
-(windows, policies): every 15 seconds the controller adapts the scale to the metric.
+quantity of the metric (`150m`). This is the rule of Kubernetes' horizontal controller with one metric, but without
+delays (windows, policies): every 15 seconds the controller adapts the scale to the metric.
 """
 
 import math

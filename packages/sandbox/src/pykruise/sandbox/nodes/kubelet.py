@@ -366,7 +366,7 @@ class Kubelets:
 
     async def _find_start_problems(self, pod: SandboxPodView, state: SimulatedPodState) -> dict[str, str]:
         """The reasons why containers cannot be created, by container: missing objects, and users that `runAsNonRoot`
-        forbids. Same rule as the kubelet's environment, volumes and security context.
+        forbids. This is the rule of the kubelet's environment, volumes and security context.
         """
         awaited = list_awaited_references(state, pod)
         objects: dict[tuple[str, str], Document | None] = {}
@@ -495,7 +495,7 @@ class Kubelets:
                 )
 
     async def _record_pull_secrets(self, pod: SandboxPodView, recorder: EventRecorder) -> None:
-        """Record an event for missing pull secrets; images are pulled without them. Same rule as the kubelet."""
+        """Record an event for missing pull secrets; images are pulled without them. This is the rule of the kubelet."""
         wanted = [Reference(SECRET, name) for name in pod.pull_secrets]
         missing = [
             reference.name

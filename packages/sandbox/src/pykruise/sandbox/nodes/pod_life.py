@@ -144,7 +144,7 @@ def wants_resize(state: SimulatedPodState, pod: SandboxPodView) -> bool:
 def refusal_of(pod: SandboxPodView, node: NodeSpec, pods: Iterable[SandboxPodView]) -> Refused | None:
     """Why the node cannot give the pod the resources of its spec now; None when it can.
 
-    `pods`: pods of all nodes; the pods on this node are selected. Same rule as the kubelet's resize admission.
+    `pods`: pods of all nodes; the pods on this node are selected. This is the rule of the kubelet's resize admission.
     """
     capacity = parse_amounts({"cpu": node.cpu, "memory": node.memory})
     wanted = pod.sum_requests()
@@ -410,8 +410,8 @@ class _Life:
         return run.resources if self.is_refused and run.resources is not None else self.container.allotment
 
     def _volume_failure(self) -> PullFailure | None:
-        """Why an image volume of the container cannot be pulled. Same rule as the kubelet, which pulls these images
-        first, and reports a failure like one of the container's own image.
+        """Why an image volume of the container cannot be pulled. This is the rule of the kubelet, which pulls these
+        images first, and reports a failure like one of the container's own image.
         """
         mounted = self.container.mounts
         answers = (self.world.images.pull(image) for name, image in self.pod.volume_images if name in mounted)

@@ -60,7 +60,9 @@ _NOT_DONE: Final = frozenset({Code.PATCH, *(NOT_WRITTEN - {Code.NO_MANAGER})})
 
 
 _REPEATED_FROM_WORKLOADS: Final = REPEATED | NOT_WRITTEN
-"""Codes of waits that the plan repeats from workloads, which explain them in more detail."""
+"""Codes of waits that the plan copies from the workloads of subsets. The explanations of these workloads describe the
+waits in more detail.
+"""
 
 
 async def explain_united(
