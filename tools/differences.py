@@ -317,8 +317,8 @@ _STATEFUL_SET: Final = _differences_of(
     ),
     (
         "under OrderedReady pods of a faulty first revision are never replaced",
-        "the same; with the annotation `pykruise.io/replace-never-ready-after-seconds` the newest revision replaces a "
-        "pod that has never been ready",
+        "the same; with the annotation `pykruise.io/replace-never-ready-after-seconds` a pod of the newest revision "
+        "replaces a pod that has never been ready",
         "no user has to delete such pods manually",
     ),
     (
@@ -746,6 +746,16 @@ _MANAGER: Final = _differences_of(
         "when a manager ends, its Lease stays until it expires",
         "the manager releases it",
         "the next manager works within two seconds",
+    ),
+    (
+        "when a manager loses its Lease, its process ends",
+        "the manager stops its controllers, and takes part in the election again",
+        "its webhooks continue to work",
+    ),
+    (
+        "the manager does not start if it cannot write the protection log",
+        "it logs a warning, and prints the protection log to standard output",
+        "a read-only file system stops neither rollouts nor webhooks",
     ),
 )
 

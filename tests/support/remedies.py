@@ -1064,7 +1064,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
-    (r"kubectl delete pod (?P<names>\S+) -n \S+: the newest revision replaces it", (delete_pods,)),
+    (
+        r"kubectl delete pod (?P<names>\S+) -n \S+: a pod of the newest revision replaces this pod",
+        (delete_pods,),
+    ),
     (
         r"create storage class (?P<class>[^\s,]+), which administrators .*: the PVC gets its volume then",
         (create_the_class,),
