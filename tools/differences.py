@@ -81,7 +81,7 @@ _EVERYWHERE: Final = _differences_of(
     (
         "a reconcile sends one event for each pod",
         "equal events of one reconcile are one event, with the number and a list of the pods",
-        "in large rollouts, the event limits of client-go would drop events",
+        "client-go limits the events of an object, so OpenKruise loses events in large rollouts",
     ),
     (
         "revisions are compared byte by byte",
@@ -255,7 +255,8 @@ _CLONE_SET: Final = _differences_of(
     (
         "each pod is scheduled alone",
         "the same; with the gate `PodGroups` and the annotation `pykruise.io/gang-min-count` the pods are a PodGroup "
-        "of Kubernetes' scheduler, and are updated together, also those of StatefulSets; BroadcastJobs start together",
+        "of Kubernetes' scheduler, and are updated together. StatefulSets also have the annotation, and so have "
+        "BroadcastJobs, whose pods start together",
         "pods that start without the others would only occupy their nodes",
     ),
 )
@@ -462,7 +463,7 @@ _WORKLOAD_SPREAD: Final = _differences_of(
         "both kinds of StatefulSet work in the same way",
     ),
     (
-        "percentages of the replicas of a v1beta1 CloneSet are always 0",
+        "in admission, percentages of the replicas of a v1beta1 CloneSet are always 0",
         "percentages are computed from the replicas in both versions",
         "the first pods get their subset",
     ),
@@ -875,8 +876,8 @@ _UNITED_DEPLOYMENT: Final = _differences_of(
         "up to 1.8, the CloneSet template of a v1alpha1 object has the fields of a v1alpha1 CloneSet, so "
         "PVCs are reused unless it sets `disablePVCReuse: true`; from 1.9 on, it has the fields of a "
         "v1beta1 CloneSet, so PVCs are reused only if it sets `enablePVCReuse: true`",
-        "the fields of both versions are read; if a template has no field that only one of the versions "
-        "has, its PVCs are reused, as in versions up to 1.8",
+        "the fields of both versions are read; if all fields of a template exist in both versions, its PVCs "
+        "are reused, as in versions up to 1.8",
         "manifests of released versions keep their meaning",
     ),
     (

@@ -1087,7 +1087,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"kubectl annotate \S+ (?P<key>[^\s=]+)=(?P<value>\S+) -n \S+", (annotate_it,)),
     (
-        r"correct the image or its pull secret in (spec\.template|SidecarSet (?P<sidecars>\w+)), or make it available",
+        r"correct the image or its pull secret in (spec\.template|SidecarSet (?P<sidecars>\w+)), or make the"
+        r" image available",
         (correct_the_template, make_the_image_available),
     ),
     (
@@ -1171,13 +1172,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"make room on (its nodes|the nodes of the subset;).*", (make_room,)),
     (r"set scheduleStrategy.type to Adaptive with .*", (reschedule,)),
     (
-        r"correct the image or its pull secret in spec.template, then set (?P<path>\S+) to (?P<value>false), or make it"
-        r" available",
+        r"correct the image or its pull secret in spec.template, then set (?P<path>\S+) to (?P<value>false), or make"
+        r" the image available",
         (correct_and_resume, make_the_image_available),
     ),
     (
         r"correct the image or its pull secret in spec\.template\.\w+ or in the patch of subset \w+ in"
-        r" spec.topology.subsets, or make it available",
+        r" spec.topology.subsets, or make the image available",
         (take_the_patches_off, make_the_image_available),
     ),
     (r"turn the gate \w+ of the manager on", ()),
@@ -1199,8 +1200,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (resume_the_child,),
     ),
     (
-        r"delete PersistentPodState (?P<state>\S+), so that it is generated \(kubectl delete -n \S+ persistentpodstate"
-        r" \S+\)",
+        r"delete PersistentPodState (?P<state>\S+) \(kubectl delete -n \S+ persistentpodstate \S+\); the manager then"
+        r" generates it from the workload",
         (delete_the_state,),
     ),
     (
@@ -1271,15 +1272,15 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"correct the image or its pull secret in spec.template, then delete the pod, which keeps the old value, or"
-        r" make it available",
+        r" make the image available",
         (correct_and_delete_pods, make_the_image_available),
     ),
     (
-        r"create AdvancedCronJob \S+ again with the image or its pull secret corrected, or make it available",
+        r"create AdvancedCronJob \S+ again with the image or its pull secret corrected, or make the image available",
         (replace_the_schedule, make_the_image_available),
     ),
     (
-        r"correct the image or its pull secret in spec\.template\.\w+, or make it available",
+        r"correct the image or its pull secret in spec\.template\.\w+, or make the image available",
         (correct_the_template, make_the_image_available),
     ),
     (r"lower the partition of the subset to continue: kubectl kruise (?P<command>.*)", (roll_back,)),
@@ -1290,7 +1291,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (ask_for_less_in_subsets,),
     ),
     (
-        r"correct the image or its pull secret in the template of the pod's workload, or make it available",
+        r"correct the image or its pull secret in the template of the pod's workload, or make the image available",
         (correct_the_workload, make_the_image_available),
     ),
     (
@@ -1446,7 +1447,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"label nodes so that they match, or add matching nodes", (make_room,)),
     (
         r"(correct the image or its pull secret in|read its log \(kubectl logs [^()]+\), correct)"
-        r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old value(, or make it available)?",
+        r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old value(, or make the image available)?",
         (correct_the_patch_and_delete_pods,),
     ),
     (
@@ -1455,8 +1456,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_patch_and_delete_pods,),
     ),
     (
-        r"correct the image or its pull secret in SidecarSet (?P<sidecars>\w+), or make it available; recreate the pods"
-        r" after a change of SidecarSet \w+",
+        r"correct the image or its pull secret in SidecarSet (?P<sidecars>\w+), or make the image available; recreate"
+        r" the pods after a change of SidecarSet \w+",
         (correct_the_sidecars_and_delete_pods, make_the_image_available),
     ),
     (

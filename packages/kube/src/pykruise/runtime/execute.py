@@ -151,7 +151,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     done: tuple[Action, ...] = ()
     """Writes that took effect; dry runs have none."""
     failure: Failure | None = None
-    """The first failed write that is a fault; a stale write only if no other write failed."""
+    """The first failed write that is not stale (`Failure.is_stale`); if all failed writes are stale, the first one."""
     failures: tuple[Failure, ...] = ()
     """All failed writes, except those of optional stages."""
     interrupted: bool = False

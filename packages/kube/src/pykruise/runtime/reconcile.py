@@ -656,8 +656,8 @@ def _error_of(failure: Failure) -> Exception:
 
 
 def _stale_error_of(failure: Failure) -> ConflictError:
-    """Return the error for a stale write. Nothing is wrong: the cache has the new state already, or receives it with
-    the next event.
+    """Return the error for a write that failed only because the cluster had changed since the snapshot. Nothing is
+    wrong: the cache has the new state already, or receives it with the next event.
     """
     return _conflict_error(f"{failure.step.action.key} has changed since the plan: {failure.error}")
 

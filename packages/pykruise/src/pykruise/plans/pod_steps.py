@@ -172,7 +172,9 @@ class PodReaders(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     live: Callable[[ReaderPlace], Any]
-    """Builds a reader that sends every read to the API server: for reviews in the process of a sandbox."""
+    """Builds a reader that sends every read to the API server. Reviews that run in the same process as a sandbox use
+    it.
+    """
     cached: Callable[[ReaderPlace], CachedReader]
 
 

@@ -87,17 +87,29 @@ def create_pull_secret(namespace: str, name: str) -> str:
     return f"kubectl create secret docker-registry -n {namespace} {name} {contents}"
 
 
+def describe_holders(names: Iterable[str]) -> str:
+    """Return the subject and the verb of a sentence about finalizers: `finalizer a holds`, `finalizers a, b hold`."""
+    names = tuple(names)
+    return f"finalizer {names[0]} holds" if len(names) == 1 else f"finalizers {', '.join(names)} hold"
+
+
 def release_finalizers(names: Iterable[str], of: str = "") -> str:
     """Instruction for finalizers that block the deletion of an object. `of`: the object, if the sentence does not name
     it otherwise.
     """
-    return f"the controller that set {', '.join(names)} must remove it{f' from {of}' if of else ''}"
+    names = tuple(names)
+    place = f" from {of}" if of else ""
+    if len(names) == 1:
+        return f"the controller that set {names[0]} must remove it{place}"
+    return f"the controllers that set the finalizers {', '.join(names)} must remove them{place}"
 
 
 def release_pod(names: Iterable[str], namespace: str, pod: str) -> str:
-    """Instruction for finalizers of a pod that terminates, with the command for a controller that no longer runs."""
+    """Instruction for finalizers of a pod that terminates, with the command for controllers that no longer run."""
+    names = tuple(names)
+    gone = "this controller no longer runs" if len(names) == 1 else "these controllers no longer run"
     return (
-        f"{release_finalizers(names)}; if this controller no longer runs, remove the finalizers yourself (kubectl patch"
+        f"{release_finalizers(names)}; if {gone}, remove the finalizers yourself (kubectl patch"
         f' pod -n {namespace} {pod} --type=merge -p \'{{"metadata":{{"finalizers":null}}}}\')'
     )
 

@@ -158,7 +158,7 @@ class Meaning(msgspec.Struct, frozen=True):
     """
     moves_in_s: float = 0.0
     """Maximum seconds until the object, its pods or PVCs change, if nothing is wrong and the wait ends automatically.
-    AS_ASKED: fields of the spec set the time. 0 if the wait does not end automatically, or nothing waits.
+    AS_ASKED: the time depends on the object. 0 if the wait does not end automatically, or nothing waits.
     """
 
 
@@ -418,7 +418,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NOT_PLACED: Meaning("the node should have no pod, and has no pod", moves_in_s=AS_ASKED),
     Code.POD_FAILED: Meaning("a pod failed and is replaced", "if that repeats, read its events and logs"),
     Code.POD_FINISHED: Meaning(
-        "a pod that must keep running ended and is replaced", "if that repeats, read its events and logs"
+        "a pod ended although it must keep running; it is replaced",
+        "if that repeats, read its events and logs",
     ),
     Code.CONTAINER_FAILED: Meaning(
         "a container of a job ended with an error", "read its log, and correct what it runs"
@@ -533,7 +534,7 @@ NOT_WRITTEN: Final = frozenset(
         Code.DISRUPTION_REFUSED,
     }
 )
-"""Codes of planned writes that fail."""
+"""Codes of planned writes that were rejected, or that are not sent."""
 
 AT_REST: Final = frozenset(
     {
@@ -592,15 +593,17 @@ NEEDS_A_PERSON: Final = frozenset(code for code in CODES if rank_of(code) < rank
 """Codes that need a person: all except temporary stages and requested limits."""
 
 REPEATED: Final = NEEDS_A_PERSON | {Code.NOT_MOUNTED}
-"""Codes that an owner repeats from its pods or workloads. NOT_MOUNTED may also mean that a large image is being
-pulled.
+"""If a pod or workload has one of these codes, its owner reports the code too. NOT_MOUNTED is not in NEEDS_A_PERSON,
+because it may mean that a large image is being pulled.
 """
 
 
 OF_A_SPEC: Final = frozenset(
     {Code.IMAGE_PULL, Code.IMAGE_PULLING, Code.NOTHING_SELECTED, Code.NO_NODE_IMAGE, Code.JOB_FAILED}
 )
-"""Codes whose remedy changes the spec of a job, if the job creates no pods."""
+"""Codes whose remedy changes the spec of a job. Most of them only for kinds of jobs without pods of their own, such as
+ImagePullJob.
+"""
 
 
 OF_A_NAMED_NODE: Final = frozenset({Code.NO_NODE_IMAGE})

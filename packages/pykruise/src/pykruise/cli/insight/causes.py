@@ -21,6 +21,7 @@ from pykruise.pods.corrections import (
     Correction,
     correct_container,
     correct_template_of,
+    describe_holders,
     read_log,
     release_pod,
 )
@@ -133,10 +134,9 @@ def _explain_termination(
     since = ends_at - (meta.get("deletionGracePeriodSeconds") or 0)
     finalizers = [name for name in meta.get("finalizers") or () if name != "foregroundDeletion"]
     if finalizers:
-        names = ", ".join(finalizers)
         return WaitCause(
             code=Code.FINALIZER,
-            words=f"it terminates, but finalizer {names} holds it",
+            words=f"it terminates, but {describe_holders(finalizers)} it",
             since=since,
             remedy=release_pod(finalizers, meta["namespace"], meta["name"]),
         )

@@ -37,7 +37,7 @@ from pykruise.plans.config_content import CONFIG_MISSING
 from pykruise.plans.insight import JobInsight, WorkloadInsight
 from pykruise.plans.progress import Phase, add_waits
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.corrections import Correction
+from pykruise.pods.corrections import Correction, describe_holders
 from pykruise.pods.reasons import (
     AT_REST,
     CODES,
@@ -269,7 +269,7 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
             words += ", after the objects that it created (foregroundDeletion)"
         if isinstance(sight.kind.insight, WorkloadInsight | JobInsight):
             words += f"; {format_count(len(sight.pods), 'pod is', 'pods are')} left"
-        words += f"; finalizer {', '.join(held)} holds it" if held else ""
+        words += f"; {describe_holders(held)} it" if held else ""
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
     is_refused = any(note.warning and note.reason in _REFUSING for note in plan.notes)

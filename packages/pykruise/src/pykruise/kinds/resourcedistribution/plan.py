@@ -40,7 +40,7 @@ from pykruise.kube.resources import CONFIG_MAPS, SECRETS
 from pykruise.kube.values.owners import build_owner_reference
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
-from pykruise.pods.corrections import release_finalizers
+from pykruise.pods.corrections import describe_holders, release_finalizers
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
@@ -183,10 +183,11 @@ def _wait_for_deletion(
     if not copy.finalizers:
         verdicts.skipped[name] = Reason(Code.DEPARTING, message)
         return
-    names = ", ".join(copy.finalizers)
     remedy = release_finalizers(copy.finalizers, f"{kind} {name}/{copy.name}")
     verdicts.fail(
-        condition, name, Reason(Code.FINALIZER, f"{message}, but finalizer {names} holds it", remedy)
+        condition,
+        name,
+        Reason(Code.FINALIZER, f"{message}, but {describe_holders(copy.finalizers)} it", remedy),
     )
 
 
