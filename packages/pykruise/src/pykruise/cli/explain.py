@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from pykruise.cli.errors import CommandError, CommandLineError
+from pykruise.cli.insight.autoscalers import add_autoscalers
 from pykruise.cli.insight.bindings import add_bindings, add_claims
 from pykruise.cli.insight.budgets import add_open_budgets
 from pykruise.cli.insight.children import add_children
@@ -98,6 +99,7 @@ async def _read_and_explain(
             )
             explanation = await with_namesakes(client, explanation, document, insight_of(kind).targets)
             explanation = await add_other_namespaces(client, explanation, document, insight_of(kind))
+            explanation = await add_autoscalers(client, explanation, kind, document)
             if insight_of(kind).children is None or explanation.verdict == "refused":
                 correction = correction_of(kind, document)
                 return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
@@ -114,6 +116,7 @@ async def _read_and_explain(
         explanation = await add_origin(client, explanation, sight)
         explanation = await with_namesakes(client, explanation, sight.document, insight_of(kind).targets)
         explanation = await add_other_namespaces(client, explanation, sight.document, insight_of(kind))
+        explanation = await add_autoscalers(client, explanation, kind, sight.document)
 
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)
