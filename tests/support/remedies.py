@@ -53,6 +53,7 @@ from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.sandbox.nodes.specs import NodeSpec
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, pod_watch
 from support.sidecarsets import container
@@ -308,8 +309,11 @@ async def resume_and_replace(person: Person, match: re.Match[str]) -> None:
 
 
 async def make_room(person: Person, _match: re.Match[str]) -> None:
-    """Nodes take pods, of any size, and have the labels that were missing."""
+    """Nodes take pods, of any size, and have the labels that were missing. Host ports are free on new nodes."""
     stage = person.stage
+    if "host ports" in _match[0]:
+        for name in ("more-1", "more-2", "more-3"):
+            stage.kubelets.add_node(NodeSpec(name=name))
     for raw in (await stage.client.list(NODES)).items:
         name = decode(raw)["metadata"]["name"]
         body = {"metadata": {"labels": {"disk": "ssd"}}, "spec": {"unschedulable": None, "taints": None}}

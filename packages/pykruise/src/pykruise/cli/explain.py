@@ -25,6 +25,7 @@ from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.gated_kinds import hold_for_gates
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
+from pykruise.cli.insight.host_ports import add_host_ports
 from pykruise.cli.insight.image_pulls import add_pulls
 from pykruise.cli.insight.injection_check import find_refused_origin
 from pykruise.cli.insight.kind_insights import ATTACHED
@@ -145,6 +146,7 @@ async def _add_details(
     if kind.name not in ATTACHED and not _has_own_pods(kind):
         explanation = await _add_details_of_others(client, explanation, kind, now, settings)
     explanation = await add_bindings(client, explanation, correction)
+    explanation = await add_host_ports(client, explanation)
     explanation = await add_pulls(client, explanation, now=now)
     explanation = await add_mounts(client, explanation, correction, now=now)
     return await add_pod_origins(client, explanation)
@@ -299,6 +301,7 @@ async def read_and_explain_pod(
         raise await make_missing_error(client, PODS, key, error) from error
     explanation = await add_gates(client, explanation, now=now, settings=settings)
     explanation = await add_bindings(client, explanation)
+    explanation = await add_host_ports(client, explanation)
     explanation = await add_pulls(client, explanation, now=now)
     return await add_mounts(client, explanation, OF_THE_WORKLOAD, now=now)
 
