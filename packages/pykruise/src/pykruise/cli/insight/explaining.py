@@ -15,7 +15,7 @@ import msgspec
 from pykruise.cli.insight.at_work import name_those_at_work
 from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.cluster_reading import Sight
-from pykruise.cli.insight.ended_jobs import explain_older_template
+from pykruise.cli.insight.ended_jobs import explain_older_spec
 from pykruise.cli.insight.explanation_text import format_age
 from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
 from pykruise.cli.insight.harmless_remedies import (
@@ -78,7 +78,7 @@ def explain(
     all_waits = explain_named_nodes(all_waits, sight.nodes, is_over=is_over)
     all_waits = explain_matching_nodes(all_waits, sight.nodes, _find_selector(sight), is_over=is_over)
     all_waits = name_those_at_work(all_waits, sight)
-    if (older := explain_older_template(sight)) is not None:
+    if (older := explain_older_spec(sight)) is not None:
         all_waits = (*all_waits, older)
     waits = drop_harmful_remedies(all_waits, sight, plan, status, way_back=way_back)
     # The status of a workload shows what it waits for, until it is deleted.
