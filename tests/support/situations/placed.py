@@ -198,6 +198,13 @@ async def the_secret_that_a_person_listed_does_not_exist(world: World) -> None:
 _PLAN: Final[Any] = "plan"
 _EXPLAIN: Final[Any] = "explain"
 
+# ── ordered pods ─────────────────────────────────────────────────────────────
+
+
+async def its_first_pod_finds_no_node(world: World) -> None:
+    await world.put(statefulset(podManagementPolicy="OrderedReady", pod={"nodeSelector": {"disk": "ssd"}}))
+
+
 # ── host ports ───────────────────────────────────────────────────────────────
 
 
@@ -241,6 +248,12 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
     ),
     "statefulset": (
+        Situation(
+            stage=its_first_pod_finds_no_node,
+            cause=Code.UNSCHEDULABLE,
+            says="web-1: is not created before pod web-0 is available, like 1 later pod",
+            ways=2,
+        ),
         Situation(
             stage=another_workload_holds_its_host_port,
             cause=Code.UNSCHEDULABLE,
