@@ -35,6 +35,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     CONFIG_MAPS,
+    HORIZONTAL_POD_AUTOSCALERS,
     JOBS,
     NAMESPACES,
     NODES,
@@ -52,6 +53,7 @@ from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.sandbox.nodes.specs import NodeSpec
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, pod_watch
 from support.sidecarsets import container
@@ -307,8 +309,11 @@ async def resume_and_replace(person: Person, match: re.Match[str]) -> None:
 
 
 async def make_room(person: Person, _match: re.Match[str]) -> None:
-    """Nodes take pods, of any size, and have the labels that were missing."""
+    """Nodes take pods, of any size, and have the labels that were missing. Host ports are free on new nodes."""
     stage = person.stage
+    if "host ports" in _match[0]:
+        for name in ("more-1", "more-2", "more-3"):
+            stage.kubelets.add_node(NodeSpec(name=name))
     for raw in (await stage.client.list(NODES)).items:
         name = decode(raw)["metadata"]["name"]
         body = {"metadata": {"labels": {"disk": "ssd"}}, "spec": {"unschedulable": None, "taints": None}}
@@ -894,6 +899,20 @@ async def raise_of_the_child(person: Person, match: re.Match[str]) -> None:
     )
 
 
+async def raise_the_limits_of_the_autoscaler(person: Person, match: re.Match[str]) -> None:
+    limits = {"spec": {"minReplicas": 3, "maxReplicas": 5}}
+    await person.stage.merge(match["name"], limits, resource=HORIZONTAL_POD_AUTOSCALERS)
+
+
+async def delete_autoscalers(person: Person, match: re.Match[str]) -> None:
+    for name in match["names"].split():
+        await person.stage.delete(name, resource=HORIZONTAL_POD_AUTOSCALERS)
+
+
+async def correct_the_autoscaler(person: Person, match: re.Match[str]) -> None:
+    await person.stage.merge(match["name"], json.loads(match["body"]), resource=HORIZONTAL_POD_AUTOSCALERS)
+
+
 async def set_number_of_runs(person: Person, match: re.Match[str]) -> None:
     await person._patch(nested(match["path"], int(match["value"])))
 
@@ -1321,6 +1340,20 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"raise (?P<path>spec[.\w]+) of (?P<kind>\w+) (?P<name>[^\s;]+) \(kubectl patch .*\)"
         r"(; then create .* again with this change .*)?",
         (raise_of_the_child,),
+    ),
+    (
+        r"for another number of pods, change minReplicas or maxReplicas of HorizontalPodAutoscaler (?P<name>\S+)"
+        r" \(kubectl edit hpa -n \S+ \S+\)",
+        (raise_the_limits_of_the_autoscaler,),
+    ),
+    (
+        r"keep one of them, such as HorizontalPodAutoscaler \S+ \(kubectl delete hpa -n \S+ (?P<names>[^()]+)\)",
+        (delete_autoscalers,),
+    ),
+    (
+        r"correct scaleTargetRef of the autoscaler \(kubectl patch hpa -n \S+ (?P<name>\S+) --type=merge -p"
+        r" '(?P<body>\S+)'\)",
+        (correct_the_autoscaler,),
     ),
     (r"set (?P<path>spec[.\w]+) to (?P<value>\d+): the next failed run .*", (set_number_of_runs,)),
     (r"create the namespace \(kubectl create namespace (?P<space>\S+)\)", (create_the_namespace,)),

@@ -22,6 +22,7 @@ __all__ = [
     "DEPLOYMENTS",
     "ENDPOINTS",
     "EVENTS",
+    "HORIZONTAL_POD_AUTOSCALERS",
     "JOBS",
     "LEASES",
     "NAMESPACES",
@@ -157,6 +158,9 @@ CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "Clu
 
 CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 JOBS = Resource("batch", "v1", "jobs", "Job")
+HORIZONTAL_POD_AUTOSCALERS = Resource(
+    "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"
+)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from pykruise.cli.errors import CommandError, CommandLineError
+from pykruise.cli.insight.autoscalers import add_autoscalers
 from pykruise.cli.insight.bindings import add_bindings, add_claims
 from pykruise.cli.insight.budgets import add_open_budgets
 from pykruise.cli.insight.children import add_children
@@ -24,6 +25,8 @@ from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.gated_kinds import hold_for_gates
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
+from pykruise.cli.insight.host_ports import add_host_ports
+from pykruise.cli.insight.image_pulls import add_pulls
 from pykruise.cli.insight.injection_check import find_refused_origin
 from pykruise.cli.insight.kind_insights import ATTACHED
 from pykruise.cli.insight.known_kinds import (
@@ -98,6 +101,7 @@ async def _read_and_explain(
             )
             explanation = await with_namesakes(client, explanation, document, insight_of(kind).targets)
             explanation = await add_other_namespaces(client, explanation, document, insight_of(kind))
+            explanation = await add_autoscalers(client, explanation, kind, document)
             if insight_of(kind).children is None or explanation.verdict == "refused":
                 correction = correction_of(kind, document)
                 return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
@@ -114,6 +118,7 @@ async def _read_and_explain(
         explanation = await add_origin(client, explanation, sight)
         explanation = await with_namesakes(client, explanation, sight.document, insight_of(kind).targets)
         explanation = await add_other_namespaces(client, explanation, sight.document, insight_of(kind))
+        explanation = await add_autoscalers(client, explanation, kind, sight.document)
 
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)
@@ -141,6 +146,8 @@ async def _add_details(
     if kind.name not in ATTACHED and not _has_own_pods(kind):
         explanation = await _add_details_of_others(client, explanation, kind, now, settings)
     explanation = await add_bindings(client, explanation, correction)
+    explanation = await add_host_ports(client, explanation)
+    explanation = await add_pulls(client, explanation, now=now)
     explanation = await add_mounts(client, explanation, correction, now=now)
     return await add_pod_origins(client, explanation)
 
@@ -294,6 +301,8 @@ async def read_and_explain_pod(
         raise await make_missing_error(client, PODS, key, error) from error
     explanation = await add_gates(client, explanation, now=now, settings=settings)
     explanation = await add_bindings(client, explanation)
+    explanation = await add_host_ports(client, explanation)
+    explanation = await add_pulls(client, explanation, now=now)
     return await add_mounts(client, explanation, OF_THE_WORKLOAD, now=now)
 
 

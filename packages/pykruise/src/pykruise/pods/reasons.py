@@ -83,6 +83,7 @@ class Code(StrEnum):
     NOT_INJECTED = "NotInjected"
     HOT_UPGRADE = "HotUpgrade"
     NO_SUBSET = "NoSubset"
+    TWO_AUTOSCALERS = "TwoAutoscalers"
     # obstacles that disappear automatically
     TERMINATING_OBJECT = "TerminatingObject"
     GRACE_PERIOD = "GracePeriod"
@@ -146,6 +147,7 @@ class Code(StrEnum):
     NO_NODES = "NoNodes"
     NO_TARGETS = "NoTargets"
     NO_EFFECT = "NoEffect"
+    AUTOSCALED = "Autoscaled"
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -497,6 +499,13 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_EFFECT: Meaning(
         "a setting of the object has no effect", "change the setting that the message names, or remove it"
     ),
+    Code.AUTOSCALED: Meaning(
+        "a HorizontalPodAutoscaler sets the number of pods",
+        "for another number of pods, change the autoscaler instead of spec.replicas",
+    ),
+    Code.TWO_AUTOSCALERS: Meaning(
+        "several objects set the number of pods of one workload", "keep one of them, and delete the others"
+    ),
     Code.NO_TARGETS: Meaning(
         "no namespace is a target yet",
         "label namespaces so that spec.targets selects them, or change spec.targets",
@@ -543,6 +552,7 @@ AT_REST: Final = frozenset(
         *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER, Code.IN_RESERVE),
         *(Code.NEXT_TICK, Code.OTHER_BUDGET, Code.OTHER_OWNERS, Code.NODE_LEFT_OUT),
         *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS, Code.UNFIT_NODE, Code.NO_EFFECT),
+        Code.AUTOSCALED,
     }
 )
 """Codes of states that the spec requests, or that are only information: nothing waits."""

@@ -15,7 +15,7 @@ import msgspec
 from pykruise.cli.insight.at_work import name_those_at_work
 from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.cluster_reading import Sight
-from pykruise.cli.insight.ended_jobs import explain_older_template
+from pykruise.cli.insight.ended_jobs import explain_older_spec
 from pykruise.cli.insight.explanation_text import format_age
 from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
 from pykruise.cli.insight.harmless_remedies import (
@@ -24,6 +24,7 @@ from pykruise.cli.insight.harmless_remedies import (
     find_rollback_number,
     is_paused,
 )
+from pykruise.cli.insight.host_ports import explain_own_ports
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
 from pykruise.cli.insight.named_nodes import explain_matching_nodes, explain_named_nodes
 from pykruise.cli.insight.refused_writes import make_refusal_wait
@@ -77,7 +78,7 @@ def explain(
     all_waits = explain_named_nodes(all_waits, sight.nodes, is_over=is_over)
     all_waits = explain_matching_nodes(all_waits, sight.nodes, _find_selector(sight), is_over=is_over)
     all_waits = name_those_at_work(all_waits, sight)
-    if (older := explain_older_template(sight)) is not None:
+    if (older := explain_older_spec(sight)) is not None:
         all_waits = (*all_waits, older)
     waits = drop_harmful_remedies(all_waits, sight, plan, status, way_back=way_back)
     # The status of a workload shows what it waits for, until it is deleted.
@@ -197,6 +198,7 @@ def _find_waits(
     target = _target_of(sight, plan, status)
     down: list[str] = []
     causes: dict[str, WaitCause] = {}
+    crowded: dict[tuple[str, str], WaitCause] = {}
     pods: Sequence[PodView] = getattr(sight.snapshot, "pods", ())
     unplaced = sum(bool(pod.wanted_node) and pod.is_active for pod in pods)
     for pod in pods:
@@ -219,7 +221,14 @@ def _find_waits(
             cause = _held_as(cause, pod, plan.skipped.get(pod.name), target)
             if cause.code == Code.UNSCHEDULABLE and isinstance(insight, WorkloadInsight):
                 wanted = insight.counts(sight.document, status, plan).wanted
-                cause = explain_surge(cause, document, sight, wanted=wanted, correction=correction)
+                surging = explain_surge(cause, document, sight, wanted=wanted, correction=correction)
+                alike = (cause.words, pod.revision)
+                if surging is cause and alike not in crowded:
+                    crowded[alike] = explain_own_ports(cause, document, sight, correction=correction)
+                if surging is cause:
+                    cause = msgspec.structs.replace(crowded[alike], since=cause.since)
+                else:
+                    cause = surging
             causes[pod.name] = cause
             if pod.is_active:
                 down.append(pod.name)

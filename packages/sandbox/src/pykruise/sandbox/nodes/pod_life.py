@@ -38,6 +38,9 @@ _DEFERRED_S = 10.0  # interval of attempts for a deferred change of resources
 UNMOUNTED = ""
 """Key, in a mapping by container, of the obstacle that prevents the pod's volumes from being mounted."""
 
+LONG_PULL_S = 10.0
+"""Seconds of a pull from which on the node reports its start: events about all pulls would slow large clusters."""
+
 _MISSING_S = 1.0  # interval of attempts for a container with an incomplete environment
 _SETTLED_S = 600.0  # after a run of this length, the backoff of a container starts again from its first value
 
@@ -128,6 +131,16 @@ def list_root_users(state: SimulatedPodState, pod: SandboxPodView) -> Iterator[t
                 container.name,
                 f'container\'s runAsUser breaks non-root policy (pod: "{name}", container: {container.name})',
             )
+
+
+def list_long_pulls(
+    state: SimulatedPodState, pod: SandboxPodView, world: NodeWorld, held: Set[str]
+) -> Iterator[str]:
+    """Names of the containers that start, and whose image the node pulls for at least LONG_PULL_S seconds."""
+    for (container, role), run in zip(list_container_roles(pod), state.runs, strict=True):
+        life = _Life(container, role, pod, world, held)
+        if run.state is RunState.STARTING and life.compute_pull_s(run) >= LONG_PULL_S:
+            yield container.name
 
 
 def wants_resize(state: SimulatedPodState, pod: SandboxPodView) -> bool:
@@ -344,7 +357,7 @@ class _Life:
             case RunState.BLOCKED:
                 return NEVER
             case RunState.STARTING:
-                return run.since + self._pull_s(run) + self._start_s(run)
+                return run.since + self.compute_pull_s(run) + self._start_s(run)
             case RunState.PULL_FAILED:
                 is_final = run.failure is not None and run.failure.reason == "InvalidImageName"
                 return NEVER if is_final else run.since + compute_backoff_s(run.pull_failures, self.settings)
@@ -417,7 +430,8 @@ class _Life:
         answers = (self.world.images.pull(image) for name, image in self.pod.volume_images if name in mounted)
         return next((answer for answer in answers if isinstance(answer, PullFailure)), None)
 
-    def _pull_s(self, run: ContainerRun) -> float:
+    def compute_pull_s(self, run: ContainerRun) -> float:
+        """Return the seconds for which the node pulls the image; 0 if the node has the image."""
         scripted = self._behaviour_of(run.number + 1).pull_s
         pull_s = self.settings.pull_s if scripted is None else scripted
         return pull_s if pull_s and expand_name(self.container.image) not in self.held else 0.0
@@ -449,7 +463,7 @@ class _Life:
         if not self._will_restart(run):
             return NEVER
         if run.crashes <= 1:
-            return run.since + self._pull_s(run) + self._start_s(run)
+            return run.since + self.compute_pull_s(run) + self._start_s(run)
         return run.since + compute_backoff_s(run.crashes - 1, self.settings)
 
     def _will_restart(self, run: ContainerRun) -> bool:
