@@ -124,7 +124,7 @@ async def test_the_deletion_of_the_stopped_node_or_of_its_pods_helps(
     if lost.remedy.endswith("or delete the node: its pods are then replaced"):
         await world.delete(f"node/{node}")
     else:
-        assert lost.remedy.endswith("or delete the pod with --grace-period=0 --force"), said
+        assert lost.remedy.endswith("--grace-period=0 --force)"), said
         for pod in lost.pods:
             await world.delete(f"pod/{pod}", grace_period_s=0)
 

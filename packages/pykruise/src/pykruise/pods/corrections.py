@@ -91,15 +91,35 @@ def release_finalizers(names: Iterable[str], of: str = "") -> str:
     """Instruction for finalizers that block the deletion of an object. `of`: the object, if the sentence does not name
     it otherwise.
     """
-    return f"the controller that set {', '.join(names)} must remove it{f' from {of}' if of else ''}"
+    return f"the controller that is responsible for {', '.join(names)} must remove it{f' from {of}' if of else ''}"
 
 
-def release_pod(names: Iterable[str], namespace: str, pod: str) -> str:
-    """Instruction for finalizers of a pod that terminates, with the command for a controller that no longer runs."""
+def release_pod(names: Iterable[str], namespace: str, pod: str, *, first: str = "") -> str:
+    """Instruction for finalizers of a pod that terminates, with the command for a controller that no longer runs.
+    `first`: instruction for the template, if it sets the finalizers on every new pod.
+    """
+    removal = (
+        f"{first}, then remove the finalizers from each pod that still has them"
+        if first
+        else "remove the finalizers yourself"
+    )
     return (
-        f"{release_finalizers(names)}; if this controller no longer runs, remove the finalizers yourself (kubectl patch"
+        f"{release_finalizers(names)}; if this controller no longer runs, {removal} (kubectl patch"
         f' pod -n {namespace} {pod} --type=merge -p \'{{"metadata":{{"finalizers":null}}}}\')'
     )
+
+
+def end_by_force(namespace: str, pod: str) -> str:
+    """Instruction that deletes a pod whose node does not stop it."""
+    return f"delete the pod by force (kubectl delete pod -n {namespace} {pod} --grace-period=0 --force)"
+
+
+def end_on_lost_node(node: str, namespace: str, pod: str, *, returns: bool) -> str:
+    """Instruction for a pod that terminates on a node that does not respond. `returns`: the next pod must run on this
+    node too, so the deletion of the pod would change nothing.
+    """
+    ways = [f"bring {node} back", "delete the node", *(() if returns else (end_by_force(namespace, pod),))]
+    return ", or ".join(ways)
 
 
 def open_gate(gate: str, namespace: str, pod: str) -> str:

@@ -123,7 +123,7 @@ def test_the_waiting_condition_keeps_its_transition_time_and_other_conditions_st
             daemonset().not_ready("n2").taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
             "NodeLost",
             "its node n2 is not ready",
-            "bring node n2 back",
+            "bring n2 back",
         ),
         (
             daemonset().deleted("n2").taint("n2", "node.kubernetes.io/unreachable:NoExecute"),

@@ -30,7 +30,7 @@ from pykruise.cli.insight.refused_writes import make_refusal_wait
 from pykruise.cli.insight.surges import explain_surge
 from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.selectors import Selector
 from pykruise.plans.config_content import CONFIG_MISSING
@@ -42,6 +42,7 @@ from pykruise.pods.reasons import (
     AT_REST,
     CODES,
     HELD,
+    NEVER_OBSERVED,
     NOT_WRITTEN,
     REPLACED_WITH_ITS_POD,
     RESUME,
@@ -114,6 +115,8 @@ def _describe_state(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
             f"and {format_count(len(plan.skipped), 'object waits', 'objects wait')}"
         )
     counts = find_workload_insight(sight.kind).counts(sight.document, status, plan)
+    if not counts.wanted and plan.waiting is not None and plan.waiting.code == Code.NO_NODES:
+        return "no node is eligible for a pod, so no pod is wanted"
     goal = (
         f"{counts.to_be_updated} of {counts.wanted}"
         if counts.to_be_updated != counts.wanted and counts.updated < counts.wanted
@@ -199,6 +202,9 @@ def _find_waits(
     causes: dict[str, WaitCause] = {}
     pods: Sequence[PodView] = getattr(sight.snapshot, "pods", ())
     unplaced = sum(bool(pod.wanted_node) and pod.is_active for pod in pods)
+    departing = {node for node, reason in plan.skipped_nodes.items() if reason.code == Code.DEPARTING}
+    finalizers = get_path(sight.document, "spec", "template", "metadata", "finalizers", default=())
+    explained: set[str] = set()
     for pod in pods:
         if (document := documents.get(pod.name)) is None:
             continue  # the kind selects pods of other owners
@@ -213,7 +219,11 @@ def _find_waits(
             gates=sight.gate_problems,
             correction=correction,
             names_node=unplaced <= _NAMED,
+            returns_to=departing,
+            template_finalizers=finalizers,
         )
+        if cause is not None and pod.is_deleting and pod.node_name in departing:
+            explained.add(pod.node_name)
         has_failed = pod.name in plan.skipped and plan.skipped[pod.name].code == Code.POD_FAILED
         if cause is not None and (pod.is_active or pod.is_deleting) and not has_failed:
             cause = _held_as(cause, pod, plan.skipped.get(pod.name), target)
@@ -232,7 +242,7 @@ def _find_waits(
         if not _is_explained_by(wait, causes.get(name)):
             yield wait
     for node, reason in plan.skipped_nodes.items():
-        if reason.code not in _HIDDEN_ON_NODES:
+        if reason.code not in _HIDDEN_ON_NODES and node not in explained:
             has_pods = insight is None or bool(insight.containers)
             words = f"no pod yet: {reason.message}" if has_pods else reason.message
             yield Wait(code=reason.code, words=words, pods=(node,), remedy=remedy_of(reason))
@@ -272,7 +282,9 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
         words += f"; finalizer {', '.join(held)} holds it" if held else ""
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
-    is_refused = any(note.warning and note.reason in _REFUSING for note in plan.notes)
+    is_refused = any(note.warning and note.reason in _REFUSING for note in plan.notes) or (
+        plan.waiting is not None and plan.waiting.code in NEVER_OBSERVED
+    )
     if not is_refused and (sight.kind.insight is None or sight.kind.insight.has_observed_generation):
         yield from find_unobserved_changes(
             sight.document
@@ -338,7 +350,7 @@ _HIDDEN_ON_NODES: Final = frozenset({Code.NOT_PLACED, Code.INVALID_SPEC})
 _OVER: Final = frozenset({Code.JOB_OVER, Code.JOB_FAILED})
 """Codes of a job that has ended: only its deletion follows."""
 
-_KEPT: Final = frozenset({Code.PARTITION, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN})
+_KEPT: Final = frozenset({Code.PARTITION, Code.NODE_SELECTOR, Code.NO_NODES, Code.CLAIMS, Code.ORPHAN})
 
 
 _SELECTOR_OVERLAP: Final = "SelectorOverlap"

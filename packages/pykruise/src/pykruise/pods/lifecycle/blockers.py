@@ -18,6 +18,7 @@ from pykruise.pods.corrections import (
     correct_container,
     correct_template_of,
     correct_volumes,
+    end_by_force,
     open_gate,
     read_events,
     read_log,
@@ -211,7 +212,7 @@ def _find_lost_node(pod: PodView, now: Instant) -> Reason | None:
     return Reason(
         Code.NODE_LOST,
         f"terminates, but its node {pod.node_name} does not stop it",
-        f"bring {pod.node_name} back, or delete the pod with --grace-period=0 --force",
+        f"bring {pod.node_name} back, or {end_by_force(pod.namespace, pod.name)}",
     )
 
 
