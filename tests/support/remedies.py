@@ -1363,7 +1363,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"uncordon node \S+ \(kubectl uncordon \S+\)", (make_room,)),
     (r"remove the taint \(kubectl taint node \S+ \S+-\)", (make_room,)),
-    (r"label nodes? [^;]* with \S+=\S+", (make_room,)),
+    (r"label (node|at least one of the nodes) [^;]* with \S+=\S+", (make_room,)),
     (
         r"change the (tolerations|nodeSelector or node affinity) of (the template of the pod's workload|spec[\w.]+),"
         r" then delete the pod",

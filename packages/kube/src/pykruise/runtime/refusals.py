@@ -29,6 +29,7 @@ __all__ = [
     "cut_remedy",
     "explain_error",
     "explain_refusal",
+    "find_exceeded_quota",
     "find_refused_fields",
     "split_remedy",
 ]
@@ -147,6 +148,17 @@ def explain_refusal(
     defines the rejected pods.
     """
     return next(_explain_each(message, namespace, template), None)
+
+
+def find_exceeded_quota(message: str) -> tuple[str, dict[str, str]] | None:
+    """Return the name of the ResourceQuota that rejected a write, and what the write requested; None if the message
+    names no quota.
+    """
+    match = re.search(r"exceeded quota: (?P<name>[^\s,]+), requested: (?P<requested>[^\s]+), used: ", message)
+    if match is None:
+        return None
+    amounts = (part.partition("=") for part in match["requested"].split(","))
+    return match["name"], {resource: amount for resource, _, amount in amounts}
 
 
 def find_refused_fields(message: str) -> frozenset[str]:

@@ -41,6 +41,7 @@ from pykruise.cli.insight.overview import format_overview
 from pykruise.cli.insight.pod_origins import add_pod_origins
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
+from pykruise.cli.insight.quotas import add_open_quotas
 from pykruise.cli.insight.readiness_gates import add_gates, see_gates
 from pykruise.cli.insight.refused_writes import find_refusal_remedy, make_origin_wait, make_refusal_wait
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
@@ -142,7 +143,8 @@ async def _add_details(
         explanation = await _add_details_of_others(client, explanation, kind, now, settings)
     explanation = await add_bindings(client, explanation, correction)
     explanation = await add_mounts(client, explanation, correction, now=now)
-    return await add_pod_origins(client, explanation)
+    explanation = await add_pod_origins(client, explanation)
+    return await add_open_quotas(client, explanation)
 
 
 async def _add_details_of_others(

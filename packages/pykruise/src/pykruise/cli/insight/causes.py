@@ -78,7 +78,8 @@ def cause_of(
     """Return why a pod is not available or still terminates; None: it is available and not terminating.
     `lost_nodes` do not respond; `claims` maps the name of each PVC without a volume to its problem,
     and `gates` the name of each pod with a closed readiness gate. `names_node`: see `blocker_of`. `returns_to`: nodes
-    whose pods are replaced only on the same node. `template_finalizers`: finalizers that the template sets on every pod.
+    whose pods are replaced only on the same node. `template_finalizers`: finalizers that the template sets on every
+    pod.
     """
     correction = correct_template_of(view.name, correction, has_workload=view.controller is not None)
     meta, node = pod["metadata"], view.node_name

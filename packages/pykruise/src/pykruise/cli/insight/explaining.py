@@ -27,7 +27,7 @@ from pykruise.cli.insight.harmless_remedies import (
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
 from pykruise.cli.insight.named_nodes import explain_matching_nodes, explain_named_nodes
 from pykruise.cli.insight.refused_writes import make_refusal_wait
-from pykruise.cli.insight.surges import explain_surge
+from pykruise.cli.insight.surges import explain_surge, offer_no_surge
 from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, get_path
@@ -37,7 +37,7 @@ from pykruise.plans.config_content import CONFIG_MISSING
 from pykruise.plans.insight import JobInsight, WorkloadInsight
 from pykruise.plans.progress import Phase, add_waits
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.corrections import Correction
+from pykruise.pods.corrections import IN_TEMPLATE, Correction
 from pykruise.pods.reasons import (
     AT_REST,
     CODES,
@@ -80,6 +80,9 @@ def explain(
     all_waits = name_those_at_work(all_waits, sight)
     if (older := explain_older_template(sight)) is not None:
         all_waits = (*all_waits, older)
+    if isinstance(sight.kind.insight, WorkloadInsight):
+        wanted = sight.kind.insight.counts(sight.document, status, plan).wanted
+        all_waits = offer_no_surge(all_waits, sight, wanted=wanted, correction=correction or IN_TEMPLATE)
     waits = drop_harmful_remedies(all_waits, sight, plan, status, way_back=way_back)
     # The status of a workload shows what it waits for, until it is deleted.
     is_shown = isinstance(sight.kind.insight, WorkloadInsight) and "deletionTimestamp" not in meta
@@ -94,7 +97,7 @@ def explain(
         condition=_condition_of(sight.document.get("status") or {}),
         done=tuple(_finished_lines(sight, plan, status)),
         waits=waits,
-        next=tuple(next_of(plan, waits, is_over=is_over)),
+        next=tuple(next_of(plan, waits, is_over=is_over, are_names_known=_are_names_known(sight))),
         rollback_to=find_rollback_number(sight, plan, status),
     )
 
@@ -203,7 +206,9 @@ def _find_waits(
     pods: Sequence[PodView] = getattr(sight.snapshot, "pods", ())
     unplaced = sum(bool(pod.wanted_node) and pod.is_active for pod in pods)
     departing = {node for node, reason in plan.skipped_nodes.items() if reason.code == Code.DEPARTING}
-    finalizers = get_path(sight.document, "spec", "template", "metadata", "finalizers", default=())
+    stays = {pod.node_name for pod in pods if pod.is_active} if is_per_node(sight.kind) else set[str]()
+    stored = get_path(sight.document, "spec", "template", "metadata", "finalizers")
+    finalizers = [name for name in stored if isinstance(name, str)] if isinstance(stored, list) else []
     explained: set[str] = set()
     for pod in pods:
         if (document := documents.get(pod.name)) is None:
@@ -219,7 +224,7 @@ def _find_waits(
             gates=sight.gate_problems,
             correction=correction,
             names_node=unplaced <= _NAMED,
-            returns_to=departing,
+            returns_to=departing | stays,
             template_finalizers=finalizers,
         )
         if cause is not None and pod.is_deleting and pod.node_name in departing:
@@ -433,16 +438,29 @@ def _correction_in(sight: Sight) -> Correction:
 # Next steps
 
 
-def next_of(plan: Plan, waits: Sequence[Wait], *, is_over: bool = False) -> Iterator[str]:
+def _are_names_known(sight: Sight) -> bool:
+    """Whether new pods get the names that are in the plan. The manager chooses random names for other pods."""
+    insight = sight.kind.insight
+    return not isinstance(insight, WorkloadInsight) or insight.has_known_names
+
+
+def next_of(
+    plan: Plan, waits: Sequence[Wait], *, is_over: bool = False, are_names_known: bool = True
+) -> Iterator[str]:
     """Yield lines: problems with ConfigMaps and Secrets whose content a workload follows, and then the next steps of
-    the manager. `is_over`: whether the object has ended, so that no cause of a wait ends any more.
+    the manager. `is_over`: whether the object has ended, so that no cause of a wait ends any more. `are_names_known`:
+    whether new pods get the names that are in the plan.
     """
     yield from (note.message for note in plan.notes if note.reason == CONFIG_MISSING)
     for stage in plan.stages:
         reasons: dict[str, list[str]] = {}
         for chain in stage.chains:
             reasons.setdefault(chain.steps[-1].because, []).append(chain.subject)
+        is_unnamed = stage.purpose == Purpose.CREATE_PODS and not are_names_known
         for because, subjects in reasons.items():
+            if is_unnamed:
+                yield f"{stage.purpose}: {because}"
+                continue
             yield f"{stage.purpose}: {_join_names([subject for subject in subjects if subject])}{because}"
     if plan.stages:
         return
