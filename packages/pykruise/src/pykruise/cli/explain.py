@@ -46,6 +46,7 @@ from pykruise.cli.insight.readiness_gates import add_gates, see_gates
 from pykruise.cli.insight.refused_writes import find_refusal_remedy, make_origin_wait, make_refusal_wait
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.insight.unheeded import add_unheeded
+from pykruise.cli.insight.united.explaining import explain_part
 from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
@@ -110,7 +111,8 @@ async def _read_and_explain(
     if attached is None:
         creation = await find_creation(client, kind, sight.document, now, settings)
         own = creation.correction if creation is not None else None
-        explanation = await _with_refusals(client, sight, now, correction=own)
+        part = await explain_part(client, kind, sight.document, now, settings)
+        explanation = await _with_refusals(client, sight, now, correction=own, known=part)
         explanation = redirect_remedies(explanation, kind, sight.document, creation)
         explanation = await add_origin(client, explanation, sight)
         explanation = await with_namesakes(client, explanation, sight.document, insight_of(kind).targets)
@@ -166,10 +168,18 @@ def _has_own_pods(kind: Kind) -> bool:
 
 
 async def _with_refusals(
-    client: Client, sight: Sight, now: Instant, *, correction: Correction | None = None
+    client: Client,
+    sight: Sight,
+    now: Instant,
+    *,
+    correction: Correction | None = None,
+    known: Explanation | None = None,
 ) -> Explanation:
+    """Return the explanation with the attempts of rejected writes. `known`: the explanation without them; None if it
+    must be made.
+    """
     plan = sight.plan()
-    explanation = explain(sight, plan, correction=correction)
+    explanation = known or explain(sight, plan, correction=correction)
     tried = await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
     return await add_open_budgets(client, tried, sight)
 

@@ -17,6 +17,7 @@ from pykruise.cli.insight.cluster_reading import Sight, find_lost_nodes, look
 from pykruise.cli.insight.explaining import explain, next_of, phase_of, verdict_of
 from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
 from pykruise.cli.insight.harmless_remedies import add_way_back
+from pykruise.cli.insight.known_kinds import is_of
 from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term, list_matching
 from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.cli.insight.readiness_gates import see_gates
@@ -42,7 +43,9 @@ from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.owners import controller_of
 from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.corrections import Correction
@@ -104,6 +107,31 @@ async def explain_united(
         next=tuple(next_of(plan, waits)),
         rollback_to=_rollback_to(sight.snapshot),
     )
+
+
+async def explain_part(
+    client: Client, kind: Kind, document: Document, now: Instant, settings: ManagerSettings | None
+) -> Explanation | None:
+    """Read and explain the workload of a subset, with remedies that change its UnitedDeployment; None if no
+    UnitedDeployment creates it, or if the user may not read the UnitedDeployment.
+    """
+    owner = controller_of(document)
+    if owner is None or not is_of(KIND, {"apiVersion": owner.api_version, "kind": owner.kind}):
+        return None
+    meta = document["metadata"]
+    key = Key(meta.get("namespace", ""), owner.name)
+    try:
+        sight = await look(client, KIND, key, now=now, settings=settings)
+    except ApiError:
+        return None
+    for workload in _subset_workloads(sight.snapshot):
+        if workload.uid == meta["uid"] and workload.template in EXPLAINED:
+            back = _rollback_remedy(sight.snapshot, key)
+            explanation = await _explain_workload(
+                client, sight, workload, now=now, settings=settings, way_back=back
+            )
+            return msgspec.structs.replace(explanation, rollback_to=0)
+    return None
 
 
 def _describe_counts(document: Document, plan: Plan) -> str:
