@@ -1115,7 +1115,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (open_the_gate,),
     ),
     (
-        r"bring (?P<node>\S+) back, or delete the node, or delete the pod by force \(kubectl delete pod -n \S+ \S+"
+        r"bring (?P<node>\S+) back(, or delete the node)?, or delete the pod by force \(kubectl delete pod -n \S+ \S+"
         r" --grace-period=0 --force\)",
         (bring_the_node_back, delete_by_force),
     ),
@@ -1446,7 +1446,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (run_the_commands,),
     ),
     (r"create the missing PVC (?P<claim>\S+) \(kubectl apply -f FILE\)", (create_the_claim,)),
-    (r"if you do not need the data of PVC (?P<claim>\S+), delete the PVC, then the pod", (give_up_the_data,)),
+    (
+        r"if you do not need the data of PVC (?P<claim>\S+), delete the PVC, then the pod"
+        r"( \(first create a PersistentVolume of storage class \S+ if none is free\))?",
+        (give_up_the_data,),
+    ),
     (
         r"create a PersistentVolume of storage class (?P<class>\S+) for a node that can run the pod",
         (create_the_volume,),
