@@ -107,7 +107,7 @@ async def test_a_node_that_is_lost_holds_a_rollout_up_and_is_named(stage: Stage,
     await stage.until(is_lost)
     await pool.change(updateStrategy=rolling(partition=0))
     # then
-    await says(pool, "NodeLost", pod.name, f"its node {last} is not ready", "bring node")
+    await says(pool, "NodeLost", pod.name, f"its node {last} is not ready", "bring ")
     assert sorted((await pool.images()).values()) == ["nginx:1"] * 3 + ["nginx:2"]
     # when it is given up
     await pool.leave(last)

@@ -11,8 +11,11 @@ from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.forecasting import Forecast
 from pykruise.cli.plan import describe_forecast, plan_document
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET_KIND
+from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kinds.uniteddeployment.workloads import CLONE_SET, DEPLOYMENT
+from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import Pool
@@ -128,6 +131,30 @@ async def test_a_scale_that_cannot_be_divided_is_the_cause(stage: Stage, united:
     explanation = await caused(stage, "InvalidSpec")
 
     assert "ineffective" in explanation.waits[0].words
+    assert explanation.headline == "4 of 5 pods are ready, 4 are updated (a 2, b 2)"
+    assert len(explanation.waits) == 1, "the manager has processed the change"
+
+
+async def test_a_workload_of_a_subset_is_corrected_in_its_united_deployment(
+    stage: Stage, united: United
+) -> None:
+    await stage.start_manager()
+    patch = {"spec": {"priorityClassName": "spot"}}
+    await united.create(united.subset("a", patch=patch), united.subset("b"), replicas=4)
+    explanation = await caused(stage, "Policy")
+    assert "of 4 pods are ready" in explanation.headline
+    workloads = (await stage.client.list(CLONE_SETS, stage.namespace)).items
+    names = [decode(raw)["metadata"]["name"] for raw in workloads]
+    (name,) = (name for name in names if "-a-" in name)
+
+    part = await read_and_explain(
+        stage.client, Key(stage.namespace, name), now=stage.clock(), kind=CLONE_SET_KIND
+    )
+
+    assert part.waits[0].remedy.endswith(
+        "or correct priorityClassName in the patch of subset a in spec.topology.subsets"
+    )
+    assert part.waits[0].remedy == explanation.waits[0].remedy
 
 
 async def test_a_partition_is_at_rest(stage: Stage, united: United) -> None:

@@ -121,10 +121,10 @@ async def test_the_deletion_of_the_stopped_node_or_of_its_pods_helps(
     lost, said = explanation.waits[0], await world.text(explanation)
     before = sum(pod.is_serving for pod in await stage.pods())
     # when
-    if lost.remedy.endswith("or delete the node: its pods are then replaced"):
+    if lost.remedy.endswith(("or delete the node", "or delete the node: its pods are then replaced")):
         await world.delete(f"node/{node}")
     else:
-        assert lost.remedy.endswith("or delete the pod with --grace-period=0 --force"), said
+        assert lost.remedy.endswith("--grace-period=0 --force)"), said
         for pod in lost.pods:
             await world.delete(f"pod/{pod}", grace_period_s=0)
 
@@ -135,3 +135,26 @@ async def test_the_deletion_of_the_stopped_node_or_of_its_pods_helps(
         return (explanation.phase, explanation.cause) == (Phase.HEALTHY, "")
 
     await stage.until(is_over, what=f"{lost.remedy!r} helps")
+
+
+async def test_a_pod_that_returns_to_its_stopped_node_is_not_deleted_by_force(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    # given a DaemonSet that tolerates every taint, whose update deletes the pod on a stopped node
+    document = daemonset(pod={"tolerations": [{"operator": "Exists"}]})
+    node = await an_update_meets_them(world, document)
+    # then the remedy does not advise a deletion after which the next pod waits on the same node
+    explanation = await world.explained(KINDS["daemonset"], "web")
+    said = await world.text(explanation)
+    assert explanation.waits[0].remedy == f"bring {node} back, or delete the node", said
+    assert explanation.condition.endswith(f"bring {node} back, or delete the node"), said
+    assert Code.DEPARTING not in {wait.code for wait in explanation.waits}, said
+    # when
+    await world.delete(f"node/{node}")
+
+    # then
+    async def is_over() -> bool:
+        explanation = await world.explained(KINDS["daemonset"], "web")
+        return (explanation.phase, explanation.cause) == (Phase.HEALTHY, "")
+
+    await stage.until(is_over, what="the update continues")

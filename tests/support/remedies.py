@@ -374,6 +374,12 @@ async def take_finalizers_off(person: Person, _match: re.Match[str]) -> None:
         await person.stage.merge(name, {"metadata": {"finalizers": None}}, resource=PODS)
 
 
+async def correct_the_finalizers(person: Person, _match: re.Match[str]) -> None:
+    await person.change(template={"metadata": {"finalizers": None}})
+    for pod in await person.stage.pods():
+        await person.stage.merge(pod.name, {"metadata": {"finalizers": None}}, resource=PODS)
+
+
 async def open_the_budget(person: Person, match: re.Match[str]) -> None:
     spec = {"maxUnavailable": 1, "minAvailable": None}
     await person.stage.merge(match["budget"], {"spec": spec}, resource=POD_UNAVAILABLE_BUDGETS)
@@ -1132,18 +1138,27 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (open_the_gate,),
     ),
     (
-        r"bring (?P<node>\S+) back, or delete the pod with --grace-period=0 --force",
+        r"bring (?P<node>\S+) back(, or delete the node)?, or delete the pod by force \(kubectl delete pod -n \S+ \S+"
+        r" --grace-period=0 --force\)",
         (bring_the_node_back, delete_by_force),
     ),
+    (r"bring (?P<node>\S+) back, or delete the node", (bring_the_node_back,)),
     (
-        r"the controller that set \S+ must remove it; if this controller no longer runs, remove the finalizers yourself"
+        r"the controller that is responsible for \S+ must remove it; if this controller no longer runs, remove the"
+        r" finalizers yourself"
         r" \(kubectl patch pod -n \S+ \S+ --type=merge -p '\S+'\)",
         (take_finalizers_off,),
     ),
     (r"if that lasts, find out what still uses the claim", (free_the_claim,)),
-    (r"the controller that set \S+ must remove it from PVC \S+", (free_the_claim,)),
     (
-        r"the controller that set \S+ must remove it from"
+        r"the controller that is responsible for \S+ must remove it; if this controller no longer runs, correct"
+        r" metadata\.finalizers in spec\.template, then remove the finalizers from each pod that still has them"
+        r" \(kubectl patch pod -n \S+ \S+ --type=merge -p '\S+'\)",
+        (correct_the_finalizers,),
+    ),
+    (r"the controller that is responsible for \S+ must remove it from PVC \S+", (free_the_claim,)),
+    (
+        r"the controller that is responsible for \S+ must remove it from"
         r" (?P<kind>ConfigMap|Secret) (?P<namespace>[^/]+)/(?P<name>\S+)",
         (free_the_copy,),
     ),
@@ -1244,8 +1259,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"create ServiceAccount \S+ \(kubectl create serviceaccount -n (?P<namespace>\S+) (?P<account>\S+)\), or"
-        r" correct serviceAccountName in the pod template",
+        r" correct serviceAccountName in (the pod template|spec\.template\.\w+)",
         (create_the_account,),
+    ),
+    (
+        r"create PriorityClass \S+ \(kubectl create priorityclass (?P<class>\S+) --value=NUMBER\), or correct"
+        r" priorityClassName in the patch of subset \w+ in spec\.topology\.subsets",
+        (create_the_priority_class, take_the_patches_off),
     ),
     (
         r"create PriorityClass \S+ \(kubectl create priorityclass (?P<class>\S+) --value=NUMBER\), or correct"
@@ -1270,6 +1290,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" \(kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations\)",
         (),
     ),
+    (r"change the pod template so that the policy allows its pods, or change the policy", ()),
     (r"change the object('s spec)? so that the (policy allows the )?write( is allowed)?, or change .*", ()),
     (r"correct what the API server rejects( in the object's spec)?", ()),
     (r"no action is needed if the API server and its webhooks recover", ()),
@@ -1379,7 +1400,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"uncordon node \S+ \(kubectl uncordon \S+\)", (make_room,)),
     (r"remove the taint \(kubectl taint node \S+ \S+-\)", (make_room,)),
-    (r"label nodes? [^;]* with \S+=\S+", (make_room,)),
+    (r"label (node|at least one of the nodes) [^;]* with \S+=\S+", (make_room,)),
     (
         r"change the (tolerations|nodeSelector or node affinity) of (the template of the pod's workload|spec[\w.]+),"
         r" then delete the pod",
@@ -1462,7 +1483,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (run_the_commands,),
     ),
     (r"create the missing PVC (?P<claim>\S+) \(kubectl apply -f FILE\)", (create_the_claim,)),
-    (r"if you do not need the data of PVC (?P<claim>\S+), delete the PVC, then the pod", (give_up_the_data,)),
+    (
+        r"if you do not need the data of PVC (?P<claim>\S+), delete the PVC, then the pod"
+        r"( \(first create a PersistentVolume of storage class \S+ if none is free\))?",
+        (give_up_the_data,),
+    ),
     (
         r"create a PersistentVolume of storage class (?P<class>\S+) for a node that can run the pod",
         (create_the_volume,),

@@ -209,6 +209,11 @@ async def the_patch_of_a_subset_has_a_bad_image(world: World) -> None:
     await world.put(united(topology={"subsets": [{"name": "a"}, {"name": "b", "patch": patch}]}))
 
 
+async def the_priority_class_in_the_patch_of_a_subset_is_missing(world: World) -> None:
+    patch = {"spec": {"priorityClassName": "spot"}}
+    await world.put(united(topology={"subsets": [{"name": "a"}, {"name": "b", "patch": patch}]}))
+
+
 # ── jobs ─────────────────────────────────────────────────────────────────────
 
 
@@ -469,6 +474,12 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=the_patch_of_a_subset_has_a_bad_image,
             cause=Code.IMAGE_PULL,
             says="in the patch of subset b",
+            ways=2,
+        ),
+        Situation(
+            stage=the_priority_class_in_the_patch_of_a_subset_is_missing,
+            cause=Code.POLICY,
+            says="or correct priorityClassName in the patch of subset b in spec.topology.subsets",
             ways=2,
         ),
     ),

@@ -46,10 +46,10 @@ def test_an_instruction_for_several_finalizers_is_in_the_plural() -> None:
     assert describe_holders(one) == "finalizer example.com/a holds"
     assert describe_holders(two) == "finalizers example.com/a, example.com/b hold"
     assert release_pod(one, "shop", "web-0").startswith(
-        "the controller that set example.com/a must remove it; if this controller no longer runs, remove"
+        "the controller that is responsible for example.com/a must remove it; if this controller no longer runs, remove"
     )
     assert release_pod(two, "shop", "web-0").startswith(
-        "the controllers that set the finalizers example.com/a, example.com/b must remove them; if these controllers"
+        "the controllers that are responsible for example.com/a, example.com/b must remove them; if these controllers"
         " no longer run, remove"
     )
 

@@ -247,6 +247,31 @@ def test_blocked_pods_are_sorted_by_name_among_a_limited_number_of_pods() -> Non
 
 
 @pytest.mark.parametrize(
+    ("annotations", "added_by"),
+    [
+        (
+            {keys.MATCHED_SPREAD_ANNOTATION: "{}"},
+            ", or correct what its subset of a WorkloadSpread added to the pod",
+        ),
+        (
+            {keys.INJECTED_STATE_ANNOTATION: "web"},
+            ", or correct what PersistentPodState web added to the pod",
+        ),
+        ({}, "of spec.template"),
+    ],
+)
+def test_the_remedy_of_an_unschedulable_pod_names_what_limited_its_nodes(
+    annotations: dict[str, str], added_by: str
+) -> None:
+    builder = unscheduled(
+        message="3 node(s) didn't match Pod's node affinity/selector", reason="Unschedulable"
+    )
+    pod = msgspec.structs.replace(builder.pod_views()[0], annotations=annotations)
+    ((_, obstacle),) = blockers_of([pod], None, now=NOW)
+    assert added_by in obstacle.remedy
+
+
+@pytest.mark.parametrize(
     ("builder", "at"),
     [
         (unscheduled(None).born(30, "a"), NOW + 30),

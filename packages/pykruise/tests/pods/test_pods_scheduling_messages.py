@@ -34,6 +34,14 @@ PREEMPTION = ". preemption: 0/6 nodes are available: 6 Insufficient cpu."
             "untolerated taint {rented: true}, node(s) were unschedulable",
         ),
         (
+            "1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }, 5 node(s) had volume node affinity"
+            f" conflict.{PREEMPTION}",
+            "",
+            "make nodes ready again, or add nodes that can mount the volumes of the pod, or delete the PVCs whose data"
+            " is not needed, then the pod",
+            "untolerated taint {node.kubernetes.io/unreachable: }, had volume node affinity conflict",
+        ),
+        (
             "6 node(s) didn't match pod topology spread constraints.",
             "",
             "add nodes, or change the spread constraints of spec.template",

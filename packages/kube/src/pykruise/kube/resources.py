@@ -33,6 +33,7 @@ __all__ = [
     "POD_DISRUPTION_BUDGETS",
     "POD_GROUPS",
     "REPLICA_SETS",
+    "RESOURCE_QUOTAS",
     "SECRETS",
     "SERVICES",
     "SERVICE_ACCOUNTS",
@@ -150,6 +151,7 @@ CONTROLLER_REVISIONS = Resource("apps", "v1", "controllerrevisions", "Controller
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)

@@ -24,7 +24,15 @@ from pykruise.kube.errors import (
 )
 from pykruise.runtime.reasons import NOTHING, WriteFault
 
-__all__ = ["SHORTER_NAME", "cut_remedy", "explain_error", "explain_refusal", "split_remedy"]
+__all__ = [
+    "SHORTER_NAME",
+    "cut_remedy",
+    "explain_error",
+    "explain_refusal",
+    "find_exceeded_quota",
+    "find_refused_fields",
+    "split_remedy",
+]
 
 SHORTER_NAME: Final = (
     "names that are derived from the object's name are too long: create the object again with a shorter name"
@@ -57,8 +65,8 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     (
         r"failed quota: (?P<name>[^\s:]+)",
         WriteFault.QUOTA,
-        "set in the pod template what the ResourceQuota requires (kubectl describe resourcequota{place} {name}), or add"
-        " a LimitRange with defaults",
+        "set in {template} what the ResourceQuota requires (kubectl describe resourcequota{place} {name}), or add a"
+        " LimitRange with defaults",
     ),
     (
         "enough allocatable resources",
@@ -71,6 +79,11 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
         "webhook",
         WriteFault.WEBHOOK,
         "change the object so that the webhook allows the write, or have the webhook changed",
+    ),
+    (
+        r'pods "[^"]*" is forbidden: .*AdmissionPolicy',
+        WriteFault.POLICY,
+        "change {template} so that the policy allows its pods, or change the policy",
     ),
     ("AdmissionPolicy", WriteFault.POLICY, _CORRECT),
     (" usage per ", WriteFault.POLICY, _FIT_LIMITS),
@@ -108,6 +121,17 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
 contains the groups of the pattern and the namespace of the write.
 """
 
+_FIELDS: Final[tuple[tuple[str, frozenset[str]], ...]] = (
+    ("PriorityClass", frozenset({"priorityClassName", "priority"})),
+    ("RuntimeClass", frozenset({"runtimeClassName", "overhead"})),
+    ("service account", frozenset({"serviceAccountName", "serviceAccount"})),
+    (
+        r"exceeded quota|failed quota| usage per |limit to request ratio",
+        frozenset({"containers", "initContainers", "resources"}),
+    ),
+)
+"""Patterns of messages about rejected pods, each with the fields of the pod's spec that the remedy corrects."""
+
 _OTHERS: Final = (
     *(SHORTER_NAME, _CORRECT, _UNREACHABLE, _ALLOW, _CORRECT_SPEC, _RECOVERS, _CORRECT_WRITE, NOTHING),
 )
@@ -124,6 +148,22 @@ def explain_refusal(
     defines the rejected pods.
     """
     return next(_explain_each(message, namespace, template), None)
+
+
+def find_exceeded_quota(message: str) -> tuple[str, dict[str, str]] | None:
+    """Return the name of the ResourceQuota that rejected a write, and what the write requested; None if the message
+    names no quota.
+    """
+    match = re.search(r"exceeded quota: (?P<name>[^\s,]+), requested: (?P<requested>[^\s]+), used: ", message)
+    if match is None:
+        return None
+    amounts = (part.partition("=") for part in match["requested"].split(","))
+    return match["name"], {resource: amount for resource, _, amount in amounts}
+
+
+def find_refused_fields(message: str) -> frozenset[str]:
+    """Return the fields of a rejected pod's spec that the remedy of the message corrects; empty if they are unknown."""
+    return next((fields for pattern, fields in _FIELDS if re.search(pattern, message)), frozenset())
 
 
 def _explain_each(
@@ -181,7 +221,8 @@ def explain_error(error: KubeError, *, unknown: WriteFault, namespace: str) -> t
         code = unknown
     match error:
         case ForbiddenError() | InvalidError() if code == WriteFault.POLICY:
-            return code, _CORRECT
+            known = explain_refusal(text, namespace=namespace)
+            return code, _CORRECT if known is None or known[0] != code else known[1]
         case ForbiddenError():
             return code, _ALLOW
         case InvalidError():

@@ -44,10 +44,12 @@ from pykruise.cli.insight.overview import format_overview
 from pykruise.cli.insight.pod_origins import add_pod_origins
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
+from pykruise.cli.insight.quotas import add_open_quotas
 from pykruise.cli.insight.readiness_gates import add_gates, see_gates
 from pykruise.cli.insight.refused_writes import find_refusal_remedy, make_origin_wait, make_refusal_wait
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.insight.unheeded import add_unheeded
+from pykruise.cli.insight.united.explaining import explain_part
 from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
@@ -113,7 +115,8 @@ async def _read_and_explain(
     if attached is None:
         creation = await find_creation(client, kind, sight.document, now, settings)
         own = creation.correction if creation is not None else None
-        explanation = await _with_refusals(client, sight, now, correction=own)
+        part = await explain_part(client, kind, sight.document, now, settings)
+        explanation = await _with_refusals(client, sight, now, correction=own, known=part)
         explanation = redirect_remedies(explanation, kind, sight.document, creation)
         explanation = await add_origin(client, explanation, sight)
         explanation = await with_namesakes(client, explanation, sight.document, insight_of(kind).targets)
@@ -149,7 +152,8 @@ async def _add_details(
     explanation = await add_host_ports(client, explanation)
     explanation = await add_pulls(client, explanation, now=now)
     explanation = await add_mounts(client, explanation, correction, now=now)
-    return await add_pod_origins(client, explanation)
+    explanation = await add_pod_origins(client, explanation)
+    return await add_open_quotas(client, explanation)
 
 
 async def _add_details_of_others(
@@ -171,10 +175,18 @@ def _has_own_pods(kind: Kind) -> bool:
 
 
 async def _with_refusals(
-    client: Client, sight: Sight, now: Instant, *, correction: Correction | None = None
+    client: Client,
+    sight: Sight,
+    now: Instant,
+    *,
+    correction: Correction | None = None,
+    known: Explanation | None = None,
 ) -> Explanation:
+    """Return the explanation with the attempts of rejected writes. `known`: the explanation without them; None if it
+    must be made.
+    """
     plan = sight.plan()
-    explanation = explain(sight, plan, correction=correction)
+    explanation = known or explain(sight, plan, correction=correction)
     tried = await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
     return await add_open_budgets(client, tried, sight)
 

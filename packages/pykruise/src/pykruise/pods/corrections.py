@@ -100,18 +100,38 @@ def release_finalizers(names: Iterable[str], of: str = "") -> str:
     names = tuple(names)
     place = f" from {of}" if of else ""
     if len(names) == 1:
-        return f"the controller that set {names[0]} must remove it{place}"
-    return f"the controllers that set the finalizers {', '.join(names)} must remove them{place}"
+        return f"the controller that is responsible for {names[0]} must remove it{place}"
+    return f"the controllers that are responsible for {', '.join(names)} must remove them{place}"
 
 
-def release_pod(names: Iterable[str], namespace: str, pod: str) -> str:
-    """Instruction for finalizers of a pod that terminates, with the command for controllers that no longer run."""
+def release_pod(names: Iterable[str], namespace: str, pod: str, *, first: str = "") -> str:
+    """Instruction for finalizers of a pod that terminates, with the command for controllers that no longer run.
+    `first`: instruction for the template, if it sets the finalizers on every new pod.
+    """
     names = tuple(names)
     gone = "this controller no longer runs" if len(names) == 1 else "these controllers no longer run"
+    removal = (
+        f"{first}, then remove the finalizers from each pod that still has them"
+        if first
+        else "remove the finalizers yourself"
+    )
     return (
-        f"{release_finalizers(names)}; if {gone}, remove the finalizers yourself (kubectl patch"
+        f"{release_finalizers(names)}; if {gone}, {removal} (kubectl patch"
         f' pod -n {namespace} {pod} --type=merge -p \'{{"metadata":{{"finalizers":null}}}}\')'
     )
+
+
+def end_by_force(namespace: str, pod: str) -> str:
+    """Instruction that deletes a pod whose node does not stop it."""
+    return f"delete the pod by force (kubectl delete pod -n {namespace} {pod} --grace-period=0 --force)"
+
+
+def end_on_lost_node(node: str, namespace: str, pod: str, *, returns: bool) -> str:
+    """Instruction for a pod that terminates on a node that does not respond. `returns`: the next pod must run on this
+    node too, so the deletion of the pod would change nothing.
+    """
+    ways = [f"bring {node} back", "delete the node", *(() if returns else (end_by_force(namespace, pod),))]
+    return ", or ".join(ways)
 
 
 def open_gate(gate: str, namespace: str, pod: str) -> str:

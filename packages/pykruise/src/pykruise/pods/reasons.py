@@ -261,7 +261,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NOT_READ: Meaning("a pod could not be read; the manager retries", "read the API server's message"),
     Code.FINALIZER: Meaning(
         "a finalizer delays the deletion of a pod, a PVC, or a copy of a ResourceDistribution",
-        "the controller that set the finalizer must remove it",
+        "the controller that is responsible for the finalizer must remove it",
     ),
     Code.IMAGE_PULL: Meaning("an image cannot be pulled", "correct the image or its pull secret"),
     Code.CONTAINER_FAILS: Meaning(

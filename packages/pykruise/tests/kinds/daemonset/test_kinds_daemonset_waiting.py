@@ -123,13 +123,19 @@ def test_the_waiting_condition_keeps_its_transition_time_and_other_conditions_st
             daemonset().not_ready("n2").taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
             "NodeLost",
             "its node n2 is not ready",
-            "bring node n2 back",
+            "bring n2 back",
         ),
         (
             daemonset().deleted("n2").taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
             "NodeLost",
             "must be deleted, but its node n2 is not ready",
-            "--force",
+            "bring n2 back, or delete the node",
+        ),
+        (  # the node should have no new pod
+            daemonset().deleted("n2").taint("n2", "node.kubernetes.io/unreachable:NoSchedule"),
+            "NodeLost",
+            "must be deleted, but its node n2 is not ready",
+            "or delete the pod by force (kubectl delete pod",
         ),
         (daemonset().hooked("n2").deleted("n2"), "Finalizer", "example.com/hook", "must remove it"),
         (

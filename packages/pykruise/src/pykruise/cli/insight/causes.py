@@ -22,6 +22,8 @@ from pykruise.pods.corrections import (
     correct_container,
     correct_template_of,
     describe_holders,
+    end_by_force,
+    end_on_lost_node,
     read_log,
     release_pod,
 )
@@ -71,21 +73,33 @@ def cause_of(
     gates: Mapping[str, GateProblem] = _NO_GATES,
     correction: Correction = IN_TEMPLATE,
     names_node: bool = True,
+    returns_to: Collection[str] = (),
+    template_finalizers: Collection[str] = (),
 ) -> WaitCause | None:
     """Return why a pod is not available or still terminates; None: it is available and not terminating.
     `lost_nodes` do not respond; `claims` maps the name of each PVC without a volume to its problem,
-    and `gates` the name of each pod with a closed readiness gate. `names_node`: see `blocker_of`.
+    and `gates` the name of each pod with a closed readiness gate. `names_node`: see `blocker_of`. `returns_to`: nodes
+    whose pods are replaced only on the same node. `template_finalizers`: finalizers that the template sets on every
+    pod.
     """
     correction = correct_template_of(view.name, correction, has_workload=view.controller is not None)
     meta, node = pod["metadata"], view.node_name
     if meta.get("deletionTimestamp"):
-        return _explain_termination(meta, node, lost_nodes, now=now)
+        is_of_template = not frozenset(template_finalizers).isdisjoint(view.finalizers)
+        return _explain_termination(
+            meta,
+            node,
+            lost_nodes,
+            now=now,
+            returns=node in returns_to,
+            first=correction.describe_for("metadata.finalizers") if is_of_template else "",
+        )
     if node and node in lost_nodes:
         return WaitCause(
             code=Code.NODE_LOST,
             words=f"its node {node} does not answer",
             since=_transition_time(_find_condition(pod, "Ready")),
-            remedy=f"bring {node} back, or delete the node: its pods are then replaced",
+            remedy=f"bring {node} back, or delete the node{_REPLACED if node not in returns_to else ''}",
         )
     obstacle = blocker_of(
         view,
@@ -128,7 +142,13 @@ def _add_claims(
 
 
 def _explain_termination(
-    meta: Mapping[str, Any], node: str, lost_nodes: Collection[str], *, now: Instant
+    meta: Mapping[str, Any],
+    node: str,
+    lost_nodes: Collection[str],
+    *,
+    now: Instant,
+    returns: bool,
+    first: str,
 ) -> WaitCause:
     ends_at = parse_time(meta["deletionTimestamp"])
     since = ends_at - (meta.get("deletionGracePeriodSeconds") or 0)
@@ -136,23 +156,23 @@ def _explain_termination(
     if finalizers:
         return WaitCause(
             code=Code.FINALIZER,
-            words=f"it terminates, but {describe_holders(finalizers)} it",
+            words=f"it terminates, but {describe_holders(finalizers)} it{_OF_EVERY_POD if first else ''}",
             since=since,
-            remedy=release_pod(finalizers, meta["namespace"], meta["name"]),
+            remedy=release_pod(finalizers, meta["namespace"], meta["name"], first=first),
         )
     if node and node in lost_nodes:
         return WaitCause(
             code=Code.NODE_LOST,
             words=f"it terminates, but its node {node} does not answer",
             since=since,
-            remedy=f"bring {node} back, or delete the pod with --grace-period=0 --force",
+            remedy=end_on_lost_node(node, meta["namespace"], meta["name"], returns=returns),
         )
     if node and is_overdue(ends_at, now=now):
         return WaitCause(
             code=Code.NODE_LOST,
             words=f"it terminates, but its node {node} does not stop it",
             since=since,
-            remedy=f"bring {node} back, or delete the pod with --grace-period=0 --force",
+            remedy=f"bring {node} back, or {end_by_force(meta['namespace'], meta['name'])}",
         )
     grace_s = meta.get("deletionGracePeriodSeconds") or 0
     if grace_s > USUAL_GRACE_S:
@@ -163,6 +183,10 @@ def _explain_termination(
             remedy="wait until they stop; for later pods, shorten preStop or lower terminationGracePeriodSeconds",
         )
     return WaitCause(code=Code.TERMINATING, words="it terminates", since=since)
+
+
+_REPLACED: Final = ": its pods are then replaced"
+_OF_EVERY_POD: Final = ", which the template sets on every pod"
 
 
 # Details from the document

@@ -28,21 +28,22 @@ from pykruise.cli.insight.host_ports import explain_own_ports
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
 from pykruise.cli.insight.named_nodes import explain_matching_nodes, explain_named_nodes
 from pykruise.cli.insight.refused_writes import make_refusal_wait
-from pykruise.cli.insight.surges import explain_surge
+from pykruise.cli.insight.surges import explain_surge, offer_no_surge
 from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.selectors import Selector
 from pykruise.plans.config_content import CONFIG_MISSING
 from pykruise.plans.insight import JobInsight, WorkloadInsight
 from pykruise.plans.progress import Phase, add_waits
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.corrections import Correction, describe_holders
+from pykruise.pods.corrections import IN_TEMPLATE, Correction, describe_holders
 from pykruise.pods.reasons import (
     AT_REST,
     CODES,
     HELD,
+    NEVER_OBSERVED,
     NOT_WRITTEN,
     REPLACED_WITH_ITS_POD,
     RESUME,
@@ -80,6 +81,9 @@ def explain(
     all_waits = name_those_at_work(all_waits, sight)
     if (older := explain_older_spec(sight)) is not None:
         all_waits = (*all_waits, older)
+    if isinstance(sight.kind.insight, WorkloadInsight):
+        wanted = sight.kind.insight.counts(sight.document, status, plan).wanted
+        all_waits = offer_no_surge(all_waits, sight, wanted=wanted, correction=correction or IN_TEMPLATE)
     waits = drop_harmful_remedies(all_waits, sight, plan, status, way_back=way_back)
     # The status of a workload shows what it waits for, until it is deleted.
     is_shown = isinstance(sight.kind.insight, WorkloadInsight) and "deletionTimestamp" not in meta
@@ -94,7 +98,7 @@ def explain(
         condition=_condition_of(sight.document.get("status") or {}),
         done=tuple(_finished_lines(sight, plan, status)),
         waits=waits,
-        next=tuple(next_of(plan, waits, is_over=is_over)),
+        next=tuple(next_of(plan, waits, is_over=is_over, are_names_known=_are_names_known(sight))),
         rollback_to=find_rollback_number(sight, plan, status),
     )
 
@@ -115,6 +119,8 @@ def _describe_state(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
             f"and {format_count(len(plan.skipped), 'object waits', 'objects wait')}"
         )
     counts = find_workload_insight(sight.kind).counts(sight.document, status, plan)
+    if not counts.wanted and plan.waiting is not None and plan.waiting.code == Code.NO_NODES:
+        return "no node is eligible for a pod, so no pod is wanted"
     goal = (
         f"{counts.to_be_updated} of {counts.wanted}"
         if counts.to_be_updated != counts.wanted and counts.updated < counts.wanted
@@ -201,6 +207,11 @@ def _find_waits(
     crowded: dict[tuple[str, str], WaitCause] = {}
     pods: Sequence[PodView] = getattr(sight.snapshot, "pods", ())
     unplaced = sum(bool(pod.wanted_node) and pod.is_active for pod in pods)
+    departing = {node for node, reason in plan.skipped_nodes.items() if reason.code == Code.DEPARTING}
+    stays = {pod.node_name for pod in pods if pod.is_active} if is_per_node(sight.kind) else set[str]()
+    stored = get_path(sight.document, "spec", "template", "metadata", "finalizers")
+    finalizers = [name for name in stored if isinstance(name, str)] if isinstance(stored, list) else []
+    explained: set[str] = set()
     for pod in pods:
         if (document := documents.get(pod.name)) is None:
             continue  # the kind selects pods of other owners
@@ -215,7 +226,11 @@ def _find_waits(
             gates=sight.gate_problems,
             correction=correction,
             names_node=unplaced <= _NAMED,
+            returns_to=departing | stays,
+            template_finalizers=finalizers,
         )
+        if cause is not None and pod.is_deleting and pod.node_name in departing:
+            explained.add(pod.node_name)
         has_failed = pod.name in plan.skipped and plan.skipped[pod.name].code == Code.POD_FAILED
         if cause is not None and (pod.is_active or pod.is_deleting) and not has_failed:
             cause = _held_as(cause, pod, plan.skipped.get(pod.name), target)
@@ -241,7 +256,7 @@ def _find_waits(
         if not _is_explained_by(wait, causes.get(name)):
             yield wait
     for node, reason in plan.skipped_nodes.items():
-        if reason.code not in _HIDDEN_ON_NODES:
+        if reason.code not in _HIDDEN_ON_NODES and node not in explained:
             has_pods = insight is None or bool(insight.containers)
             words = f"no pod yet: {reason.message}" if has_pods else reason.message
             yield Wait(code=reason.code, words=words, pods=(node,), remedy=remedy_of(reason))
@@ -281,7 +296,9 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
         words += f"; {describe_holders(held)} it" if held else ""
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
-    is_refused = any(note.warning and note.reason in _REFUSING for note in plan.notes)
+    is_refused = any(note.warning and note.reason in _REFUSING for note in plan.notes) or (
+        plan.waiting is not None and plan.waiting.code in NEVER_OBSERVED
+    )
     if not is_refused and (sight.kind.insight is None or sight.kind.insight.has_observed_generation):
         yield from find_unobserved_changes(
             sight.document
@@ -347,7 +364,7 @@ _HIDDEN_ON_NODES: Final = frozenset({Code.NOT_PLACED, Code.INVALID_SPEC})
 _OVER: Final = frozenset({Code.JOB_OVER, Code.JOB_FAILED})
 """Codes of a job that has ended: only its deletion follows."""
 
-_KEPT: Final = frozenset({Code.PARTITION, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN})
+_KEPT: Final = frozenset({Code.PARTITION, Code.NODE_SELECTOR, Code.NO_NODES, Code.CLAIMS, Code.ORPHAN})
 
 
 _SELECTOR_OVERLAP: Final = "SelectorOverlap"
@@ -430,16 +447,29 @@ def _correction_in(sight: Sight) -> Correction:
 # Next steps
 
 
-def next_of(plan: Plan, waits: Sequence[Wait], *, is_over: bool = False) -> Iterator[str]:
+def _are_names_known(sight: Sight) -> bool:
+    """Whether new pods get the names that are in the plan. The manager chooses random names for other pods."""
+    insight = sight.kind.insight
+    return not isinstance(insight, WorkloadInsight) or insight.has_known_names
+
+
+def next_of(
+    plan: Plan, waits: Sequence[Wait], *, is_over: bool = False, are_names_known: bool = True
+) -> Iterator[str]:
     """Yield lines: problems with ConfigMaps and Secrets whose content a workload follows, and then the next steps of
-    the manager. `is_over`: whether the object has ended, so that no cause of a wait ends any more.
+    the manager. `is_over`: whether the object has ended, so that no cause of a wait ends any more. `are_names_known`:
+    whether new pods get the names that are in the plan.
     """
     yield from (note.message for note in plan.notes if note.reason == CONFIG_MISSING)
     for stage in plan.stages:
         reasons: dict[str, list[str]] = {}
         for chain in stage.chains:
             reasons.setdefault(chain.steps[-1].because, []).append(chain.subject)
+        is_unnamed = stage.purpose == Purpose.CREATE_PODS and not are_names_known
         for because, subjects in reasons.items():
+            if is_unnamed:
+                yield f"{stage.purpose}: {because}"
+                continue
             yield f"{stage.purpose}: {_join_names([subject for subject in subjects if subject])}{because}"
     if plan.stages:
         return

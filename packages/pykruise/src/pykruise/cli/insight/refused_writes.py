@@ -31,6 +31,12 @@ def find_refusal_remedy(code: Code, message: str, *, namespace: str) -> str:
     return known[1] if known is not None and known[0].value == code.value else CODES[code].helps
 
 
+def name_template(wait: Wait, template: str, *, namespace: str) -> str:
+    """Return the remedy of a rejected creation of pods, with the name of the field that defines the pods."""
+    known = explain_refusal(wait.words, namespace=namespace, template=template)
+    return wait.remedy if known is None else known[1]
+
+
 def make_origin_wait(wait: Wait, origin: str, *, namespace: str) -> Wait:
     """Return the wait of a rejected creation of pods, if this origin adds what is rejected to the pods."""
     known = (

@@ -60,9 +60,10 @@ def judge_nodes(
         )
     if all(asked.find_mismatch(node) is not None for node in nodes):
         selected = describe_selection(asked, nodes, bound_by)
+        some = of_nodes if is_one else f"at least one of the nodes {names}"
         return RefusingNodes(
             words=f"{names} {'does' if is_one else 'do'} not match the pod, which requires {selected}",
-            remedy=f"label {of_nodes} with {selected}; or {_change(correction, 'nodeSelector or node affinity')}",
+            remedy=f"label {some} with {selected}; or {_change(correction, 'nodeSelector or node affinity')}",
             is_mismatch=True,
         )
     matching = [node for node in nodes if asked.find_mismatch(node) is None]

@@ -1,6 +1,7 @@
 """New pods that cannot run beside the older pods that they replace: maxSurge needs room for both.
 
 Sight + an unschedulable pod ──▶ explain_surge() ──▶ WaitCause
+Sight + waits for a quota    ──▶ offer_no_surge() ──▶ waits
 
 Pure. Two pods of one workload exclude each other when both need a port of their node, or when required anti-affinity
 separates them. While every eligible node runs an older pod, no new pod fits, and no older pod is deleted before a new
@@ -14,10 +15,12 @@ import msgspec
 
 from pykruise.cli.insight.causes import WaitCause
 from pykruise.cli.insight.cluster_reading import Sight
+from pykruise.cli.insight.explanations import Wait
 from pykruise.cli.insight.host_ports import list_host_ports
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.pods.corrections import Correction
+from pykruise.pods.reasons import Code
 from pykruise.pods.template.node_placement import REQUIRED, requirements_of
 from pykruise.pods.view.nodes import NodeView
 
@@ -28,9 +31,8 @@ def explain_surge(
     """Return the cause of an unschedulable pod. If only maxSurge requires the pod to run beside older pods that exclude
     it, the cause names these pods. `wanted`: number of pods that the workload should have.
     """
-    field = None if sight.kind.shown is None else sight.kind.shown.fields.get("maxSurge")
-    active = [other for other in sight.pods.values() if not other["metadata"].get("deletionTimestamp")]
-    if field is None or field.read_value(sight.document) in (None, 0, "0%", "0") or len(active) <= wanted:
+    active = _list_active(sight)
+    if not _has_surge(sight) or len(active) <= wanted:
         return cause
     asked = requirements_of(pod["spec"])
     nodes = [node for node in sight.nodes.values() if asked.find_obstacle(node) is None]
@@ -43,6 +45,32 @@ def explain_surge(
     name = other["metadata"]["name"]
     words = f"replaces pod {name}, but cannot run beside that pod on node {node}: {why}; {cause.words}"
     return msgspec.structs.replace(cause, words=words, remedy=_describe_remedy(sight, correction))
+
+
+def offer_no_surge(
+    waits: Sequence[Wait], sight: Sight, *, wanted: int, correction: Correction
+) -> tuple[Wait, ...]:
+    """Return the waits. If a quota rejects only the additional pods of maxSurge, the remedy also offers an update
+    without them.
+    """
+    if not _has_surge(sight) or len(_list_active(sight)) < wanted:
+        return tuple(waits)
+    remedy = _describe_remedy(sight, correction)
+    return tuple(
+        msgspec.structs.replace(wait, remedy=f"{wait.remedy}; or {remedy}")
+        if wait.code == Code.QUOTA and wait.remedy
+        else wait
+        for wait in waits
+    )
+
+
+def _has_surge(sight: Sight) -> bool:
+    field = None if sight.kind.shown is None else sight.kind.shown.fields.get("maxSurge")
+    return field is not None and field.read_value(sight.document) not in (None, 0, "0%", "0")
+
+
+def _list_active(sight: Sight) -> Sequence[Document]:
+    return [pod for pod in sight.pods.values() if not pod["metadata"].get("deletionTimestamp")]
 
 
 def _describe_remedy(sight: Sight, correction: Correction) -> str:

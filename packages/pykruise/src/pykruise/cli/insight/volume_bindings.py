@@ -103,6 +103,9 @@ async def _find_binding(
     able = [node for node in nodes if any(_matches(term, node) for term in terms)]
     what = f"volume {volume_name} of PVC {name}"
     lost = f"if you do not need the data of PVC {name}, delete the PVC, then the pod"
+    if await _is_made_by_hand(client, claim):
+        wanted = get_path(claim, "spec", "storageClassName")
+        lost += f" (first create a PersistentVolume of storage class {wanted} if none is free)"
     if not able:
         labels = " or ".join(filter(None, map(describe_term, terms)))
         return VolumeBinding(
@@ -115,6 +118,13 @@ async def _find_binding(
     if state.is_pinned:  # the claim is shared by the pods of all nodes
         return VolumeBinding(words=words, remedy=state.remedy)
     return VolumeBinding(words=words, remedy=f"{state.remedy}; or {lost}")
+
+
+async def _is_made_by_hand(client: Client, claim: Document) -> bool:
+    """Whether only a person creates volumes of the storage class of a PVC."""
+    wanted = get_path(claim, "spec", "storageClassName")
+    found = await read_optional(client, STORAGE_CLASSES, Key("", str(wanted))) if wanted else None
+    return found is not None and found.get("provisioner") == _NO_PROVISIONER
 
 
 async def _find_binding_of_class(

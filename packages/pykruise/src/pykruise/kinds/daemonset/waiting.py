@@ -18,7 +18,7 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.values.counts import format_count
-from pykruise.pods.corrections import read_log
+from pykruise.pods.corrections import end_on_lost_node, read_log
 from pykruise.pods.lifecycle.blockers import blockers_of, find_end_blocker, resize_blocker
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.template.node_placement import summarize_obstacles
@@ -163,7 +163,7 @@ def _reported_by_nodes(ws: DaemonSetWorkingSet) -> Iterator[tuple[PodView, Reaso
         for pod in state.pods:
             if pod.is_deleting:
                 kept = find_end_blocker(pod, now=ws.now)
-                if reason := _reason_of_lost_end(state.name) if state.is_lost else kept:
+                if reason := _reason_of_lost_end(state, pod) if state.is_lost else kept:
                     yield pod, reason
             elif pod.phase in FINISHED:
                 yield pod, _reason_of_finished(ws, state.name, pod)
@@ -177,13 +177,14 @@ def _reason_of_lost_node(node: str) -> Reason:
     return Reason(
         Code.NODE_LOST,
         f"does not serve, because its node {node} is not ready",
-        f"bring node {node} back, or delete the node",
+        f"bring {node} back, or delete the node",
     )
 
 
-def _reason_of_lost_end(node: str) -> Reason:
-    remedy = f"bring node {node} back, or delete the node, or delete the pod with --grace-period=0 --force"
-    return Reason(Code.NODE_LOST, f"must be deleted, but its node {node} is not ready", remedy)
+def _reason_of_lost_end(state: NodeState, pod: PodView) -> Reason:
+    returns = state.place is Place.RUN
+    remedy = end_on_lost_node(state.name, pod.namespace, pod.name, returns=returns)
+    return Reason(Code.NODE_LOST, f"must be deleted, but its node {state.name} is not ready", remedy)
 
 
 def _reason_of_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView) -> Reason:

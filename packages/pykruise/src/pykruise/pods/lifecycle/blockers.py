@@ -19,6 +19,7 @@ from pykruise.pods.corrections import (
     correct_template_of,
     correct_volumes,
     describe_holders,
+    end_by_force,
     open_gate,
     read_events,
     read_log,
@@ -105,8 +106,25 @@ def blockers_of(
         )
         for pod in islice(pods, LOOKED_AT)
     )
-    known = [(pod, obstacle) for pod, obstacle in result if obstacle is not None]
+    known = [(pod, _add_placing_objects(pod, obstacle)) for pod, obstacle in result if obstacle is not None]
     return sorted(known, key=lambda pair: pair[0].name)
+
+
+def _add_placing_objects(pod: PodView, obstacle: Reason) -> Reason:
+    """Return the obstacle. If other objects have limited the nodes of a pod without a node, the remedy names them."""
+    if obstacle.code != Code.UNSCHEDULABLE:
+        return obstacle
+    state = pod.annotations.get(keys.INJECTED_STATE_ANNOTATION)
+    objects = [
+        *(["its subset of a WorkloadSpread"] if keys.MATCHED_SPREAD_ANNOTATION in pod.annotations else ()),
+        *([f"PersistentPodState {state}"] if state else ()),
+    ]
+    if not objects:
+        return obstacle
+    remedy = (
+        f"{obstacle.remedy}, or correct what {' and '.join(objects)} added to the pod, then delete the pod"
+    )
+    return Reason(obstacle.code, obstacle.message, remedy, obstacle.container)
 
 
 def find_next_blocker_time(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
@@ -212,7 +230,7 @@ def _find_lost_node(pod: PodView, now: Instant) -> Reason | None:
     return Reason(
         Code.NODE_LOST,
         f"terminates, but its node {pod.node_name} does not stop it",
-        f"bring {pod.node_name} back, or delete the pod with --grace-period=0 --force",
+        f"bring {pod.node_name} back, or {end_by_force(pod.namespace, pod.name)}",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from pykruise.pods.corrections import Correction
+from pykruise.pods.template.node_placement import LOST
 
 
 class _Complaint(msgspec.Struct, frozen=True):
@@ -33,11 +34,13 @@ _ANY: Final = (
 )
 _TAINT: Final = re.compile(r"untolerated taint(?:\(s\))? (\{[^}]*\})")
 _INSUFFICIENT: Final = re.compile(r"Insufficient ([^\s,]*[^\s,.])")
+_VOLUMES: Final = "had volume node affinity conflict"
 _TEXTS: Final = (
     ("Too many pods", "free places for pods on {}", "requests", False),
     ("node(s) were unschedulable", "uncordon {}", "", False),
     ("didn't have free ports", "free the host ports on {}", "host ports", False),
     ("didn't match Pod's node affinity/selector", "label {}", "nodeSelector or node affinity", True),
+    (_VOLUMES, "", "", False),
     ("didn't match pod affinity rules", "", "pod affinity", False),
     ("didn't match pod anti-affinity rules", "", "pod anti-affinity", False),
     ("didn't satisfy existing pods anti-affinity rules", "", "labels", False),
@@ -53,13 +56,15 @@ def describe_remedy(said: str, node: str, correction: Correction) -> str:
         return f"{_ANY[0]}, or {correction.change(_ANY[1])}"
     where = node or "nodes"
     on_nodes = list(dict.fromkeys(reason.on_nodes.format(where) for reason in reasons if reason.on_nodes))
+    needs_volumes = any(reason.words == _VOLUMES for reason in reasons)
     if not node:
-        on_nodes.append("add nodes")
+        on_nodes.append("add nodes that can mount the volumes of the pod" if needs_volumes else "add nodes")
     fields = list(dict.fromkeys(reason.field for reason in reasons if reason.field))
     if node:
         fields.append("node affinity")
     changed = [correction.change(" or ".join(fields))] if fields else []
-    return ", or ".join((*on_nodes, *changed))
+    replaced = ["delete the PVCs whose data is not needed, then the pod"] if needs_volumes else []
+    return ", or ".join((*on_nodes, *changed, *replaced))
 
 
 def describe_obstacles(said: str, node: str) -> str:
@@ -82,6 +87,9 @@ def _find(said: str) -> Iterator[_Complaint]:
     for taint in _TAINT.findall(said):
         # Braces would be placeholders.
         shown = taint.replace("{", "{{").replace("}", "}}")
+        if any(key in taint for key in LOST):
+            yield _Complaint(f"untolerated taint {taint}", "make {} ready again", "")
+            continue
         yield _Complaint(f"untolerated taint {taint}", f"take the taint {shown} off {{}}", "tolerations")
     for text, on_nodes, field, is_mismatch in _TEXTS:
         if text in said:

@@ -85,7 +85,9 @@ def _add_placement(
     if fields and able:
         correction = Correction(where=of_subset.removeprefix("of "), then=KEEPS_OLD_ONE)
         state = judge_nodes(list(able), pod, correction=correction)
-        if not state.is_full and not state.is_mismatch:
+        if state.is_mismatch:
+            state = judge_nodes(list(able), pod)  # the template of the workload selects other nodes
+        if not state.is_full:
             words = f"{wait.words}; of the nodes {of_subset}, {state.words}"
             return msgspec.structs.replace(wait, words=words, remedy=f"{state.remedy}; or {correct}")
     if set(patched) & _PLACING:

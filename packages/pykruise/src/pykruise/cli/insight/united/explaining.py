@@ -17,13 +17,15 @@ from pykruise.cli.insight.cluster_reading import Sight, find_lost_nodes, look
 from pykruise.cli.insight.explaining import explain, next_of, phase_of, verdict_of
 from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
 from pykruise.cli.insight.harmless_remedies import add_way_back
+from pykruise.cli.insight.known_kinds import is_of
 from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term, list_matching
 from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.cli.insight.readiness_gates import see_gates
-from pykruise.cli.insight.refused_writes import make_refusal_wait
+from pykruise.cli.insight.refused_writes import make_refusal_wait, name_template
 from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.kinds import find_kind
+from pykruise.kinds.uniteddeployment.insight import headline_of
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kinds.uniteddeployment.schedulability import passed_over_of
 from pykruise.kinds.uniteddeployment.snapshot import UnitedSnapshot
@@ -41,13 +43,17 @@ from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.owners import controller_of
 from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.corrections import Correction
 from pykruise.pods.reasons import AT_REST, NOT_WRITTEN, ONE_AT_A_TIME, REPEATED, Code
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.kstatus import RECONCILING
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.refusals import find_refused_fields
 
 EXPLAINED: Final[Mapping[str, str]] = {CLONE_SET: "CloneSet", ADVANCED_STATEFUL_SET: "StatefulSet"}
 """Kinds that `explain` knows, by the template that creates them. For all other workloads only the pods are examined."""
@@ -97,11 +103,44 @@ async def explain_united(
         own,
         verdict=verdict,
         phase=phase_of(sight.document, [wait for wait in waits if wait.code not in ignored]),
+        headline=_describe_counts(sight.document, plan),
         done=tuple(_subset_lines(sight.snapshot)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
         rollback_to=_rollback_to(sight.snapshot),
     )
+
+
+async def explain_part(
+    client: Client, kind: Kind, document: Document, now: Instant, settings: ManagerSettings | None
+) -> Explanation | None:
+    """Read and explain the workload of a subset, with remedies that change its UnitedDeployment; None if no
+    UnitedDeployment creates it, or if the user may not read the UnitedDeployment.
+    """
+    owner = controller_of(document)
+    if owner is None or not is_of(KIND, {"apiVersion": owner.api_version, "kind": owner.kind}):
+        return None
+    meta = document["metadata"]
+    key = Key(meta.get("namespace", ""), owner.name)
+    try:
+        sight = await look(client, KIND, key, now=now, settings=settings)
+    except ApiError:
+        return None
+    for workload in _subset_workloads(sight.snapshot):
+        if workload.uid == meta["uid"] and workload.template in EXPLAINED:
+            back = _rollback_remedy(sight.snapshot, key)
+            explanation = await _explain_workload(
+                client, sight, workload, now=now, settings=settings, way_back=back
+            )
+            return msgspec.structs.replace(explanation, rollback_to=0)
+    return None
+
+
+def _describe_counts(document: Document, plan: Plan) -> str:
+    """Return the headline. While the spec requests more pods than exist, these pods count as wanted."""
+    status: Mapping[str, Any] = plan.status if plan.status is not None else document.get("status") or {}
+    wanted = max(_to_int(document["spec"].get("replicas")), _to_int(status.get("replicas")))
+    return headline_of({**status, "replicas": wanted})
 
 
 def _with_missing_nodes(explanation: Explanation, sight: Sight) -> Explanation:
@@ -180,6 +219,8 @@ def _drop_vague(waits: Sequence[Wait]) -> Iterator[Wait]:
 
 def _subset_lines(snapshot: UnitedSnapshot) -> Iterator[str]:
     for entry in snapshot.united.status.subset_statuses or ():
+        if entry.replicas and not entry.ready_replicas and passed_over_of(entry) is None:
+            continue  # nothing is done yet
         words = (
             f"subset {entry.name}: {entry.ready_replicas} of "
             f"{format_count(entry.replicas, 'pod is', 'pods are')} ready"
@@ -289,17 +330,37 @@ def _correction_of(workload: SubsetWorkload, united: Document) -> Correction:
     has precedence over the template.
     """
     name = f"spec.template.{workload.template}"
-    subsets = get_path(united, "spec", "topology", "subsets", default=())
-    if any(subset.get("name") == workload.subset and subset.get("patch") for subset in subsets):
-        name = f"{name} or in the patch of subset {workload.subset} in spec.topology.subsets"
+    if _subset_of(united, workload.subset).get("patch"):
+        name = f"{name} or in {_name_patch(workload.subset)}"
     return Correction(where=name, name=name)
+
+
+def _name_refused_part(wait: Wait, workload: SubsetWorkload, united: Document) -> str:
+    """Return the field that defines the rejected part of a subset's pods: the template, or the patch of the subset if
+    the patch sets the fields that the API server rejects.
+    """
+    fields = find_refused_fields(wait.words)
+    patched = get_path(_subset_of(united, workload.subset), "patch", "spec")
+    if not fields:
+        return _correction_of(workload, united).where
+    is_patched = isinstance(patched, Mapping) and not fields.isdisjoint(patched)
+    return _name_patch(workload.subset) if is_patched else f"spec.template.{workload.template}"
+
+
+def _name_patch(subset: str) -> str:
+    return f"the patch of subset {subset} in spec.topology.subsets"
+
+
+def _subset_of(united: Document, name: str) -> Mapping[str, Any]:
+    """Return a subset of the spec; empty if the spec does not have it."""
+    subsets = get_path(united, "spec", "topology", "subsets", default=())
+    subset: Mapping[str, Any] = next((item for item in subsets if item.get("name") == name), {})
+    return subset
 
 
 def _term_of(united: Document, subset: str) -> Mapping[str, Any]:
     """Return the nodeSelectorTerm of a subset; empty if the subset has none."""
-    subsets = get_path(united, "spec", "topology", "subsets", default=())
-    term = next((item.get("nodeSelectorTerm") for item in subsets if item.get("name") == subset), None)
-    return term or {}
+    return _subset_of(united, subset).get("nodeSelectorTerm") or {}
 
 
 def _find_missing_nodes(sight: Sight, subset: str) -> str:
@@ -335,6 +396,8 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
             )
             change = _correction_of(workload, united).change("requests, host ports or affinity")
             return "; or ".join(text for text in (room, _LOWER, change, way_back) if text)
+        case code if code in NOT_WRITTEN:
+            return name_template(wait, _name_refused_part(wait, workload, united), namespace=namespace)
         case Code.PAUSED:
             return f"resume: set {strategy}.rollingUpdate.paused to false"
         case Code.ON_DELETE:
