@@ -32,6 +32,7 @@ __all__ = [
     "POD_DISRUPTION_BUDGETS",
     "POD_GROUPS",
     "REPLICA_SETS",
+    "RESOURCE_QUOTAS",
     "SECRETS",
     "SERVICES",
     "SERVICE_ACCOUNTS",
@@ -139,6 +140,7 @@ NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 SECRETS = Resource("", "v1", "secrets", "Secret")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 SERVICES = Resource("", "v1", "services", "Service")

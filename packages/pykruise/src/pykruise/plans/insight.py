@@ -139,6 +139,21 @@ class DeletedFailure(msgspec.Struct, frozen=True, kw_only=True):
     """Action that keeps the next failed child."""
 
 
+class KeptChildren(msgspec.Struct, frozen=True, kw_only=True):
+    """The children of an object by their state, and the limits up to which the object keeps ended ones."""
+
+    resource: Resource
+    active: int
+    succeeded: int
+    failed: int
+    succeeded_field: str
+    """Path of the field with the limit for children that succeeded."""
+    succeeded_limit: int | None
+    """The limit; None: all are kept."""
+    failed_field: str
+    failed_limit: int | None
+
+
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Names and fields of a kind, for users of the commands."""
 
@@ -160,6 +175,10 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Action after which the next child is created only when the last one has ended; empty if the kind has none."""
     at_work: Callable[[Any], Iterator[AtWork]] | None = None
     """Yields, from a snapshot, the pods or nodes that use up the parallelism of a job; None: the kind has none."""
+    node_of: Callable[[Any, str], str] | None = None
+    """Returns, from a snapshot, the node whose agent works for the name in a wait, or, if the name is empty, for the
+    whole object. None: no agent works for objects of the kind.
+    """
     selector_of_nodes: Callable[[Any], Selector | None] | None = None
     """Returns, from a snapshot, the selector by which the object chooses nodes (`spec.selector`), or None if it chooses
     nodes in another way. None: objects of the kind choose no nodes by their labels.
@@ -167,6 +186,10 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     deleted_failure: Callable[[Any], DeletedFailure | None] | None = None
     """Returns, from a snapshot, where a failed child that was deleted immediately is reported; None if the object keeps
     failed children. None: the kind never deletes them immediately.
+    """
+    kept_children: Callable[[Any], KeptChildren | None] | None = None
+    """Returns, from a snapshot, how many children the object has and keeps, or None if this is unknown. None: the kind
+    keeps no ended children.
     """
     bindings: Callable[[Document], Iterator[Binding]] | None = None
     """Pods that the object binds to nodes; None: the kind binds none."""

@@ -6,7 +6,7 @@ Pure. Each kind keeps its template in another field. Some kinds do not apply a c
 some have a template that cannot be changed. A container that a SidecarSet injected is corrected in the SidecarSet.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -96,9 +96,18 @@ def release_finalizers(names: Iterable[str], of: str = "") -> str:
 
 def release_pod(names: Iterable[str], namespace: str, pod: str) -> str:
     """Instruction for finalizers of a pod that terminates, with the command for a controller that no longer runs."""
+    return release_object(names, f"pod -n {namespace} {pod}")
+
+
+def release_object(names: Iterable[str], of: str, *, kept: Sequence[str] = ()) -> str:
+    """Instruction for finalizers that block the deletion of an object, with the command for a controller that no longer
+    runs. `of`: the object as kubectl names it; `kept`: its other finalizers.
+    """
+    quoted = ",".join(f'"{name}"' for name in kept)
+    left = f"[{quoted}]" if kept else "null"
     return (
         f"{release_finalizers(names)}; if this controller no longer runs, remove the finalizers yourself (kubectl patch"
-        f' pod -n {namespace} {pod} --type=merge -p \'{{"metadata":{{"finalizers":null}}}}\')'
+        f' {of} --type=merge -p \'{{"metadata":{{"finalizers":{left}}}}}\')'
     )
 
 

@@ -31,6 +31,14 @@ def find_refusal_remedy(code: Code, message: str, *, namespace: str) -> str:
     return known[1] if known is not None and known[0].value == code.value else CODES[code].helps
 
 
+def name_template(wait: Wait, template: str, *, namespace: str) -> Wait:
+    """Return the wait of a rejected write with this name for the template that must be corrected."""
+    known = explain_refusal(wait.words, namespace=namespace, template=template)
+    if wait.code != Code.POLICY or known is None:
+        return wait
+    return msgspec.structs.replace(wait, remedy=known[1])
+
+
 def make_origin_wait(wait: Wait, origin: str, *, namespace: str) -> Wait:
     """Return the wait of a rejected creation of pods, if this origin adds what is rejected to the pods."""
     known = (
