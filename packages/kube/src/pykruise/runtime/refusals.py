@@ -110,6 +110,12 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     ),
     ("service account", WriteFault.POLICY, "correct serviceAccountName in {template}"),
     (
+        r'violates PodSecurity "baseline:',
+        WriteFault.POLICY,
+        "correct {template}, or have the level of the namespace lowered (kubectl label namespace {namespace}"
+        " --overwrite pod-security.kubernetes.io/enforce=privileged)",
+    ),
+    (
         "violates PodSecurity",
         WriteFault.POLICY,
         "correct {template}, or have the level of the namespace lowered (kubectl label namespace {namespace}"

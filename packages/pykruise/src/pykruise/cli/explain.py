@@ -28,6 +28,7 @@ from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manage
 from pykruise.cli.insight.host_ports import add_host_ports
 from pykruise.cli.insight.image_pulls import add_pulls
 from pykruise.cli.insight.injection_check import find_refused_origin
+from pykruise.cli.insight.kept_children import add_kept_children
 from pykruise.cli.insight.kind_insights import ATTACHED
 from pykruise.cli.insight.known_kinds import (
     correction_of,
@@ -46,7 +47,12 @@ from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.quotas import add_open_quotas
 from pykruise.cli.insight.readiness_gates import add_gates, see_gates
-from pykruise.cli.insight.refused_writes import find_refusal_remedy, make_origin_wait, make_refusal_wait
+from pykruise.cli.insight.refused_writes import (
+    find_refusal_remedy,
+    make_origin_wait,
+    make_refusal_wait,
+    name_template,
+)
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.insight.unheeded import add_unheeded
 from pykruise.cli.insight.united.explaining import explain_part
@@ -119,6 +125,7 @@ async def _read_and_explain(
         explanation = await _with_refusals(client, sight, now, correction=own, known=part)
         explanation = redirect_remedies(explanation, kind, sight.document, creation)
         explanation = await add_origin(client, explanation, sight)
+        explanation = await add_kept_children(client, explanation, sight)
         explanation = await with_namesakes(client, explanation, sight.document, insight_of(kind).targets)
         explanation = await add_other_namespaces(client, explanation, sight.document, insight_of(kind))
         explanation = await add_autoscalers(client, explanation, kind, sight.document)
@@ -188,7 +195,15 @@ async def _with_refusals(
     plan = sight.plan()
     explanation = known or explain(sight, plan, correction=correction)
     tried = await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
+    path = insight_of(sight.kind).containers
+    if path and path[:-1] != _POD_SPEC:  # the kind has no pod template
+        field = ".".join(path)
+        named = (name_template(wait, field, namespace=tried.namespace) for wait in tried.waits)
+        tried = msgspec.structs.replace(tried, waits=tuple(named))
     return await add_open_budgets(client, tried, sight)
+
+
+_POD_SPEC: Final = ("spec", "template", "spec")
 
 
 async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> Explanation:

@@ -139,6 +139,21 @@ class DeletedFailure(msgspec.Struct, frozen=True, kw_only=True):
     """Action that keeps the next failed child."""
 
 
+class KeptChildren(msgspec.Struct, frozen=True, kw_only=True):
+    """The children of an object by their state, and the limits up to which the object keeps ended ones."""
+
+    resource: Resource
+    active: int
+    succeeded: int
+    failed: int
+    succeeded_field: str
+    """Path of the field with the limit for children that succeeded."""
+    succeeded_limit: int | None
+    """The limit; None: all are kept."""
+    failed_field: str
+    failed_limit: int | None
+
+
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Names and fields of a kind, for users of the commands."""
 
@@ -166,6 +181,10 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Yields, from a snapshot, the pods or nodes that use up the parallelism of a job. If this field is None, objects
     of the kind have no parallelism.
     """
+    node_of: Callable[[Any, str], str] | None = None
+    """Returns, from a snapshot, the node whose agent works for the name in a wait, or, if the name is empty, for the
+    whole object. If this field is None, no agent works for objects of the kind.
+    """
     selector_of_nodes: Callable[[Any], Selector | None] | None = None
     """Returns, from a snapshot, the selector by which the object chooses nodes (`spec.selector`), or None if it chooses
     nodes in another way. If this field is None, objects of the kind choose no nodes by their labels.
@@ -173,6 +192,10 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     deleted_failure: Callable[[Any], DeletedFailure | None] | None = None
     """Returns, from a snapshot, where a failed child that was deleted immediately is reported, or None if the object
     keeps failed children. If this field is None, the kind never deletes them immediately.
+    """
+    kept_children: Callable[[Any], KeptChildren | None] | None = None
+    """Returns, from a snapshot, how many children the object has and keeps, or None if this is unknown. None: the kind
+    keeps no ended children.
     """
     bindings: Callable[[Document], Iterator[Binding]] | None = None
     """Yields the pods that the object binds to nodes. If this field is None, objects of the kind bind no pods."""

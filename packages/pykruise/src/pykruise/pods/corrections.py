@@ -6,7 +6,7 @@ Pure. Each kind keeps its template in another field. Some kinds do not apply a c
 some have a template that cannot be changed. A container that a SidecarSet injected is corrected in the SidecarSet.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -108,6 +108,13 @@ def release_pod(names: Iterable[str], namespace: str, pod: str, *, first: str = 
     """Instruction for finalizers of a pod that terminates, with the command for controllers that no longer run.
     `first`: instruction for the template, if it sets the finalizers on every new pod.
     """
+    return release_object(names, f"pod -n {namespace} {pod}", first=first)
+
+
+def release_object(names: Iterable[str], of: str, *, kept: Sequence[str] = (), first: str = "") -> str:
+    """Instruction for finalizers that block the deletion of an object, with the command for controllers that no longer
+    run. `of`: the object as kubectl names it; `kept`: its other finalizers; `first`: see `release_pod`.
+    """
     names = tuple(names)
     gone = "this controller no longer runs" if len(names) == 1 else "these controllers no longer run"
     removal = (
@@ -115,9 +122,11 @@ def release_pod(names: Iterable[str], namespace: str, pod: str, *, first: str = 
         if first
         else "remove the finalizers yourself"
     )
+    quoted = ",".join(f'"{name}"' for name in kept)
+    left = f"[{quoted}]" if kept else "null"
     return (
         f"{release_finalizers(names)}; if {gone}, {removal} (kubectl patch"
-        f' pod -n {namespace} {pod} --type=merge -p \'{{"metadata":{{"finalizers":null}}}}\')'
+        f' {of} --type=merge -p \'{{"metadata":{{"finalizers":{left}}}}}\')'
     )
 
 

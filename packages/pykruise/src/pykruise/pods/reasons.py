@@ -260,7 +260,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NODE_LOST: Meaning("a pod's node does not respond", "bring the node back, or delete it"),
     Code.NOT_READ: Meaning("a pod could not be read; the manager retries", "read the API server's message"),
     Code.FINALIZER: Meaning(
-        "a finalizer delays the deletion of a pod, a PVC, or a copy of a ResourceDistribution",
+        "a finalizer delays the deletion of the object, a pod, a PVC, or a copy of a ResourceDistribution",
         "the controller that is responsible for the finalizer must remove it",
     ),
     Code.IMAGE_PULL: Meaning("an image cannot be pulled", "correct the image or its pull secret"),

@@ -31,10 +31,17 @@ def find_refusal_remedy(code: Code, message: str, *, namespace: str) -> str:
     return known[1] if known is not None and known[0].value == code.value else CODES[code].helps
 
 
-def name_template(wait: Wait, template: str, *, namespace: str) -> str:
+def find_template_remedy(wait: Wait, template: str, *, namespace: str) -> str:
     """Return the remedy of a rejected creation of pods, with the name of the field that defines the pods."""
     known = explain_refusal(wait.words, namespace=namespace, template=template)
     return wait.remedy if known is None else known[1]
+
+
+def name_template(wait: Wait, template: str, *, namespace: str) -> Wait:
+    """Return the wait of a rejected write with this name for the template that must be corrected."""
+    if wait.code != Code.POLICY:
+        return wait
+    return msgspec.structs.replace(wait, remedy=find_template_remedy(wait, template, namespace=namespace))
 
 
 def make_origin_wait(wait: Wait, origin: str, *, namespace: str) -> Wait:
