@@ -15,7 +15,6 @@ from msgspec import Raw
 
 from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.bindings import add_bindings, add_claims
-from pykruise.cli.insight.budgets import add_open_budgets
 from pykruise.cli.insight.children import add_children
 from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.creators import find_creation, redirect_remedies
@@ -43,6 +42,7 @@ from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.readiness_gates import add_gates, see_gates
 from pykruise.cli.insight.refused_writes import find_refusal_remedy, make_origin_wait, make_refusal_wait
+from pykruise.cli.insight.rejecting_budgets import add_rejecting_budgets
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.insight.unheeded import add_unheeded
 from pykruise.cli.outputs import check_output, format_document
@@ -109,7 +109,7 @@ async def _read_and_explain(
     if attached is None:
         creation = await find_creation(client, kind, sight.document, now, settings)
         own = creation.correction if creation is not None else None
-        explanation = await _with_refusals(client, sight, now, correction=own)
+        explanation = await _with_refusals(client, sight, now, settings=settings, correction=own)
         explanation = redirect_remedies(explanation, kind, sight.document, creation)
         explanation = await add_origin(client, explanation, sight)
         explanation = await with_namesakes(client, explanation, sight.document, insight_of(kind).targets)
@@ -118,7 +118,7 @@ async def _read_and_explain(
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)
         inner = await see_gates(client, inner, settings=settings)
-        said = await _with_refusals(client, inner, now, correction=child.correction)
+        said = await _with_refusals(client, inner, now, settings=settings, correction=child.correction)
         creator = child.correction.again if child.correction is not None else ""
         return await add_children(client, said, inner, explain_child, creator=creator)
 
@@ -164,12 +164,17 @@ def _has_own_pods(kind: Kind) -> bool:
 
 
 async def _with_refusals(
-    client: Client, sight: Sight, now: Instant, *, correction: Correction | None = None
+    client: Client,
+    sight: Sight,
+    now: Instant,
+    *,
+    settings: ManagerSettings | None,
+    correction: Correction | None = None,
 ) -> Explanation:
     plan = sight.plan()
     explanation = explain(sight, plan, correction=correction)
     tried = await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
-    return await add_open_budgets(client, tried, sight)
+    return await add_rejecting_budgets(client, tried, sight, now=now, settings=settings)
 
 
 async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> Explanation:

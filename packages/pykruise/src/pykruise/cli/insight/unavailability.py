@@ -23,7 +23,12 @@ from pykruise.cli.insight.explanation_text import format_age
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.webhooks import is_fresh
 from pykruise.kinds.podunavailablebudget.kind import KIND
-from pykruise.kinds.podunavailablebudget.plan import REMEDY_OF_UNKNOWN, describe_unknown, plan_budget
+from pykruise.kinds.podunavailablebudget.plan import (
+    REMEDY_OF_UNKNOWN,
+    describe_unknown,
+    find_stale_total,
+    plan_budget,
+)
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
 from pykruise.kinds.podunavailablebudget.status import BudgetAmountError, ComputedBudget, compute
 from pykruise.kube.client.client import Client
@@ -130,7 +135,7 @@ def explain_budget(sight: BudgetSight) -> Explanation:
         name=meta["name"],
         verdict=verdict_of(waits, plan, sight.document),
         phase=phase_of(sight.document, waits),
-        headline=_describe_budget(computed),
+        headline=_describe_budget(sight.snapshot, computed),
         done=tuple(_record_lines(sight.snapshot, computed)),
         waits=waits,
         next=(
@@ -146,25 +151,30 @@ def headline_of(sight: BudgetSight) -> str:
     unavailable.
     """
     try:
-        return _describe_budget(compute(sight.snapshot))
+        return _describe_budget(sight.snapshot, compute(sight.snapshot))
     except BudgetAmountError:
-        return _describe_budget(None)
+        return _describe_budget(sight.snapshot, None)
 
 
-def _describe_budget(computed: ComputedBudget | None) -> str:
+def _describe_budget(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> str:
     if computed is None:
         return "the number of pods that must serve cannot be computed"
     status = computed.status
-    total, desired, current = (
-        status["totalReplicas"],
-        status["desiredAvailable"],
-        status["currentAvailable"],
-    )
-    serving = f"{current} of {format_count(total, 'pod serves', 'pods serve')}"
+    desired, current = status["desiredAvailable"], status["currentAvailable"]
+    serving = f"{current} of {format_count(_count_whole(snapshot), 'pod serves', 'pods serve')}"
     if desired == 0:
         return f"{serving}, and the budget requires none: all disruptions are allowed"
     required = format_count(desired, "is required", "are required")
     return f"{serving}, {required}: {_may_go(status['unavailableAllowed'])}"
+
+
+def _count_whole(snapshot: BudgetSnapshot) -> int:
+    """Return how many pods the workloads want, or have while they have more. `spec.protectTotalReplicas` is used only
+    if this number is unknown, because it says nothing about the workloads.
+    """
+    if snapshot.budget.total is None or snapshot.wanted is None:
+        return snapshot.total
+    return max(snapshot.wanted, len(snapshot.pods))
 
 
 def _may_go(count: int) -> str:
@@ -203,7 +213,7 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
             )
         elif note.reason == "UnknownReplicas":
             yield Wait(code=Code.NO_TARGET, words=describe_unknown(snapshot), remedy=REMEDY_OF_UNKNOWN)
-    if plan.waiting is not None and plan.waiting.code == Code.NO_TARGET:
+    if plan.waiting is not None and plan.waiting.code in (Code.NO_TARGET, Code.DISRUPTION_REFUSED):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.remedy)
     elif not snapshot.pods:
         label = "label the pods so that spec.selector matches them"
@@ -237,7 +247,9 @@ def _waiting_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait
     total, desired = computed.status["totalReplicas"], computed.status["desiredAvailable"]
     opening = describe_opening(sight.snapshot.budget)
     code, remedy = Code.DISRUPTION_BUDGET, ""
-    if desired >= total:
+    if (stale := find_stale_total(sight.snapshot)) is not None:
+        code, remedy = Code.DISRUPTION_REFUSED, stale.remedy
+    elif desired >= total:
         code = Code.DISRUPTION_REFUSED  # only a change of the budget helps
         name = sight.snapshot.budget.name
         remedy = f"{opening} of PodUnavailableBudget {name}, because the budget now rejects every disruption"
@@ -252,12 +264,18 @@ def _free_again_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None)
     """Yield the condition under which the budget allows further operations."""
     if computed is None or computed.status["unavailableAllowed"] or not computed.status["desiredAvailable"]:
         return
-    lacking = computed.status["desiredAvailable"] - computed.status["currentAvailable"] + 1
-    if computed.status["desiredAvailable"] >= len(snapshot.pods):
-        desired = computed.status["desiredAvailable"]
-        pods = format_count(len(snapshot.pods), "pod")
+    if find_stale_total(snapshot) is not None:
+        return  # its wait has the remedy
+    desired, whole = computed.status["desiredAvailable"], max(_count_whole(snapshot), len(snapshot.pods))
+    lacking = desired - computed.status["currentAvailable"] + 1
+    if desired >= whole:
+        required = (
+            f"{desired} of {format_count(whole, 'pod')} must serve"
+            if desired == whole
+            else f"{format_count(desired, 'pod')} must serve, but only {format_count(whole, 'is', 'are')} wanted"
+        )
         yield (
-            f"no pod may be disrupted as long as {desired} of {pods} must serve: to allow disruptions, "
+            f"no pod may be disrupted as long as {required}: to allow disruptions, "
             f"{describe_opening(snapshot.budget)}"
         )
     else:
@@ -294,6 +312,6 @@ async def forecast_budget(
 def _find_notes(snapshot: BudgetSnapshot, plan: Plan) -> Sequence[str]:
     warnings = [note.message for note in plan.notes if note.warning]
     try:
-        return [_describe_budget(compute(snapshot)), *warnings]
+        return [_describe_budget(snapshot, compute(snapshot)), *warnings]
     except BudgetAmountError:
         return warnings
