@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from pykruise.cli.insight.explanations import Wait
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, Resource
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.selectors import SelectorError, parse_selector
+from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, budget_name_of
 
@@ -55,6 +57,25 @@ def describe_disruption_budget(budget: Document) -> str:
     counts = f"{format_count(healthy, 'of its pods is', 'of its pods are')} healthy, {desired} must be"
     name = budget["metadata"]["name"]
     return f"PodDisruptionBudget {name} must allow evictions too, and allows {allowed} now: {counts}"
+
+
+def find_doubles(budgets: Sequence[Document], pods: Sequence[PodView]) -> Mapping[str, Wait]:
+    """Return a wait for each of the pods that several PodDisruptionBudgets cover, by the name of the pod."""
+    names: dict[str, list[str]] = {}
+    for budget in sorted(budgets, key=lambda entry: str(entry["metadata"]["name"])):
+        selects = make_selection(budget)
+        for pod in filter(selects, pods):
+            names.setdefault(pod.name, []).append(str(budget["metadata"]["name"]))
+    return {pod: _make_double(pod, given) for pod, given in names.items() if len(given) > 1}
+
+
+def _make_double(pod: str, budgets: Sequence[str]) -> Wait:
+    return Wait(
+        code=Code.EVICTION_BUDGET,
+        words=f"is covered by PodDisruptionBudgets {' and '.join(budgets)}: API servers evict no pod with two budgets",
+        pods=(pod,),
+        remedy="cover each pod with only one PodDisruptionBudget",
+    )
 
 
 async def _list_readable(client: Client, resource: Resource, namespace: str) -> Sequence[Document]:

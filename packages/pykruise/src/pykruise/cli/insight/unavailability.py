@@ -14,7 +14,12 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.insight.admission_check import ask_admission
-from pykruise.cli.insight.budgets import describe_disruption_budget, make_selection, read_disruption_budgets
+from pykruise.cli.insight.budgets import (
+    describe_disruption_budget,
+    find_doubles,
+    make_selection,
+    read_disruption_budgets,
+)
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.cluster_reading import look_at as look_at_document
 from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, group_by_reason
@@ -39,6 +44,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS
 from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.progress import OPEN, Phase
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import Code, remedy_of
@@ -66,6 +72,8 @@ class BudgetSight(msgspec.Struct, frozen=True, kw_only=True):
     """Number of requests that the budget denied recently, by the name of the pod."""
     disruption: Sequence[Document] = ()
     """PodDisruptionBudgets that select some of its pods."""
+    doubles: Mapping[str, Wait] = {}
+    """Waits of the pods that several of these PodDisruptionBudgets cover, by the name of the pod."""
 
 
 async def look_at(
@@ -84,7 +92,8 @@ async def _sight_of(
     snapshot = sight.snapshot
     wanted = {pod.name for pod in snapshot.pods}
     documents = sight.listed[POD_VIEWS].list_documents()
-    disruption = await read_disruption_budgets(client, meta["namespace"])
+    listed = await read_disruption_budgets(client, meta["namespace"])
+    disruption = [entry for entry in listed if any(map(make_selection(entry), snapshot.pods))]
     return BudgetSight(
         document=document,
         snapshot=snapshot,
@@ -94,7 +103,8 @@ async def _sight_of(
             if document["metadata"]["name"] in wanted
         },
         kept=await _count_refusals(client, meta["namespace"], wanted, now=now),
-        disruption=[entry for entry in disruption if any(map(make_selection(entry), snapshot.pods))],
+        disruption=disruption,
+        doubles=find_doubles(disruption, snapshot.pods),
     )
 
 
@@ -134,16 +144,22 @@ def explain_budget(sight: BudgetSight) -> Explanation:
         namespace=meta["namespace"],
         name=meta["name"],
         verdict=verdict_of(waits, plan, sight.document),
-        phase=phase_of(sight.document, waits),
+        phase=_phase_of(sight, waits),
         headline=_describe_budget(sight.snapshot, computed),
         done=tuple(_record_lines(sight.snapshot, computed)),
         waits=waits,
         next=(
             *_free_again_lines(sight.snapshot, computed),
-            *map(describe_disruption_budget, sight.disruption),
+            *(() if sight.doubles else map(describe_disruption_budget, sight.disruption)),
             *next_of(plan, waits),
         ),
     )
+
+
+def _phase_of(sight: BudgetSight, waits: Sequence[Wait]) -> Phase:
+    """Return the phase. Pods with two PodDisruptionBudgets are never evicted, whatever this budget allows."""
+    phase = phase_of(sight.document, waits)
+    return Phase.DEGRADED if sight.doubles and phase in OPEN else phase
 
 
 def headline_of(sight: BudgetSight) -> str:
@@ -225,6 +241,7 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
     for name, reason in plan.skipped.items():
         yield Wait(code=reason.code, words=reason.message, pods=(name,), remedy=remedy_of(reason))
     yield from _unavailable_pods(sight)
+    yield from sight.doubles.values()
     if computed is not None:
         yield from _waiting_pods(sight, computed)
 
