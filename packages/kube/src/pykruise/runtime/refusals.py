@@ -24,7 +24,14 @@ from pykruise.kube.errors import (
 )
 from pykruise.runtime.reasons import NOTHING, WriteFault
 
-__all__ = ["SHORTER_NAME", "cut_remedy", "explain_error", "explain_refusal", "split_remedy"]
+__all__ = [
+    "SHORTER_NAME",
+    "cut_remedy",
+    "explain_error",
+    "explain_refusal",
+    "list_unspecified_containers",
+    "split_remedy",
+]
 
 SHORTER_NAME: Final = (
     "names that are derived from the object's name are too long: create the object again with a shorter name"
@@ -57,7 +64,7 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     (
         r"failed quota: (?P<name>[^\s:]+)",
         WriteFault.QUOTA,
-        "set in the pod template what the ResourceQuota requires (kubectl describe resourcequota{place} {name}), or add"
+        "set in {template} what the ResourceQuota requires (kubectl describe resourcequota{place} {name}), or add"
         " a LimitRange with defaults",
     ),
     (
@@ -139,6 +146,16 @@ def _explain_each(
                 ),
             )
 
+
+def list_unspecified_containers(message: str) -> list[str]:
+    """Return the names of the containers that lack resources which a ResourceQuota requires, from the message with
+    which the API server rejects their pod; empty for other messages.
+    """
+    names = (name for match in _UNSPECIFIED.findall(message) for name in match.split(","))
+    return list(dict.fromkeys(name for name in names if name))
+
+
+_UNSPECIFIED: Final = re.compile(r"[a-z]\S* for: ([a-z0-9,-]+)")
 
 _NAMESPACED_COMMAND: Final = re.compile(r" \([^()]*\{(place|namespace)\}[^()]*\)")
 """A command that needs the namespace of the write."""

@@ -23,7 +23,7 @@ from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.gated_kinds import hold_for_gates
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
-from pykruise.cli.insight.injection_check import find_refused_origin
+from pykruise.cli.insight.injection_check import find_container_origins, find_refused_origin
 from pykruise.cli.insight.kind_insights import ATTACHED
 from pykruise.cli.insight.known_kinds import (
     correction_of,
@@ -41,7 +41,12 @@ from pykruise.cli.insight.pod_origins import add_pod_origins
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.readiness_gates import add_gates, see_gates
-from pykruise.cli.insight.refused_writes import find_refusal_remedy, make_origin_wait, make_refusal_wait
+from pykruise.cli.insight.refused_writes import (
+    find_refusal_remedy,
+    make_container_wait,
+    make_origin_wait,
+    make_refusal_wait,
+)
 from pykruise.cli.insight.rejecting_budgets import add_rejecting_budgets
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.insight.unheeded import add_unheeded
@@ -62,6 +67,7 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.progress import OPEN, Phase
 from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
 from pykruise.pods.reasons import NOT_WRITTEN, Code
+from pykruise.runtime.refusals import list_unspecified_containers
 
 
 async def read_and_explain(
@@ -181,6 +187,7 @@ async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> 
     """Return the explanation with the origin of a rejected field, if an object other than the template adds this field
     to new pods.
     """
+    explanation = await _add_container_origins(client, explanation, sight.document)
     refused = {wait.code for wait in explanation.waits} & {Code.WRITE_FAILED, Code.POLICY}
     if not refused:
         return explanation
@@ -192,6 +199,16 @@ async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> 
         for wait in explanation.waits
     )
     return msgspec.structs.replace(explanation, waits=waits)
+
+
+async def _add_container_origins(client: Client, explanation: Explanation, workload: Document) -> Explanation:
+    """Return the explanation with the objects that add the containers without the resources that a quota requires."""
+    waits: list[Wait] = []
+    for wait in explanation.waits:
+        names = list_unspecified_containers(wait.words) if wait.code == Code.QUOTA else []
+        origins = await find_container_origins(client, workload, names) if names else {}
+        waits.append(make_container_wait(wait, origins, namespace=explanation.namespace) if origins else wait)
+    return msgspec.structs.replace(explanation, waits=tuple(waits))
 
 
 async def add_tries(
