@@ -16,7 +16,6 @@ from msgspec import Raw
 from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.autoscalers import add_autoscalers
 from pykruise.cli.insight.bindings import add_bindings, add_claims
-from pykruise.cli.insight.budgets import add_open_budgets
 from pykruise.cli.insight.children import add_children
 from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.creators import find_creation, redirect_remedies
@@ -27,7 +26,7 @@ from pykruise.cli.insight.gated_kinds import hold_for_gates
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
 from pykruise.cli.insight.host_ports import add_host_ports
 from pykruise.cli.insight.image_pulls import add_pulls
-from pykruise.cli.insight.injection_check import find_refused_origin
+from pykruise.cli.insight.injection_check import find_container_origins, find_refused_origin
 from pykruise.cli.insight.kept_children import add_kept_children
 from pykruise.cli.insight.kind_insights import ATTACHED
 from pykruise.cli.insight.known_kinds import (
@@ -49,10 +48,12 @@ from pykruise.cli.insight.quotas import add_open_quotas
 from pykruise.cli.insight.readiness_gates import add_gates, see_gates
 from pykruise.cli.insight.refused_writes import (
     find_refusal_remedy,
+    make_container_wait,
     make_origin_wait,
     make_refusal_wait,
     name_template,
 )
+from pykruise.cli.insight.rejecting_budgets import add_rejecting_budgets
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.insight.unheeded import add_unheeded
 from pykruise.cli.insight.united.explaining import explain_part
@@ -73,6 +74,7 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.progress import OPEN, Phase
 from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
 from pykruise.pods.reasons import NOT_WRITTEN, Code
+from pykruise.runtime.refusals import list_unspecified_containers
 
 
 async def read_and_explain(
@@ -122,7 +124,7 @@ async def _read_and_explain(
         creation = await find_creation(client, kind, sight.document, now, settings)
         own = creation.correction if creation is not None else None
         part = await explain_part(client, kind, sight.document, now, settings)
-        explanation = await _with_refusals(client, sight, now, correction=own, known=part)
+        explanation = await _with_refusals(client, sight, now, settings=settings, correction=own, known=part)
         explanation = redirect_remedies(explanation, kind, sight.document, creation)
         explanation = await add_origin(client, explanation, sight)
         explanation = await add_kept_children(client, explanation, sight)
@@ -133,7 +135,7 @@ async def _read_and_explain(
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)
         inner = await see_gates(client, inner, settings=settings)
-        said = await _with_refusals(client, inner, now, correction=child.correction)
+        said = await _with_refusals(client, inner, now, settings=settings, correction=child.correction)
         creator = child.correction.again if child.correction is not None else ""
         return await add_children(client, said, inner, explain_child, creator=creator)
 
@@ -186,6 +188,7 @@ async def _with_refusals(
     sight: Sight,
     now: Instant,
     *,
+    settings: ManagerSettings | None,
     correction: Correction | None = None,
     known: Explanation | None = None,
 ) -> Explanation:
@@ -200,7 +203,7 @@ async def _with_refusals(
         field = ".".join(path)
         named = (name_template(wait, field, namespace=tried.namespace) for wait in tried.waits)
         tried = msgspec.structs.replace(tried, waits=tuple(named))
-    return await add_open_budgets(client, tried, sight)
+    return await add_rejecting_budgets(client, tried, sight, now=now, settings=settings)
 
 
 _POD_SPEC: Final = ("spec", "template", "spec")
@@ -210,6 +213,7 @@ async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> 
     """Return the explanation with the origin of a rejected field, if an object other than the template adds this field
     to new pods.
     """
+    explanation = await _add_container_origins(client, explanation, sight.document)
     refused = {wait.code for wait in explanation.waits} & {Code.WRITE_FAILED, Code.POLICY}
     if not refused:
         return explanation
@@ -221,6 +225,16 @@ async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> 
         for wait in explanation.waits
     )
     return msgspec.structs.replace(explanation, waits=waits)
+
+
+async def _add_container_origins(client: Client, explanation: Explanation, workload: Document) -> Explanation:
+    """Return the explanation with the objects that add the containers without the resources that a quota requires."""
+    waits: list[Wait] = []
+    for wait in explanation.waits:
+        names = list_unspecified_containers(wait.words) if wait.code == Code.QUOTA else []
+        origins = await find_container_origins(client, workload, names) if names else {}
+        waits.append(make_container_wait(wait, origins, namespace=explanation.namespace) if origins else wait)
+    return msgspec.structs.replace(explanation, waits=tuple(waits))
 
 
 async def add_tries(

@@ -206,13 +206,19 @@ class PodOrigin(msgspec.Struct, frozen=True):
         return f"{self.field} of {self.kind} {self.name}"
 
 
+Labels = Mapping[str, str] | None
+"""Labels of a namespace; None if they cannot be read."""
+
+
 class PodOrigins(msgspec.Struct, frozen=True, kw_only=True):
     """Functions that find out which object of the kind added a part of a rejected pod. Pure."""
 
-    of_field: Callable[[str, Document, Sequence[Document]], PodOrigin | None] | None = None
-    """Returns the object that added the rejected field. The arguments are the field, the workload, and objects of the
-    kind.
+    of_field: Callable[[str, Document, Sequence[Document], Labels], PodOrigin | None] | None = None
+    """Returns the object that added the rejected field. The arguments are the field, the workload, objects of the kind,
+    and the labels of the workload's namespace.
     """
+    of_container: Callable[[str, Document, Sequence[Document], Labels], PodOrigin | None] | None = None
+    """Returns the object that added the container of this name. The other arguments are the same."""
     untraced: (
         Callable[[Document, Document, Sequence[Document]], Iterator[tuple[PodOrigin, Document]]] | None
     ) = None

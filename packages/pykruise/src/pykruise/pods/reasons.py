@@ -201,7 +201,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
     Code.CONFLICT: Meaning(
         "two SidecarSets inject containers, volumes or annotations with the same name into one pod, or two "
-        "PodProbeMarkers set the same condition, label or annotation of a pod",
+        "PodProbeMarkers set the same condition, label or annotation of a pod, or a WorkloadSpread and a"
+        " PodProbeMarker set its deletion cost",
         "change the name in one of the SidecarSets; or set another podConditionType, or other labels or annotations,"
         " in one of the PodProbeMarkers",
     ),

@@ -503,7 +503,10 @@ def next_of(
     if plan.requeue_after_s is not None:
         yield f"the next reconcile is in {format_age(plan.requeue_after_s)}"
     elif any(wait.code not in _KEPT for wait in waits):
-        yield "nothing happens until a cause of the wait ends"
+        yield NOTHING_HAPPENS
+
+
+NOTHING_HAPPENS: Final = "nothing happens until a cause of the wait ends"
 
 
 def _join_names(names: Sequence[str]) -> str:
