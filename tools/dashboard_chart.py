@@ -15,7 +15,7 @@ from typing import Final
 from pykruise.dashboard.objects import list_watched_resources
 from pykruise.kube.documents import Document
 from pykruise.kube.rbac import READ, Right, make_right, merge_rights
-from pykruise.kube.resources import EVENTS, POD_DISRUPTION_BUDGETS, Resource
+from pykruise.kube.resources import EVENTS, HORIZONTAL_POD_AUTOSCALERS, POD_DISRUPTION_BUDGETS, Resource
 from pykruise.manager.argocd import format_document
 
 __all__ = ["build_roles", "render_chart_file", "rights_of_dashboard"]
@@ -37,6 +37,7 @@ def rights_of_dashboard() -> Sequence[Right]:
         *(make_right(resource, *READ, why="the pages") for resource in list_watched_resources()),
         make_right(EVENTS, "get", "list", why="events on a page"),
         make_right(POD_DISRUPTION_BUDGETS, "get", "list", why="explain"),
+        make_right(HORIZONTAL_POD_AUTOSCALERS, "get", "list", why="explain"),
         make_right(_TOKEN_REVIEWS, "create", why="who logs in; nothing is stored"),
         make_right(_ACCESS_REVIEWS, "create", why="what they may see; nothing is stored"),
     )

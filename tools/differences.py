@@ -81,7 +81,7 @@ _EVERYWHERE: Final = _differences_of(
     (
         "a reconcile sends one event for each pod",
         "equal events of one reconcile are one event, with the number and a list of the pods",
-        "in large rollouts, the event limits of client-go would drop events",
+        "client-go limits the events of an object, so OpenKruise loses events in large rollouts",
     ),
     (
         "revisions are compared byte by byte",
@@ -255,7 +255,8 @@ _CLONE_SET: Final = _differences_of(
     (
         "each pod is scheduled alone",
         "the same; with the gate `PodGroups` and the annotation `pykruise.io/gang-min-count` the pods are a PodGroup "
-        "of Kubernetes' scheduler, and are updated together, also those of StatefulSets; BroadcastJobs start together",
+        "of Kubernetes' scheduler, and are updated together. StatefulSets also have the annotation, and so have "
+        "BroadcastJobs, whose pods start together",
         "pods that start without the others would only occupy their nodes",
     ),
 )
@@ -317,8 +318,8 @@ _STATEFUL_SET: Final = _differences_of(
     ),
     (
         "under OrderedReady pods of a faulty first revision are never replaced",
-        "the same; with the annotation `pykruise.io/replace-never-ready-after-seconds` the newest revision replaces a "
-        "pod that has never been ready",
+        "the same; with the annotation `pykruise.io/replace-never-ready-after-seconds` a pod of the newest revision "
+        "replaces a pod that has never been ready",
         "no user has to delete such pods manually",
     ),
     (
@@ -462,7 +463,7 @@ _WORKLOAD_SPREAD: Final = _differences_of(
         "both kinds of StatefulSet work in the same way",
     ),
     (
-        "percentages of the replicas of a v1beta1 CloneSet are always 0",
+        "in admission, percentages of the replicas of a v1beta1 CloneSet are always 0",
         "percentages are computed from the replicas in both versions",
         "the first pods get their subset",
     ),
@@ -747,6 +748,16 @@ _MANAGER: Final = _differences_of(
         "the manager releases it",
         "the next manager works within two seconds",
     ),
+    (
+        "when a manager loses its Lease, its process ends",
+        "the manager stops its controllers, and takes part in the election again",
+        "its webhooks continue to work",
+    ),
+    (
+        "the manager does not start if it cannot write the protection log",
+        "it logs a warning, and prints the protection log to standard output",
+        "a read-only file system stops neither rollouts nor webhooks",
+    ),
 )
 
 _POD_UNAVAILABLE_BUDGET: Final = _differences_of(
@@ -865,8 +876,8 @@ _UNITED_DEPLOYMENT: Final = _differences_of(
         "up to 1.8, the CloneSet template of a v1alpha1 object has the fields of a v1alpha1 CloneSet, so "
         "PVCs are reused unless it sets `disablePVCReuse: true`; from 1.9 on, it has the fields of a "
         "v1beta1 CloneSet, so PVCs are reused only if it sets `enablePVCReuse: true`",
-        "the fields of both versions are read; if a template has no field that only one of the versions "
-        "has, its PVCs are reused, as in versions up to 1.8",
+        "the fields of both versions are read; if all fields of a template exist in both versions, its PVCs "
+        "are reused, as in versions up to 1.8",
         "manifests of released versions keep their meaning",
     ),
     (
@@ -1097,7 +1108,7 @@ _AGENT: Final = _differences_of(
     (
         "preStop hooks over HTTP fail, because the pod's IP is unknown",
         "the agent gets the IP from the container runtime",
-        "hooks run as in the kubelet",
+        "these hooks run",
     ),
     (
         "a ContainerRecreateRequest shows no message while its containers wait",

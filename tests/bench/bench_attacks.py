@@ -459,7 +459,8 @@ def page(outcomes: Sequence[Outcome]) -> str:
     return "\n\n".join(
         "\n".join(
             [
-                "| attack | program | asked | refused | p50 | p99 | longest | Lease | memory | stop of the loop |",
+                "| attack | program | requests | rejected | p50 | p99 | longest | Lease | memory"
+                " | longest pause of the event loop |",
                 "|---|---|---|---|---|---|---|---|---|---|",
                 *map(_row, rows),
             ]

@@ -31,7 +31,7 @@ WITH_PARTS = [
     kind
     for kind in KINDS.values()
     if (kind.insight is not None and kind.insight.children is not None)
-    or (kind.shown is not None and kind.shown.parts)
+    or (kind.shown is not None and kind.shown.subsets)
 ]
 ROWS = [
     pytest.param(kind, row, id=f"{kind.name}-{row.stage.__name__}")

@@ -239,6 +239,7 @@ async def test_the_pods_to_create_are_listed_per_subset(stage: Stage, united: Un
         "create a CloneSet of 3 pods",
     ]
     assert [forecast.pods_after for forecast in result.within if isinstance(forecast, Forecast)] == [2, 3]
+    assert result.notes == (), "no subset exists, so no numbers of existing subsets are listed"
     assert not await stage.exists(NAME, resource=KIND.resource), "nothing is written"
 
 
@@ -276,6 +277,7 @@ async def test_other_sizes_are_listed_for_each_subset(stage: Stage, united: Unit
         (name, f"update {kind} {names[name]}: 2 → 3 pods") for name in "ab"
     ]
     assert len(result.within) == 2
+    assert result.notes == ("after these changes the existing subsets have these numbers of pods: a 3, b 3",)
 
 
 async def test_a_refusal_is_reported(stage: Stage, united: United) -> None:

@@ -1,5 +1,5 @@
-"""Pods of an older revision that never became ready are replaced by the newest revision, when the set asks for it
-(pykruise.io/replace-never-ready-after-seconds).
+"""Pods of an older revision that never became ready are replaced by pods of the newest revision, when the set asks for
+it (pykruise.io/replace-never-ready-after-seconds).
 """
 
 import asyncio

@@ -35,6 +35,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     CONFIG_MAPS,
+    HORIZONTAL_POD_AUTOSCALERS,
     JOBS,
     NAMESPACES,
     NODES,
@@ -52,6 +53,7 @@ from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.sandbox.nodes.specs import NodeSpec
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, pod_watch
 from support.sidecarsets import container
@@ -307,8 +309,11 @@ async def resume_and_replace(person: Person, match: re.Match[str]) -> None:
 
 
 async def make_room(person: Person, _match: re.Match[str]) -> None:
-    """Nodes take pods, of any size, and have the labels that were missing."""
+    """Nodes take pods, of any size, and have the labels that were missing. Host ports are free on new nodes."""
     stage = person.stage
+    if "host ports" in _match[0]:
+        for name in ("more-1", "more-2", "more-3"):
+            stage.kubelets.add_node(NodeSpec(name=name))
     for raw in (await stage.client.list(NODES)).items:
         name = decode(raw)["metadata"]["name"]
         body = {"metadata": {"labels": {"disk": "ssd"}}, "spec": {"unschedulable": None, "taints": None}}
@@ -900,6 +905,20 @@ async def raise_of_the_child(person: Person, match: re.Match[str]) -> None:
     )
 
 
+async def raise_the_limits_of_the_autoscaler(person: Person, match: re.Match[str]) -> None:
+    limits = {"spec": {"minReplicas": 3, "maxReplicas": 5}}
+    await person.stage.merge(match["name"], limits, resource=HORIZONTAL_POD_AUTOSCALERS)
+
+
+async def delete_autoscalers(person: Person, match: re.Match[str]) -> None:
+    for name in match["names"].split():
+        await person.stage.delete(name, resource=HORIZONTAL_POD_AUTOSCALERS)
+
+
+async def correct_the_autoscaler(person: Person, match: re.Match[str]) -> None:
+    await person.stage.merge(match["name"], json.loads(match["body"]), resource=HORIZONTAL_POD_AUTOSCALERS)
+
+
 async def set_number_of_runs(person: Person, match: re.Match[str]) -> None:
     await person._patch(nested(match["path"], int(match["value"])))
 
@@ -1070,7 +1089,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
-    (r"kubectl delete pod (?P<names>\S+) -n \S+: the newest revision replaces it", (delete_pods,)),
+    (
+        r"kubectl delete pod (?P<names>\S+) -n \S+: a pod of the newest revision replaces this pod",
+        (delete_pods,),
+    ),
     (
         r"create storage class (?P<class>[^\s,]+), which administrators .*: the PVC gets its volume then",
         (create_the_class,),
@@ -1090,7 +1112,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"kubectl annotate \S+ (?P<key>[^\s=]+)=(?P<value>\S+) -n \S+", (annotate_it,)),
     (
-        r"correct the image or its pull secret in (spec\.template|SidecarSet (?P<sidecars>\w+)), or make it available",
+        r"correct the image or its pull secret in (spec\.template|SidecarSet (?P<sidecars>\w+)), or make the"
+        r" image available",
         (correct_the_template, make_the_image_available),
     ),
     (
@@ -1183,13 +1206,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"make room on (its nodes|the nodes of the subset;).*", (make_room,)),
     (r"set scheduleStrategy.type to Adaptive with .*", (reschedule,)),
     (
-        r"correct the image or its pull secret in spec.template, then set (?P<path>\S+) to (?P<value>false), or make it"
-        r" available",
+        r"correct the image or its pull secret in spec.template, then set (?P<path>\S+) to (?P<value>false), or make"
+        r" the image available",
         (correct_and_resume, make_the_image_available),
     ),
     (
         r"correct the image or its pull secret in spec\.template\.\w+ or in the patch of subset \w+ in"
-        r" spec.topology.subsets, or make it available",
+        r" spec.topology.subsets, or make the image available",
         (take_the_patches_off, make_the_image_available),
     ),
     (r"turn the gate \w+ of the manager on", ()),
@@ -1211,8 +1234,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (resume_the_child,),
     ),
     (
-        r"delete PersistentPodState (?P<state>\S+), so that it is generated \(kubectl delete -n \S+ persistentpodstate"
-        r" \S+\)",
+        r"delete PersistentPodState (?P<state>\S+) \(kubectl delete -n \S+ persistentpodstate \S+\); the manager then"
+        r" generates it from the workload",
         (delete_the_state,),
     ),
     (
@@ -1289,15 +1312,15 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"correct the image or its pull secret in spec.template, then delete the pod, which keeps the old value, or"
-        r" make it available",
+        r" make the image available",
         (correct_and_delete_pods, make_the_image_available),
     ),
     (
-        r"create AdvancedCronJob \S+ again with the image or its pull secret corrected, or make it available",
+        r"create AdvancedCronJob \S+ again with the image or its pull secret corrected, or make the image available",
         (replace_the_schedule, make_the_image_available),
     ),
     (
-        r"correct the image or its pull secret in spec\.template\.\w+, or make it available",
+        r"correct the image or its pull secret in spec\.template\.\w+, or make the image available",
         (correct_the_template, make_the_image_available),
     ),
     (r"lower the partition of the subset to continue: kubectl kruise (?P<command>.*)", (roll_back,)),
@@ -1308,7 +1331,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (ask_for_less_in_subsets,),
     ),
     (
-        r"correct the image or its pull secret in the template of the pod's workload, or make it available",
+        r"correct the image or its pull secret in the template of the pod's workload, or make the image available",
         (correct_the_workload, make_the_image_available),
     ),
     (
@@ -1338,6 +1361,20 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"raise (?P<path>spec[.\w]+) of (?P<kind>\w+) (?P<name>[^\s;]+) \(kubectl patch .*\)"
         r"(; then create .* again with this change .*)?",
         (raise_of_the_child,),
+    ),
+    (
+        r"for another number of pods, change minReplicas or maxReplicas of HorizontalPodAutoscaler (?P<name>\S+)"
+        r" \(kubectl edit hpa -n \S+ \S+\)",
+        (raise_the_limits_of_the_autoscaler,),
+    ),
+    (
+        r"keep one of them, such as HorizontalPodAutoscaler \S+ \(kubectl delete hpa -n \S+ (?P<names>[^()]+)\)",
+        (delete_autoscalers,),
+    ),
+    (
+        r"correct scaleTargetRef of the autoscaler \(kubectl patch hpa -n \S+ (?P<name>\S+) --type=merge -p"
+        r" '(?P<body>\S+)'\)",
+        (correct_the_autoscaler,),
     ),
     (r"set (?P<path>spec[.\w]+) to (?P<value>\d+): the next failed run .*", (set_number_of_runs,)),
     (r"create the namespace \(kubectl create namespace (?P<space>\S+)\)", (create_the_namespace,)),
@@ -1468,7 +1505,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"label nodes so that they match, or add matching nodes", (make_room,)),
     (
         r"(correct the image or its pull secret in|read its log \(kubectl logs [^()]+\), correct)"
-        r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old value(, or make it available)?",
+        r" spec.subsets\[\d\].patch.*, then delete the pod, which keeps the old value(, or make the image available)?",
         (correct_the_patch_and_delete_pods,),
     ),
     (
@@ -1477,8 +1514,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_patch_and_delete_pods,),
     ),
     (
-        r"correct the image or its pull secret in SidecarSet (?P<sidecars>\w+), or make it available; recreate the pods"
-        r" after a change of SidecarSet \w+",
+        r"correct the image or its pull secret in SidecarSet (?P<sidecars>\w+), or make the image available; recreate"
+        r" the pods after a change of SidecarSet \w+",
         (correct_the_sidecars_and_delete_pods, make_the_image_available),
     ),
     (

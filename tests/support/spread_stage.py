@@ -7,7 +7,6 @@ from typing import Any
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
-from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client.transport import Request
 from pykruise.kube.clock import format_time
@@ -15,6 +14,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import ConflictError
 from pykruise.kube.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.matched_spread import read_matched
 from pykruise.pods.view.pod_view import PodView
 from support.daemonsets import Pool
 from support.scenario import Object, Stage

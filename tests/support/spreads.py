@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 
 from pykruise.kinds.workloadspread.assignment import Spreading
-from pykruise.kinds.workloadspread.injection import Matched, read_matched
 from pykruise.kinds.workloadspread.pod_steps import SpreadInjection, SpreadRelease
 from pykruise.kinds.workloadspread.readers import build_places_patch
 from pykruise.kinds.workloadspread.targets import replicas_of
@@ -30,6 +29,7 @@ from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.kube.values.owners import OwnerReference, controller_of
 from pykruise.plans.targets import OwnerMissingError
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.matched_spread import Matched, read_matched
 from pykruise.pods.workload.allowed_workloads import WhiteList, WhiteListError
 from support.reviews import request
 

@@ -78,7 +78,7 @@ def build(
 def _labels(recipe: Recipe, sources: Sources) -> dict[str, str]:
     labels = {
         "title": recipe.name.rpartition("/")[2],
-        "description": f"{_TITLES[recipe]} of pykruise, OpenKruise's workloads for Kubernetes in Python",
+        "description": f"{_TITLES[recipe]} of pykruise, which implements OpenKruise's workloads in Python",
         "version": sources.version,
         "revision": sources.commit,
         "licenses": "Apache-2.0",

@@ -143,8 +143,33 @@ async def a_budget_without_reserve_refuses_its_upgrade(world: World) -> None:
 _PLAN: Final[Any] = "plan"
 _EXPLAIN: Final[Any] = "explain"
 
+
+async def a_node_pulls_its_large_image(world: World) -> None:
+    world.fail(image="nginx:1", pull_s=1_000)
+    await world.put(cloneset())
+
+
+async def a_node_pulls_its_large_image_after_the_volume_is_mounted(world: World) -> None:
+    world.fail(image="nginx:1", pull_s=1_000)
+    await world.put(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shop"}, "data": {"a": "b"}}
+    )
+    volumes = [{"name": "shop", "configMap": {"name": "shop"}}]
+    mounts = [{"name": "shop", "mountPath": "/shop"}]
+    containers = [{"name": "main", "image": "nginx:1", "volumeMounts": mounts}]
+    await world.put(statefulset(pod={"volumes": volumes, "containers": containers}))
+    await world.wait(120)
+
+
 NEEDED: Final[Mapping[str, tuple[Situation, ...]]] = {
     "cloneset": (
+        Situation(
+            stage=a_node_pulls_its_large_image,
+            cause=Code.STARTING,
+            phase=Phase.PROGRESSING,
+            says="pulls image nginx:1 of container main (for 1m",
+            known_by="status",
+        ),
         Situation(
             stage=a_failing_probe_closes_its_gate,
             cause=Code.READINESS_GATE,
@@ -170,6 +195,13 @@ NEEDED: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
     ),
     "statefulset": (
+        Situation(
+            stage=a_node_pulls_its_large_image_after_the_volume_is_mounted,
+            cause=Code.STARTING,
+            phase=Phase.PROGRESSING,
+            says="pulls image nginx:1 of container main",
+            known_by="explain",
+        ),
         Situation(
             stage=no_agent_probes_for_its_gate,
             cause=Code.READINESS_GATE,

@@ -198,6 +198,31 @@ async def the_secret_that_a_person_listed_does_not_exist(world: World) -> None:
 _PLAN: Final[Any] = "plan"
 _EXPLAIN: Final[Any] = "explain"
 
+# ── ordered pods ─────────────────────────────────────────────────────────────
+
+
+async def its_first_pod_finds_no_node(world: World) -> None:
+    await world.put(statefulset(podManagementPolicy="OrderedReady", pod={"nodeSelector": {"disk": "ssd"}}))
+
+
+# ── host ports ───────────────────────────────────────────────────────────────
+
+
+def _with_host_port() -> dict[str, Any]:
+    ports = [{"containerPort": 80, "hostPort": 8080}]
+    return {"containers": [{"name": "main", "image": "nginx:1", "ports": ports}]}
+
+
+async def its_pods_need_more_nodes_for_their_host_port(world: World) -> None:
+    await world.put(cloneset(replicas=6, pod=_with_host_port()))
+
+
+async def another_workload_holds_its_host_port(world: World) -> None:
+    await world.put(cloneset("other", replicas=4, pod=_with_host_port()))
+    await world.wait(30)
+    await world.put(statefulset(pod=_with_host_port()))
+
+
 PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
     "nodeimage": (
         Situation(
@@ -223,6 +248,18 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
     ),
     "statefulset": (
+        Situation(
+            stage=its_first_pod_finds_no_node,
+            cause=Code.UNSCHEDULABLE,
+            says="web-1: is not created before pod web-0 is available, like 1 later pod",
+            ways=2,
+        ),
+        Situation(
+            stage=another_workload_holds_its_host_port,
+            cause=Code.UNSCHEDULABLE,
+            says="of CloneSet other holds host port 8080 on node-1",
+            ways=2,
+        ),
         Situation(
             stage=its_annotations_ask_for_a_state_that_a_person_made,
             cause=Code.NO_EFFECT,
@@ -282,6 +319,12 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
     ),
     "cloneset": (
+        Situation(
+            stage=its_pods_need_more_nodes_for_their_host_port,
+            cause=Code.UNSCHEDULABLE,
+            says="holds host port 8080 on node-3 and on 1 more: a node can run only one of these pods",
+            ways=2,
+        ),
         Situation(
             stage=its_node_never_started_its_pod,
             cause=Code.NODE_LOST,

@@ -1,6 +1,6 @@
 """All situations, by the name of their kind.
 
-jobs.py, nodes.py, workloads.py, beside.py, clusters.py, around.py, needed.py, placed.py ──▶ SITUATIONS ──▶
+jobs.py, nodes.py, workloads.py, beside.py, clusters.py, around.py, needed.py, placed.py, scaled.py ──▶ SITUATIONS ──▶
 tests/scenarios/test_situations.py
 """
 
@@ -14,6 +14,7 @@ from support.situations.jobs import BROADCAST_JOBS, CRON_JOBS, EPHEMERAL_JOBS, R
 from support.situations.needed import NEEDED
 from support.situations.nodes import LIST_JOBS, MARKERS, NODE_IMAGES, NODE_PROBES, PULL_JOBS
 from support.situations.placed import PLACED
+from support.situations.scaled import SCALED
 from support.situations.workloads import CLONE_SETS, DAEMON_SETS, STATEFUL_SETS, UNITED
 from support.situations.world import Situation
 
@@ -38,7 +39,7 @@ _TABLES: Final[Mapping[str, tuple[Situation, ...]]] = {
     "workloadspread": SPREADS,
 }
 
-_MORE: Final = (MET, AROUND, NEEDED, PLACED)
+_MORE: Final = (MET, AROUND, NEEDED, PLACED, SCALED)
 
 SITUATIONS: Final[Mapping[str, tuple[Situation, ...]]] = {
     kind: (*rows, *(row for table in _MORE for row in table.get(kind, ()))) for kind, rows in _TABLES.items()

@@ -24,6 +24,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
+    HORIZONTAL_POD_AUTOSCALERS,
     JOBS,
     NAMESPACES,
     NODES,
@@ -38,6 +39,7 @@ from pykruise.manager.state_metrics import StateCollector
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase
 from pykruise.sandbox.cluster import ClusterSettings
+from pykruise.sandbox.controllers.autoscaling import WORK
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Object, Stage
 
@@ -52,6 +54,7 @@ KINDS: Final = {kind.name: kind for kind in list_kinds() if kind.versions}
 _BUILT_IN: Final = (
     *(CONFIG_MAPS, DEPLOYMENTS, JOBS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, QUOTAS),
     STATEFUL_SETS,
+    HORIZONTAL_POD_AUTOSCALERS,
 )
 RESOURCES: Final = {
     (resource.group, resource.kind): resource
@@ -66,9 +69,12 @@ SETTINGS: Final = ManagerSettings(
 
 
 def with_agents(settings: ClusterSettings) -> ClusterSettings:
-    """The same cluster with nodes that do the work of a node agent."""
+    """The same cluster with nodes that do the work of a node agent, and with autoscalers."""
     kubelet = msgspec.structs.replace(settings.kubelet, pull_s=1.0)
-    return msgspec.structs.replace(settings, kubelet=kubelet, agents=make_simulated_agents(ALL_TASKS))
+    controllers = None if settings.controllers is None else (*settings.controllers, WORK.control.name)
+    return msgspec.structs.replace(
+        settings, kubelet=kubelet, agents=make_simulated_agents(ALL_TASKS), controllers=controllers
+    )
 
 
 class World:

@@ -261,3 +261,22 @@ async def test_a_hook_that_is_refused_has_failed() -> None:
                 ip=HOST,
                 timeout_s=5.0,
             )
+
+
+@pytest.mark.parametrize(("seconds", "waited"), [(1, 0.1), (0, 0.0), (-1, 0.0), ("long", 0.0), (None, 0.0)])
+async def test_a_sleep_hook_waits_until_the_grace_period_is_over_and_ignores_bad_values(
+    seconds: Any, waited: float
+) -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    # when
+    await run_pre_stop(
+        FakeRuntime(read_system_clock),  # type: ignore[arg-type]
+        "id",
+        {"sleep": {"seconds": seconds}},
+        ports=(),
+        ip="",
+        timeout_s=0.1,
+    )
+    # then
+    assert waited <= loop.time() - began < waited + 0.9

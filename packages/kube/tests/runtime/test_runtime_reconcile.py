@@ -31,7 +31,13 @@ from pykruise.runtime.kstatus import Conditions, Standing, split_kstatus
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.read import Memories
 from pykruise.runtime.reasons import Reason
-from pykruise.runtime.reconcile import PlanFailedError, ReconciledOwner, Reconciler, drop_creations
+from pykruise.runtime.reconcile import (
+    RAMP_KEPT_S,
+    PlanFailedError,
+    ReconciledOwner,
+    Reconciler,
+    drop_creations,
+)
 from pykruise.runtime.status import BURST, OWN_CONDITIONS_S
 from pykruise.runtime.views import Views
 
@@ -149,7 +155,7 @@ def turn(world: World, **control: Any) -> Reconciler:
     )
 
 
-def creating(*names: str, is_optional: bool = False, **fields: Any) -> Plan:
+def creating(*names: str, is_optional: bool = False, ramp: bool = False, **fields: Any) -> Plan:
     chains = tuple(
         Chain(
             subject=name,
@@ -163,9 +169,19 @@ def creating(*names: str, is_optional: bool = False, **fields: Any) -> Plan:
         )
         for name in names
     )
-    return Plan(
-        stages=(Stage(purpose=Purpose.CREATE_PODS, chains=chains, is_optional=is_optional),), **fields
-    )
+    stage = Stage(purpose=Purpose.CREATE_PODS, chains=chains, is_optional=is_optional, ramp=ramp)
+    return Plan(stages=(stage,), **fields)
+
+
+async def create_slowly(world: World, reconcile: Reconciler, count: int) -> list[int]:
+    """Reconcile until `count` more pods exist, and return the number of pods after each plan."""
+    written = []
+    names = [f"pod-{len(world.writes) + number}" for number in range(count)]
+    while left := [name for name in names if f"create {name}" not in world.writes]:
+        world.plan_now = creating(*left, ramp=True)
+        await reconcile(KEY)
+        written.append(len(world.writes))
+    return written
 
 
 @pytest.fixture
@@ -345,6 +361,39 @@ async def test_a_status_is_not_left_to_the_next_plan_for_ever(world: World) -> N
         await reconcile(KEY)
     # then
     assert world.writes[:3] == ["create pod-0", "status {'replicas': 1}", "create pod-1"]
+
+
+async def test_pods_are_created_at_full_speed_although_the_api_server_answers_only_twice_per_plan(
+    world: World,
+) -> None:
+    """The ramp of a plan continues in the next one: batches of 1, 2, 4, then 8, 16, 32, then 32 all the time."""
+    world.create_s = 0.4
+    assert await create_slowly(world, turn(world), 200) == [7, 63, 159, 200]
+
+
+async def test_a_ramp_begins_again_with_one_pod_for_a_new_spec_after_a_failure_and_after_a_rest(
+    world: World,
+) -> None:
+    # given a ramp that has reached its full speed
+    reconcile = turn(world)
+    world.create_s = 0.4
+    await create_slowly(world, reconcile, 100)
+    # when the spec changes, then the first plan creates a few pods only
+    world.generation += 1
+    world.writes.clear()
+    assert (await create_slowly(world, reconcile, 100))[0] == 7
+    # when a pod is rejected
+    world.writes.clear()
+    world.refuse = lambda _: ForbiddenError(ErrorStatus(code=403, message="no"))
+    with pytest.raises(PlanFailedError):
+        await create_slowly(world, reconcile, 100)
+    world.refuse = lambda _: None
+    world.writes.clear()
+    assert (await create_slowly(world, reconcile, 100))[0] == 7
+    # when nothing was to do for a while
+    await asyncio.sleep(RAMP_KEPT_S + 1)
+    world.writes.clear()
+    assert (await create_slowly(world, reconcile, 100))[0] == 7
 
 
 async def test_a_plan_without_writes_has_its_status_written(world: World) -> None:

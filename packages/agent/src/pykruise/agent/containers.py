@@ -2,8 +2,8 @@
 
 pod's uid ──▶ list_newest_containers(): the newest of each name      stop(): preStop hook, then StopContainer
 
-Same rule as the kubelet: the time of the hook is subtracted from the grace period, but the container gets at least two
-seconds.
+This is the rule of the kubelet: the time of the hook is subtracted from the grace period, but the container gets at
+least two seconds.
 """
 
 import asyncio

@@ -1,10 +1,12 @@
 """preStop hooks: actions of a container before it is stopped.
 
-preStop of a container ──▶ run_pre_stop(): exec through the runtime | HTTP GET at the pod's address
+preStop of a container ──▶ run_pre_stop(): exec through the runtime | HTTP GET at the pod's address | sleep
 
-Same rule as the kubelet. A tcpSocket handler is accepted but does nothing, as in the kubelet.
+The hooks work as in the kubelet, except in two cases. The kubelet ignores the status of an HTTP response; here a status
+outside 200 to 399 is a failure. For a tcpSocket handler the kubelet reports a failure; here it does nothing.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,11 +28,15 @@ async def run_pre_stop(
     ip: str,
     timeout_s: float,
 ) -> None:
-    """Run the hook until it ends, at most `timeout_s`. `container_id` is the runtime's id. Raises HookError."""
+    """Run the hook until it ends, for at most `timeout_s`. `container_id` is the id that the container runtime gave to
+    the container. Raises HookError.
+    """
     if command := (handler.get("exec") or {}).get("command"):
         await _run_command(runtime, container_id, command, timeout_s)
     elif get := handler.get("httpGet"):
         await _send_get(get, ports, ip, timeout_s)
+    elif (seconds := (handler.get("sleep") or {}).get("seconds")) and isinstance(seconds, int):
+        await asyncio.sleep(min(max(seconds, 0), timeout_s))
 
 
 async def _run_command(

@@ -22,6 +22,7 @@ __all__ = [
     "DEPLOYMENTS",
     "ENDPOINTS",
     "EVENTS",
+    "HORIZONTAL_POD_AUTOSCALERS",
     "JOBS",
     "LEASES",
     "NAMESPACES",
@@ -57,7 +58,9 @@ def is_group_part(text: str) -> bool:
 
 
 def flaw_of_segment(name: str) -> str:
-    """Return why the name cannot be part of a path; empty: it can. Same rule as Kubernetes' IsValidPathSegmentName."""
+    """Return why the name cannot be part of a path; empty: it can. This is the rule of Kubernetes'
+    IsValidPathSegmentName.
+    """
     if name in (".", ".."):
         return f"may not be '{name}'"
     for mark in "/%":
@@ -140,6 +143,7 @@ NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 SECRETS = Resource("", "v1", "secrets", "Secret")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 SERVICES = Resource("", "v1", "services", "Service")
@@ -157,6 +161,9 @@ CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "Clu
 
 CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 JOBS = Resource("batch", "v1", "jobs", "Job")
+HORIZONTAL_POD_AUTOSCALERS = Resource(
+    "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"
+)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False

@@ -70,7 +70,9 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     status: Document | None = None
     """The whole status; None: the stored status stays."""
     events: tuple[Note, ...] = ()
-    """Events to record. An event that a plan returns each time needs `again_after_s`."""
+    """Events to record. If every plan returns the same event, set `Note.again_after_s`; otherwise each reconcile
+    records it again.
+    """
     waiting: Reason | None = None
     """Reason for which the object waits; while there is one, the finalizer is not removed."""
     requeue_after_s: float | None = None

@@ -69,11 +69,11 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     objects: Views[Any]
     """The kind's own objects."""
     reads: Callable[[Any], Sequence[Views[Any]]] = lambda _: ()
-    """Further views that snapshots and wakes read, under these settings."""
+    """Returns further views that snapshots and wakes read. The argument: the settings of the kind."""
     further: FurtherReads | None = None
     """Further resources, which are read as soon as a list in a ConfigMap names them."""
     wakes: Callable[[Any], Sequence[Wake]]
-    """Wakes of the kind under these settings: which events enqueue which keys."""
+    """Returns the wakes of the kind: which events enqueue which keys. The argument: the settings of the kind."""
     at_start: Sequence[Key] = ()
     """Keys to enqueue when the controller starts: objects that must exist although nothing requests them."""
     absent: Callable[[Key], Any] | None = None
@@ -90,18 +90,20 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     plan: Callable[[Any], Plan]
     """Decides. The same snapshot gives the same plan."""
     failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
-    """Returns the status to report after a write failed (a stale write does not count); None: the plan's status."""
+    """Returns the status to report after a failed write; None: the plan's status. It is not called for a write that
+    failed only because the cluster had changed since the snapshot (`Failure.is_stale`).
+    """
     unreported: frozenset[str] = frozenset()
     """Purposes of stages whose failure delays nothing else: every plan tries them again, and the status does not show
     the failure unless `failed` adds it.
     """
     learn: Callable[[Read[Any], Any, Sequence[Failure]], None] | None = None
-    """Stores failed writes in the object's memory, where the next snapshot, which follows immediately, finds them. For
-    kinds whose plan handles each failure: when to try again, and what the status shows. Without this function, a failed
-    write ends the reconcile with an error, and the object is requeued with backoff.
+    """Stores failed writes for the next snapshot of the object (`Read.find_memory`), which is taken immediately. Use
+    it for kinds whose plan decides after each failure when to try again, and what the status shows. Without this
+    function, a failed write ends the reconcile with an error, and the object is requeued with backoff.
     """
     remember: Callable[[Read[Any], Any, Plan], None] | None = None
-    """Stores facts of a plan in the object's memory."""
+    """Stores facts of a plan for the next snapshots of the object (`Read.find_memory`)."""
     is_current: Callable[[Any, Any], bool] = _own_generation
     """Whether the current object (second) is still the one that was planned (first)."""
     standing: Callable[[Document, Reason | None], Standing] | None = None
@@ -132,6 +134,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
 
     def wakes_always(self, wake: Wake) -> bool:
         """Whether a wake can enqueue keys while the kind has no object. This holds for events of the kind's own
-        objects, and for kinds with `absent` objects. Any other wake enqueues existing objects only.
+        objects. If the kind has the function `absent`, it also holds for wakes with `wakes_absent`. Any other wake
+        enqueues existing objects only.
         """
         return wake.on is self.objects or (self.absent is not None and wake.wakes_absent)

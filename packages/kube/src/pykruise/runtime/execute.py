@@ -18,7 +18,7 @@ result of the first try.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -151,13 +151,17 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     done: tuple[Action, ...] = ()
     """Writes that took effect; dry runs have none."""
     failure: Failure | None = None
-    """The first failed write that is a fault; a stale write only if no other write failed."""
+    """The first failed write that is not stale (`Failure.is_stale`); if all failed writes are stale, the first one."""
     failures: tuple[Failure, ...] = ()
     """All failed writes, except those of optional stages."""
     interrupted: bool = False
     """Whether `until` ended the plan early: plan again immediately."""
     is_incomplete: bool = False
     """Whether a write of an optional stage failed. It must be tried again, since perhaps no event enqueues the key."""
+    ramps: Mapping[str, int] = {}
+    """Purpose of each ramp without a failure -> size of its next batch. The next plan for the same spec may continue
+    the ramp with it.
+    """
     notes: tuple[tuple[Note, int], ...] = ()
     """Events to record, each with its count."""
 
@@ -170,8 +174,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class _Run:
     """Progress of one execution."""
 
-    def __init__(self, until: Callable[[], bool]) -> None:
+    def __init__(self, until: Callable[[], bool], ramps: Mapping[str, int]) -> None:
         self.until = until
+        self.ramps = dict(ramps)
         self.done: list[Action] = []
         self.failures: list[Failure] = []
         self.notes: list[tuple[str, Note]] = []
@@ -235,13 +240,15 @@ class Executor:
         """
         return (resource, key) in self._making
 
-    async def execute(self, plan: Plan, *, until: Callable[[], bool] = lambda: False) -> Outcome:
+    async def execute(
+        self, plan: Plan, *, until: Callable[[], bool] = lambda: False, ramps: Mapping[str, int] = {}
+    ) -> Outcome:
         """Execute the plan stage by stage. Never raises for an API or transport error.
 
         `until` is called before each chain. Once it returns True, no further chain starts (the spec has changed, or
-        the time slice has ended).
+        the time slice has ended). `ramps`: the `Outcome.ramps` of the previous plan, which this plan continues.
         """
-        run = _Run(until)
+        run = _Run(until, ramps)
         for stage in plan.stages:
             run.passed_over = len(run.failures) if stage.regardless else 0
             if not run.goes_on or run.incomplete.intersection(stage.only_after):
@@ -253,6 +260,7 @@ class Executor:
             failures=tuple(run.failures),
             interrupted=run.interrupted,
             is_incomplete=run.is_incomplete,
+            ramps=run.ramps,
             notes=merge_notes(run.notes),
         )
 
@@ -268,20 +276,32 @@ class Executor:
 
     async def _run_stage(self, stage: Stage, run: _Run) -> None:
         """Run the chains of a stage concurrently; a ramp runs batches of 1, 2, 4, … chains up to `max_in_flight`."""
-        for batch in _split_batches(stage.chains, self._max_in_flight) if stage.ramp else (stage.chains,):
-            await self._run_concurrently(stage, batch, run)
+        if not stage.ramp:
+            await self._run_concurrently(stage, stage.chains, run)
+            return
+        first = run.ramps.get(stage.purpose, 1)
+        for batch, following in _split_batches(stage.chains, first=first, largest=self._max_in_flight):
+            failed = len(run.failures)
+            is_whole = await self._run_concurrently(stage, batch, run)
+            if len(run.failures) > failed:
+                run.ramps[stage.purpose] = 1
+            elif is_whole:
+                run.ramps[stage.purpose] = following
             if not run.goes_on:
                 return
 
-    async def _run_concurrently(self, stage: Stage, chains: Sequence[Chain], run: _Run) -> None:
-        """Run chains in a few shared tasks: one task per chain would cost more than the writes of a large plan."""
-        if len(chains) == 1:
-            await self._run_next_chains(stage, iter(chains), run)
-            return
+    async def _run_concurrently(self, stage: Stage, chains: Sequence[Chain], run: _Run) -> bool:
+        """Run chains in a few shared tasks: one task per chain would cost more than the writes of a large plan. Returns
+        whether all chains were started.
+        """
         todo = iter(chains)
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(self._max_in_flight, len(chains))):
-                tasks.create_task(self._run_next_chains(stage, todo, run))
+        if len(chains) == 1:
+            await self._run_next_chains(stage, todo, run)
+        else:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(min(self._max_in_flight, len(chains))):
+                    tasks.create_task(self._run_next_chains(stage, todo, run))
+        return next(todo, None) is None
 
     async def _run_next_chains(self, stage: Stage, todo: Iterator[Chain], run: _Run) -> None:
         while run.goes_on and (chain := next(todo, None)) is not None:
@@ -473,15 +493,19 @@ def _with_preconditions(action: Patch) -> Any:
     return {**action.body, "metadata": {**action.body.get("metadata", {}), **wanted}}
 
 
-def _split_batches(chains: Sequence[Chain], largest: int) -> Iterator[Sequence[Chain]]:
-    """Yield batches of 1, 2, 4, … chains. When the next batch would have `largest` chains or more, it has all remaining
-    chains.
+def _split_batches(
+    chains: Sequence[Chain], *, first: int, largest: int
+) -> Iterator[tuple[Sequence[Chain], int]]:
+    """Yield batches of `first`, 2 * `first`, 4 * `first`, … chains. When a batch would have `largest` chains or more,
+    it has all remaining chains. With each batch comes the size of the next one; a batch that has fewer chains than it
+    may have proves nothing, so the size stays.
     """
-    start, size = 0, 1
+    start, size = 0, first
     while start < len(chains):
-        end = start + size if size < largest else len(chains)
-        yield chains[start:end]
-        start, size = end, size * 2
+        end = min(start + size, len(chains)) if size < largest else len(chains)
+        size = min(size * 2, largest) if end - start >= size else size
+        yield chains[start:end], size
+        start = end
 
 
 def _select_worst(failures: Sequence[Failure]) -> Failure | None:

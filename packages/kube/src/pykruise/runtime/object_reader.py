@@ -1,6 +1,6 @@
 """Readers of one kind's objects for admission: with a request each time, or from a cache of their own.
 
-LiveObjects     asks the API server each time: for reviews in the process of a sandbox
+LiveObjects     asks the API server each time: for reviews that run in the same process as a sandbox
 CachedObjects   reads a cache that `run()` maintains: a review that concerns none of the objects costs no request
 
 The webhooks of every replica have their own cache, whether the replica leads or not.

@@ -2,7 +2,7 @@
 
 owned objects, orphans ──▶ ownership_of() ──▶ Ownership: to keep, to adopt, to release ──▶ plan_ownership()
 
-Pure. Same rule as Kubernetes' ControllerRefManager.
+Pure. This is the rule of Kubernetes' ControllerRefManager.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -104,7 +104,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """Chains that may run concurrently. A stage starts after the previous one succeeded.
 
     `ramp=True` begins with one chain and doubles (1, 2, 4, …) while all succeed, so that a template that the API server
-    rejects costs one request instead of a thousand. `regardless=True`: the stage does not depend on earlier stages and
+    rejects costs one request instead of a thousand. The next plan for the same spec continues with the size that was
+    reached (reconcile.py). `regardless=True`: the stage does not depend on earlier stages and
     runs even if they failed.
     """
 

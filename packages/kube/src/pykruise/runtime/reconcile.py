@@ -62,6 +62,11 @@ Garbage collection deletes the objects of a deleted owner, and each deletion is 
 cache would create them again forever.
 """
 
+RAMP_KEPT_S = 10.0
+"""Maximum number of seconds between two plans for the same spec of which the second continues the ramp of the first.
+Otherwise a slow API server, which answers only a few batches in SLICE_S, would see batches of 1, 2, 4, … forever.
+"""
+
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
 """The cause in an API server's error when it rejects a creation in a terminating namespace."""
@@ -155,6 +160,10 @@ class _Past(msgspec.Struct):
     """Time of the latest report of a failure that differed only in messages."""
     refused: Reason | None = None
     """Reason why the latest write of its plans failed; None: it succeeded, or there is nothing to write."""
+    ramps: Mapping[str, int] = {}
+    """`Outcome.ramps` of the latest plan with writes."""
+    ramped: tuple[int, float] = (0, -RAMP_KEPT_S)
+    """Generation of that plan, and the time of its end."""
     in_terminating: bool = False
     """Whether its namespace terminates: it accepts no new objects until it is deleted."""
 
@@ -369,21 +378,27 @@ class Reconciler:
             return Outcome(), await self._report(owner, plan.status, at_once=at_once)
         if plan.status is None:
             # For kinds such as pods, which have thousands of reconciles: no extra task for the status.
-            return await self._execute(view, plan), await self._report(owner, None)
+            return await self._execute(owner, view, plan), await self._report(owner, None)
         is_done = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             reporting = tasks.create_task(self._report_beside(owner, plan.status, is_done))
-            outcome = await self._execute(view, plan)
+            outcome = await self._execute(owner, view, plan)
             is_done.set()
         return outcome, reporting.result()
 
-    async def _execute(self, view: Any, plan: Plan) -> Outcome:
+    async def _execute(self, owner: ReconciledOwner, view: Any, plan: Plan) -> Outcome:
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._slice_s
-        key = Key(view.namespace, view.name)
-        return await self._executor_of(key).execute(
-            plan, until=lambda: loop.time() >= end or not self._is_current(view)
+        past, started = self._past_of(owner), loop.time()
+        generation = getattr(view, "generation", 0)
+        ramped_generation, ended = past.ramped
+        is_same_spec = generation == ramped_generation and started - ended < RAMP_KEPT_S
+        outcome = await self._executor_of(owner.key).execute(
+            plan,
+            until=lambda: loop.time() >= started + self._slice_s or not self._is_current(view),
+            ramps=past.ramps if is_same_spec else {},
         )
+        past.ramps, past.ramped = outcome.ramps, (generation, loop.time())
+        return outcome
 
     def _is_current(self, planned: Any) -> bool:
         """Whether the spec's generation is still the planned one."""
@@ -641,8 +656,8 @@ def _error_of(failure: Failure) -> Exception:
 
 
 def _stale_error_of(failure: Failure) -> ConflictError:
-    """Return the error for a stale write. Nothing is wrong: the cache has the new state already, or receives it with
-    the next event.
+    """Return the error for a write that failed only because the cluster had changed since the snapshot. Nothing is
+    wrong: the cache has the new state already, or receives it with the next event.
     """
     return _conflict_error(f"{failure.step.action.key} has changed since the plan: {failure.error}")
 

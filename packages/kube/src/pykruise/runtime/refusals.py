@@ -31,6 +31,7 @@ __all__ = [
     "explain_refusal",
     "find_exceeded_quota",
     "find_refused_fields",
+    "list_unspecified_containers",
     "split_remedy",
 ]
 
@@ -110,6 +111,12 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     ),
     ("service account", WriteFault.POLICY, "correct serviceAccountName in {template}"),
     (
+        r'violates PodSecurity "baseline:',
+        WriteFault.POLICY,
+        "correct {template}, or have the level of the namespace lowered (kubectl label namespace {namespace}"
+        " --overwrite pod-security.kubernetes.io/enforce=privileged)",
+    ),
+    (
         "violates PodSecurity",
         WriteFault.POLICY,
         "correct {template}, or have the level of the namespace lowered (kubectl label namespace {namespace}"
@@ -179,6 +186,16 @@ def _explain_each(
                 ),
             )
 
+
+def list_unspecified_containers(message: str) -> list[str]:
+    """Return the names of the containers that lack resources which a ResourceQuota requires, from the message with
+    which the API server rejects their pod; empty for other messages.
+    """
+    names = (name for match in _UNSPECIFIED.findall(message) for name in match.split(","))
+    return list(dict.fromkeys(name for name in names if name))
+
+
+_UNSPECIFIED: Final = re.compile(r"[a-z]\S* for: ([a-z0-9,-]+)")
 
 _NAMESPACED_COMMAND: Final = re.compile(r" \([^()]*\{(place|namespace)\}[^()]*\)")
 """A command that needs the namespace of the write."""

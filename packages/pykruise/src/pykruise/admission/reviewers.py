@@ -56,25 +56,28 @@ class ReviewContext(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind_settings: Callable[[Kind], Any] | None = None
-    """Returns the settings of a kind; None if they depend only on the gates."""
+    """A function that returns the settings of a kind. If this field is None, the settings are computed from the gates.
+    """
     lookups: Lookups = Lookups()
     """Reads of the cluster, the readers of kinds, and the clock. If a kind has no reader, its steps do not
     change pods.
     """
     protection: Protection | None = None
-    """Deletion protection that reports its rejections. If None, a protection without counts is built from the
-    settings.
+    """Deletion protection that reports its rejections. If this field is None, a protection is built from the settings;
+    it cannot count objects of the cluster.
     """
     report: Callable[[str, StepReport], None] = lambda component, report: None
-    """Called with the component and report of a pod step."""
+    """Called with the report of a step in the admission of pods, and with the component of this step."""
     announce: Announce | None = None
-    """Awaited before admission allows a new object, or a change after which an object selects other pods."""
+    """Awaited before admission allows a new object that selects pods, or a change of an object's selection of pods."""
     rng: random.Random | None = None
-    """Random numbers for names of pods that admission chooses, and for backoffs."""
+    """Random numbers: admission uses them to generate names of pods, to choose revisions of SidecarSets, and for
+    backoffs.
+    """
     aside: Aside | None = None
-    """Runs long reviews outside the event loop."""
+    """Runs reviews of large objects (LONG_REVIEW) outside the event loop."""
     most_waiting: int | None = None
-    """Maximum number of reviews that wait for writes of one pod step at the same time; None if it is not limited."""
+    """Maximum number of reviews that wait for writes of one step at the same time; None if it is not limited."""
 
 
 def build_reviewers(
@@ -231,7 +234,9 @@ def _protection_rules(settings: AdmissionSettings, protection: Protection) -> li
 
 
 class _Around(NamedTuple):
-    """Functions that reviewers use: to look up objects, and to announce objects that select other pods."""
+    """Functions that reviewers use to look up objects, and to announce new objects that select pods and changes of a
+    selection.
+    """
 
     lookups: Lookups
     announce: Announce | None
@@ -321,8 +326,8 @@ class _Reviewed:
 
 
 def _run_long_aside(reviewer: Reviewer, beside: Reviewer, aside: Aside) -> Reviewer:
-    """Return a reviewer that calls `reviewer`, or, for long creations and updates, runs `beside` outside the event
-    loop.
+    """Return a reviewer that calls `reviewer`. For creations and updates whose request has at least LONG_REVIEW bytes,
+    it runs `beside` outside the event loop instead.
     """
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:

@@ -12,14 +12,15 @@ MANAGER_NAMESPACE: Final = "kruise-system"
 
 class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates that determine which webhooks exist, with OpenKruise's defaults, and settings for their
-    registration. Settings for the reviews and pod steps of a kind are in the settings of the kind.
+    registration. Settings for the reviews of a kind, and for its steps in the admission of pods (plans/pod_steps.py),
+    are in the settings of the kind.
     """
 
     namespace: str = MANAGER_NAMESPACE
     """The manager's own namespace. Webhooks of pods and built-in kinds exclude this namespace and kube-system."""
     gates: Gates = Gates()
-    """Feature gates. If the gate of a kind is off, its pod steps do not run, and its objects are rejected
-    (feature_gates.py).
+    """Feature gates. If the gate of a kind is off, its steps in the admission of pods do not run, and its objects are
+    rejected (feature_gates.py).
     """
     pod_webhook: Annotated[bool, OnGate("PodWebhook")] = True
     deletion_protection: Annotated[bool, OnGate("ResourcesDeletionProtection")] = False

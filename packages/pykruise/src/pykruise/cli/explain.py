@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Raw
 
 from pykruise.cli.errors import CommandError, CommandLineError
+from pykruise.cli.insight.autoscalers import add_autoscalers
 from pykruise.cli.insight.bindings import add_bindings, add_claims
-from pykruise.cli.insight.budgets import add_open_budgets
 from pykruise.cli.insight.children import add_children
 from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.creators import find_creation, redirect_remedies
@@ -24,7 +24,10 @@ from pykruise.cli.insight.explanation_text import format_explanation
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.gated_kinds import hold_for_gates
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
-from pykruise.cli.insight.injection_check import find_refused_origin
+from pykruise.cli.insight.host_ports import add_host_ports
+from pykruise.cli.insight.image_pulls import add_pulls
+from pykruise.cli.insight.injection_check import find_container_origins, find_refused_origin
+from pykruise.cli.insight.kept_children import add_kept_children
 from pykruise.cli.insight.kind_insights import ATTACHED
 from pykruise.cli.insight.known_kinds import (
     correction_of,
@@ -43,7 +46,14 @@ from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.quotas import add_open_quotas
 from pykruise.cli.insight.readiness_gates import add_gates, see_gates
-from pykruise.cli.insight.refused_writes import find_refusal_remedy, make_origin_wait, make_refusal_wait
+from pykruise.cli.insight.refused_writes import (
+    find_refusal_remedy,
+    make_container_wait,
+    make_origin_wait,
+    make_refusal_wait,
+    name_template,
+)
+from pykruise.cli.insight.rejecting_budgets import add_rejecting_budgets
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.insight.unheeded import add_unheeded
 from pykruise.cli.insight.united.explaining import explain_part
@@ -64,6 +74,7 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.progress import OPEN, Phase
 from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
 from pykruise.pods.reasons import NOT_WRITTEN, Code
+from pykruise.runtime.refusals import list_unspecified_containers
 
 
 async def read_and_explain(
@@ -100,6 +111,7 @@ async def _read_and_explain(
             )
             explanation = await with_namesakes(client, explanation, document, insight_of(kind).targets)
             explanation = await add_other_namespaces(client, explanation, document, insight_of(kind))
+            explanation = await add_autoscalers(client, explanation, kind, document)
             if insight_of(kind).children is None or explanation.verdict == "refused":
                 correction = correction_of(kind, document)
                 return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
@@ -112,16 +124,18 @@ async def _read_and_explain(
         creation = await find_creation(client, kind, sight.document, now, settings)
         own = creation.correction if creation is not None else None
         part = await explain_part(client, kind, sight.document, now, settings)
-        explanation = await _with_refusals(client, sight, now, correction=own, known=part)
+        explanation = await _with_refusals(client, sight, now, settings=settings, correction=own, known=part)
         explanation = redirect_remedies(explanation, kind, sight.document, creation)
         explanation = await add_origin(client, explanation, sight)
+        explanation = await add_kept_children(client, explanation, sight)
         explanation = await with_namesakes(client, explanation, sight.document, insight_of(kind).targets)
         explanation = await add_other_namespaces(client, explanation, sight.document, insight_of(kind))
+        explanation = await add_autoscalers(client, explanation, kind, sight.document)
 
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)
         inner = await see_gates(client, inner, settings=settings)
-        said = await _with_refusals(client, inner, now, correction=child.correction)
+        said = await _with_refusals(client, inner, now, settings=settings, correction=child.correction)
         creator = child.correction.again if child.correction is not None else ""
         return await add_children(client, said, inner, explain_child, creator=creator)
 
@@ -144,6 +158,8 @@ async def _add_details(
     if kind.name not in ATTACHED and not _has_own_pods(kind):
         explanation = await _add_details_of_others(client, explanation, kind, now, settings)
     explanation = await add_bindings(client, explanation, correction)
+    explanation = await add_host_ports(client, explanation)
+    explanation = await add_pulls(client, explanation, now=now)
     explanation = await add_mounts(client, explanation, correction, now=now)
     explanation = await add_pod_origins(client, explanation)
     return await add_open_quotas(client, explanation)
@@ -172,6 +188,7 @@ async def _with_refusals(
     sight: Sight,
     now: Instant,
     *,
+    settings: ManagerSettings | None,
     correction: Correction | None = None,
     known: Explanation | None = None,
 ) -> Explanation:
@@ -181,13 +198,22 @@ async def _with_refusals(
     plan = sight.plan()
     explanation = known or explain(sight, plan, correction=correction)
     tried = await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
-    return await add_open_budgets(client, tried, sight)
+    path = insight_of(sight.kind).containers
+    if path and path[:-1] != _POD_SPEC:  # the kind has no pod template
+        field = ".".join(path)
+        named = (name_template(wait, field, namespace=tried.namespace) for wait in tried.waits)
+        tried = msgspec.structs.replace(tried, waits=tuple(named))
+    return await add_rejecting_budgets(client, tried, sight, now=now, settings=settings)
+
+
+_POD_SPEC: Final = ("spec", "template", "spec")
 
 
 async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> Explanation:
     """Return the explanation with the origin of a rejected field, if an object other than the template adds this field
     to new pods.
     """
+    explanation = await _add_container_origins(client, explanation, sight.document)
     refused = {wait.code for wait in explanation.waits} & {Code.WRITE_FAILED, Code.POLICY}
     if not refused:
         return explanation
@@ -199,6 +225,16 @@ async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> 
         for wait in explanation.waits
     )
     return msgspec.structs.replace(explanation, waits=waits)
+
+
+async def _add_container_origins(client: Client, explanation: Explanation, workload: Document) -> Explanation:
+    """Return the explanation with the objects that add the containers without the resources that a quota requires."""
+    waits: list[Wait] = []
+    for wait in explanation.waits:
+        names = list_unspecified_containers(wait.words) if wait.code == Code.QUOTA else []
+        origins = await find_container_origins(client, workload, names) if names else {}
+        waits.append(make_container_wait(wait, origins, namespace=explanation.namespace) if origins else wait)
+    return msgspec.structs.replace(explanation, waits=tuple(waits))
 
 
 async def add_tries(
@@ -306,6 +342,8 @@ async def read_and_explain_pod(
         raise await make_missing_error(client, PODS, key, error) from error
     explanation = await add_gates(client, explanation, now=now, settings=settings)
     explanation = await add_bindings(client, explanation)
+    explanation = await add_host_ports(client, explanation)
+    explanation = await add_pulls(client, explanation, now=now)
     return await add_mounts(client, explanation, OF_THE_WORKLOAD, now=now)
 
 

@@ -27,7 +27,7 @@ from pykruise.kube.version import __version__
 @group(context_settings=SETTINGS)
 @click.version_option(__version__, "--version", message="%(version)s")
 def app() -> None:
-    """OpenKruise's workloads for Kubernetes, in Python."""
+    """OpenKruise's workloads for Kubernetes, implemented in Python."""
 
 
 for subcommand in (

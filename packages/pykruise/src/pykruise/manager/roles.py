@@ -63,9 +63,20 @@ SHARED_RIGHTS: Sequence[Right] = (
 
 ELECTION: Sequence[Right] = (
     make_right(
-        LEASES, "create", "get", "update", in_namespace=True, why="to elect a leader, and to hold slots"
+        LEASES,
+        "create",
+        "get",
+        "update",
+        in_namespace=True,
+        why="to elect a leader, and to divide the objects among several managers (--shards)",
     ),
-    make_right(LEASES, "list", "watch", in_namespace=True, why="to find the running managers for slots"),
+    make_right(
+        LEASES,
+        "list",
+        "watch",
+        in_namespace=True,
+        why="to find the running managers that share the work (--shards)",
+    ),
     make_right(EVENTS, "create", "patch", in_namespace=True, why="to write events about the leader election"),
 )
 
@@ -111,7 +122,7 @@ def list_webhook_rights(gates: Gates) -> Sequence[Right]:
                 "patch",
                 "update",
                 names=crd_names,
-                why="conversion webhooks: to write their addresses",
+                why="conversion webhooks: to write the address of the manager into CRDs",
             ),
             *(
                 make_right(
@@ -119,7 +130,7 @@ def list_webhook_rights(gates: Gates) -> Sequence[Right]:
                     "patch",
                     "update",
                     names=(name,),
-                    why="webhook configurations: to write their addresses",
+                    why="webhook configurations: to write the address of the manager",
                 )
                 for resource, name in configurations
             ),

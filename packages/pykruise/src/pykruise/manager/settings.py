@@ -83,8 +83,8 @@ class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     gates: Gates = Gates()
     is_known: bool = False
-    """Whether these are the settings of the cluster's manager; False: settings that are not given have their defaults,
-    and the manager may have others.
+    """Whether these are the settings of the cluster's manager. If False, they are flags of this command and defaults,
+    and the manager may have other settings.
     """
     flags: Mapping[str, Any] = {}
     """Values of the kinds' own flags (pods/settings.py: `FromFlag`), by name; an absent flag has its default."""

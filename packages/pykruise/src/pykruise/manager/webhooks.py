@@ -72,8 +72,8 @@ CHECK_S: Final = 5.0
 """Interval and time limit of the requests that check whether the server responds."""
 
 JUMP_S: Final = 60.0
-"""Maximum difference in seconds between clock and event loop from one check to the next. A larger difference means that
-the clock was changed.
+"""Between two checks, the clock and the event loop's time advance by about the same number of seconds. If these numbers
+differ by more than JUMP_S, the clock was changed.
 """
 
 

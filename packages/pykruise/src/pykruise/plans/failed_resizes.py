@@ -2,9 +2,10 @@
 
 the kubelet reports Infeasible ──▶ plan_recreation_instead() ──▶ the pod is specified for deletion
                                ──▶ find_given_up() ──▶ time from which the pod counts as outdated (DaemonSet)
-the API server rejects         ──▶ find_overdue_refusals() ──▶ the first pod to resize, and why it is recreated
-  ... after the grace period   ──▶ plan_recreation_instead() ──▶ the pod is specified for deletion
-a failed write                 ──▶ drop_other_causes() ──▶ conditions with the time of the first rejection
+the API server rejects resizes ──▶ drop_other_causes() ──▶ conditions with the time of the first rejection
+  for resize_patience_s        ──▶ find_overdue_refusals() ──▶ the first pod to resize, and why it is recreated
+                               ──▶ plan_recreation_instead() ──▶ a pod that was prepared for its resize is specified
+                                                                 for deletion
 
 Pure. A kind calls these functions if its policy allows the recreation of pods. The kind itself deletes the pods.
 """
@@ -146,7 +147,7 @@ def drop_other_causes(conditions: Sequence[C], kind: str, reason: Reason) -> Seq
     """Return the conditions. If `reason` is a rejected resize, leave out a condition of this type with another cause.
 
     Otherwise the condition would stay True and keep the transition time of the other cause. This time must be the time
-    of the first rejected resize, because the wait for the API server starts then.
+    of the first rejected resize, because `resize_patience_s` is counted from it.
     """
     old = condition_of(conditions, kind)
     if reason.code != Code.RESIZE_REFUSED or old is None or old.reason == reason.code:

@@ -139,6 +139,21 @@ class DeletedFailure(msgspec.Struct, frozen=True, kw_only=True):
     """Action that keeps the next failed child."""
 
 
+class KeptChildren(msgspec.Struct, frozen=True, kw_only=True):
+    """The children of an object by their state, and the limits up to which the object keeps ended ones."""
+
+    resource: Resource
+    active: int
+    succeeded: int
+    failed: int
+    succeeded_field: str
+    """Path of the field with the limit for children that succeeded."""
+    succeeded_limit: int | None
+    """The limit; None: all are kept."""
+    failed_field: str
+    failed_limit: int | None
+
+
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Names and fields of a kind, for users of the commands."""
 
@@ -147,11 +162,15 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     containers: tuple[str, ...] = ("spec", "template", "spec", "containers")
     """Path of the containers that `--set image=…` changes; empty if the kind has no containers."""
     headline: Callable[[Mapping[str, Any]], str] | None = None
-    """Returns one line about the progress, from the status; None if the plan already describes the progress."""
+    """A function that returns one line about the progress, from the status. If this field is None, the plan already
+    describes the progress.
+    """
     everywhere: tuple[Views[Any], ...] = ()
     """Views that the kind reads in all namespaces."""
     children: Callable[[Any], Iterator[InsightChild]] | None = None
-    """Yields the children of the object from a snapshot, the most important first; None if the kind has no children."""
+    """Yields the children of the object from a snapshot, the most important first. If this field is None, the kind has
+    no children.
+    """
     pod_selector: tuple[str, ...] = ()
     """Path of the label selector by which the object selects pods of its namespace; empty if it selects no pods, or
     pods of other namespaces too.
@@ -159,26 +178,37 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     one_child_at_a_time: str = ""
     """Action after which the next child is created only when the last one has ended; empty if the kind has none."""
     at_work: Callable[[Any], Iterator[AtWork]] | None = None
-    """Yields, from a snapshot, the pods or nodes that use up the parallelism of a job; None: the kind has none."""
+    """Yields, from a snapshot, the pods or nodes that use up the parallelism of a job. If this field is None, objects
+    of the kind have no parallelism.
+    """
+    node_of: Callable[[Any, str], str] | None = None
+    """Returns, from a snapshot, the node whose agent works for the name in a wait, or, if the name is empty, for the
+    whole object. If this field is None, no agent works for objects of the kind.
+    """
     selector_of_nodes: Callable[[Any], Selector | None] | None = None
     """Returns, from a snapshot, the selector by which the object chooses nodes (`spec.selector`), or None if it chooses
-    nodes in another way. None: objects of the kind choose no nodes by their labels.
+    nodes in another way. If this field is None, objects of the kind choose no nodes by their labels.
     """
     deleted_failure: Callable[[Any], DeletedFailure | None] | None = None
-    """Returns, from a snapshot, where a failed child that was deleted immediately is reported; None if the object keeps
-    failed children. None: the kind never deletes them immediately.
+    """Returns, from a snapshot, where a failed child that was deleted immediately is reported, or None if the object
+    keeps failed children. If this field is None, the kind never deletes them immediately.
+    """
+    kept_children: Callable[[Any], KeptChildren | None] | None = None
+    """Returns, from a snapshot, how many children the object has and keeps, or None if this is unknown. None: the kind
+    keeps no ended children.
     """
     bindings: Callable[[Document], Iterator[Binding]] | None = None
-    """Pods that the object binds to nodes; None: the kind binds none."""
+    """Yields the pods that the object binds to nodes. If this field is None, objects of the kind bind no pods."""
     unheeded: Callable[[Document, Document | None], tuple[str, str]] | None = None
     """Returns the problem of annotations of a workload that request an object of the kind in vain, and the remedy;
-    empty if there is no problem. The second argument is the object with the workload's name; None if there is none.
-    None: no annotations request objects of the kind.
+    empty if there is no problem. The second argument is the object with the workload's name, or None if there is none.
+    If this field is None, no annotations request objects of the kind.
     """
     is_requested: Callable[[Document], bool] = lambda _: False
     """Whether annotations of a workload request an object of the kind with the workload's name."""
     conditions: Callable[[Document], Iterator[SetCondition]] | None = None
-    """Conditions that the object sets in pods; None: objects of the kind set none."""
+    """Yields the conditions that the object sets in pods. If this field is None, objects of the kind set no conditions.
+    """
     has_observed_generation: bool = True
     """Whether the status has observedGeneration."""
     targets: Collection[GroupKind] | None = None

@@ -77,7 +77,7 @@ class DeletePod(PodDecision, frozen=True, kw_only=True):
 
     because: str
     unchanged: bool
-    """Whether the write must fail if the pod has changed (it then contains the resourceVersion)."""
+    """Whether the write must fail if the pod has changed. If True, the write contains the pod's resourceVersion."""
     before: tuple[Step, ...] = ()
     after: tuple[Step, ...] = ()
     """Writes to the pod's claims before and after its deletion."""
@@ -92,7 +92,7 @@ class ChangePod(PodDecision, frozen=True, kw_only=True):
     conditions: Sequence[Document] = ()
     because: str
     unchanged: bool = False
-    """Whether the write must fail if the pod has changed (it then contains the resourceVersion)."""
+    """Whether the write must fail if the pod has changed. If True, the write contains the pod's resourceVersion."""
     before: tuple[Step, ...] = ()
     """Writes to the pod's claims that are sent first."""
     done: Note | None = None
@@ -117,7 +117,7 @@ class SpecifyPod(PodDecision, frozen=True, kw_only=True):
 
     because: str
     unchanged: bool = False
-    """Whether the write must fail if the pod has changed (it then contains the resourceVersion)."""
+    """Whether the write must fail if the pod has changed. If True, the write contains the pod's resourceVersion."""
     done: Note
     failed: Note | None = None
 

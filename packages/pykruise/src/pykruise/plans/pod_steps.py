@@ -172,7 +172,9 @@ class PodReaders(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     live: Callable[[ReaderPlace], Any]
-    """Builds a reader that sends every read to the API server: for reviews in the process of a sandbox."""
+    """Builds a reader that sends every read to the API server. Reviews that run in the same process as a sandbox use
+    it.
+    """
     cached: Callable[[ReaderPlace], CachedReader]
 
 
@@ -204,13 +206,19 @@ class PodOrigin(msgspec.Struct, frozen=True):
         return f"{self.field} of {self.kind} {self.name}"
 
 
+Labels = Mapping[str, str] | None
+"""Labels of a namespace; None if they cannot be read."""
+
+
 class PodOrigins(msgspec.Struct, frozen=True, kw_only=True):
     """Functions that find out which object of the kind added a part of a rejected pod. Pure."""
 
-    of_field: Callable[[str, Document, Sequence[Document]], PodOrigin | None] | None = None
-    """Returns the object that added the rejected field. The arguments are the field, the workload, and objects of the
-    kind.
+    of_field: Callable[[str, Document, Sequence[Document], Labels], PodOrigin | None] | None = None
+    """Returns the object that added the rejected field. The arguments are the field, the workload, objects of the kind,
+    and the labels of the workload's namespace.
     """
+    of_container: Callable[[str, Document, Sequence[Document], Labels], PodOrigin | None] | None = None
+    """Returns the object that added the container of this name. The other arguments are the same."""
     untraced: (
         Callable[[Document, Document, Sequence[Document]], Iterator[tuple[PodOrigin, Document]]] | None
     ) = None
@@ -272,6 +280,6 @@ class PodSteps(msgspec.Struct, frozen=True, kw_only=True):
     carries: Webhook | None = None
     """The pod webhook that is registered only if the CustomResourceDefinition of this kind is installed."""
     serves_template: Callable[[Document], bool] | None = None
-    """Returns whether the kind's controller must act on pods of a template; None if this does not depend on the
-    template.
+    """A function that returns whether the kind's controller must act on pods of a template. If this field is None, it
+    does not depend on the template.
     """

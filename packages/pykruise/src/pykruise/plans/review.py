@@ -165,7 +165,7 @@ async def allow(_: AdmissionRequest) -> AdmissionAnswer:
 
 class Reviews(msgspec.Struct, frozen=True, kw_only=True):
     """The reviews of one kind. Each is built from the settings and the lookups. It must await only lookups, because
-    long reviews run outside the event loop.
+    reviews of large objects run outside the event loop.
     """
 
     mutating: Callable[[Any, Lookups], Reviewer] | None = None

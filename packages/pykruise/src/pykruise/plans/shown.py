@@ -35,7 +35,9 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """A column of `kubectl kruise get all`: a dotted path, a number, a phase, or a function of the object."""
+    """A column of `kubectl kruise get all`. Its value comes from a dotted path, a Number, or a function of the
+    object.
+    """
 
     head: str
     value: str | Number | Callable[[Document], Any]
@@ -60,8 +62,8 @@ class Verbs(msgspec.Struct, frozen=True, kw_only=True):
     history: Literal["", "replicasets", "revisions"] = ""
     """Objects that store revisions; empty if the kind has no history and no rollback."""
     restored: str = "spec.template"
-    """Path of the field that a rollback replaces. The data of a revision has the same path, or all fields of
-    the spec.
+    """Path of the field that a rollback replaces. `spec.template`: a revision contains the pod template. `spec`: a
+    revision contains several fields of the spec, and a rollback replaces these fields.
     """
     revision_label: str = ""
     """Label of revisions, for a kind without a selector. Its value is the object's name."""
@@ -124,9 +126,9 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     also supports the verbs that change these fields.
     """
     partitions: Field | None = None
-    """Field with a map of partitions, for a kind with one partition for each of its parts."""
-    parts: str = ""
-    """Path of the list of parts, each with a name."""
+    """Field with a map, subset → partition, for a kind that has subsets (UnitedDeployment)."""
+    subsets: str = ""
+    """Path of the list of subsets, each with a name."""
     templates: tuple[str, ...] = ()
     """Paths of the pod templates. An object does not have to contain all of them."""
     has_fixed_template: bool = False
@@ -140,7 +142,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     is_per_node: bool = False
     """Whether each pod is for one node."""
     pods: Literal["owned", "selected", "marked"] = "owned"
-    """Rule for the pods that belong to an object. `owned`: pods that the object, or an object that it owns, owns.
+    """Rule for the pods that belong to an object. `owned`: pods whose owner is the object, or is another object that
+    the object owns.
     `marked`: pods whose annotation `pod_mark` contains the name of the object. `selected`: marked pods that its
     selector also matches.
     """

@@ -87,7 +87,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     resource: Resource
     view_of: Callable[[Any], WorkloadView]
     terminating: Callable[[Any], WorkloadStatus | None]
-    """Returns the status of an object that is being deleted; None if the status does not change."""
+    """Returns the status of an object that is being deleted, or None if the status does not change."""
     unreadable: Callable[[Any], Sequence[Problem]]
     """Returns the reasons why the object cannot be planned: an unreadable spec or selector."""
     problems: Callable[[Any], Sequence[Problem]]

@@ -6,7 +6,7 @@ Pure. Each kind keeps its template in another field. Some kinds do not apply a c
 some have a template that cannot be changed. A container that a SidecarSet injected is corrected in the SidecarSet.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -87,25 +87,46 @@ def create_pull_secret(namespace: str, name: str) -> str:
     return f"kubectl create secret docker-registry -n {namespace} {name} {contents}"
 
 
+def describe_holders(names: Iterable[str]) -> str:
+    """Return the subject and the verb of a sentence about finalizers: `finalizer a holds`, `finalizers a, b hold`."""
+    names = tuple(names)
+    return f"finalizer {names[0]} holds" if len(names) == 1 else f"finalizers {', '.join(names)} hold"
+
+
 def release_finalizers(names: Iterable[str], of: str = "") -> str:
     """Instruction for finalizers that block the deletion of an object. `of`: the object, if the sentence does not name
     it otherwise.
     """
-    return f"the controller that is responsible for {', '.join(names)} must remove it{f' from {of}' if of else ''}"
+    names = tuple(names)
+    place = f" from {of}" if of else ""
+    if len(names) == 1:
+        return f"the controller that is responsible for {names[0]} must remove it{place}"
+    return f"the controllers that are responsible for {', '.join(names)} must remove them{place}"
 
 
 def release_pod(names: Iterable[str], namespace: str, pod: str, *, first: str = "") -> str:
-    """Instruction for finalizers of a pod that terminates, with the command for a controller that no longer runs.
+    """Instruction for finalizers of a pod that terminates, with the command for controllers that no longer run.
     `first`: instruction for the template, if it sets the finalizers on every new pod.
     """
+    return release_object(names, f"pod -n {namespace} {pod}", first=first)
+
+
+def release_object(names: Iterable[str], of: str, *, kept: Sequence[str] = (), first: str = "") -> str:
+    """Instruction for finalizers that block the deletion of an object, with the command for controllers that no longer
+    run. `of`: the object as kubectl names it; `kept`: its other finalizers; `first`: see `release_pod`.
+    """
+    names = tuple(names)
+    gone = "this controller no longer runs" if len(names) == 1 else "these controllers no longer run"
     removal = (
         f"{first}, then remove the finalizers from each pod that still has them"
         if first
         else "remove the finalizers yourself"
     )
+    quoted = ",".join(f'"{name}"' for name in kept)
+    left = f"[{quoted}]" if kept else "null"
     return (
-        f"{release_finalizers(names)}; if this controller no longer runs, {removal} (kubectl patch"
-        f' pod -n {namespace} {pod} --type=merge -p \'{{"metadata":{{"finalizers":null}}}}\')'
+        f"{release_finalizers(names)}; if {gone}, {removal} (kubectl patch"
+        f' {of} --type=merge -p \'{{"metadata":{{"finalizers":{left}}}}}\')'
     )
 
 

@@ -83,6 +83,7 @@ class Code(StrEnum):
     NOT_INJECTED = "NotInjected"
     HOT_UPGRADE = "HotUpgrade"
     NO_SUBSET = "NoSubset"
+    TWO_AUTOSCALERS = "TwoAutoscalers"
     # obstacles that disappear automatically
     TERMINATING_OBJECT = "TerminatingObject"
     GRACE_PERIOD = "GracePeriod"
@@ -146,6 +147,7 @@ class Code(StrEnum):
     NO_NODES = "NoNodes"
     NO_TARGETS = "NoTargets"
     NO_EFFECT = "NoEffect"
+    AUTOSCALED = "Autoscaled"
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -158,7 +160,7 @@ class Meaning(msgspec.Struct, frozen=True):
     """
     moves_in_s: float = 0.0
     """Maximum seconds until the object, its pods or PVCs change, if nothing is wrong and the wait ends automatically.
-    AS_ASKED: fields of the spec set the time. 0 if the wait does not end automatically, or nothing waits.
+    AS_ASKED: the time depends on the object. 0 if the wait does not end automatically, or nothing waits.
     """
 
 
@@ -199,7 +201,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
     Code.CONFLICT: Meaning(
         "two SidecarSets inject containers, volumes or annotations with the same name into one pod, or two "
-        "PodProbeMarkers set the same condition, label or annotation of a pod",
+        "PodProbeMarkers set the same condition, label or annotation of a pod, or a WorkloadSpread and a"
+        " PodProbeMarker set its deletion cost",
         "change the name in one of the SidecarSets; or set another podConditionType, or other labels or annotations,"
         " in one of the PodProbeMarkers",
     ),
@@ -258,7 +261,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NODE_LOST: Meaning("a pod's node does not respond", "bring the node back, or delete it"),
     Code.NOT_READ: Meaning("a pod could not be read; the manager retries", "read the API server's message"),
     Code.FINALIZER: Meaning(
-        "a finalizer delays the deletion of a pod, a PVC, or a copy of a ResourceDistribution",
+        "a finalizer delays the deletion of the object, a pod, a PVC, or a copy of a ResourceDistribution",
         "the controller that is responsible for the finalizer must remove it",
     ),
     Code.IMAGE_PULL: Meaning("an image cannot be pulled", "correct the image or its pull secret"),
@@ -418,7 +421,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NOT_PLACED: Meaning("the node should have no pod, and has no pod", moves_in_s=AS_ASKED),
     Code.POD_FAILED: Meaning("a pod failed and is replaced", "if that repeats, read its events and logs"),
     Code.POD_FINISHED: Meaning(
-        "a pod that must keep running ended and is replaced", "if that repeats, read its events and logs"
+        "a pod ended although it must keep running; it is replaced",
+        "if that repeats, read its events and logs",
     ),
     Code.CONTAINER_FAILED: Meaning(
         "a container of a job ended with an error", "read its log, and correct what it runs"
@@ -496,6 +500,13 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_EFFECT: Meaning(
         "a setting of the object has no effect", "change the setting that the message names, or remove it"
     ),
+    Code.AUTOSCALED: Meaning(
+        "a HorizontalPodAutoscaler sets the number of pods",
+        "for another number of pods, change the autoscaler instead of spec.replicas",
+    ),
+    Code.TWO_AUTOSCALERS: Meaning(
+        "several objects set the number of pods of one workload", "keep one of them, and delete the others"
+    ),
     Code.NO_TARGETS: Meaning(
         "no namespace is a target yet",
         "label namespaces so that spec.targets selects them, or change spec.targets",
@@ -533,7 +544,7 @@ NOT_WRITTEN: Final = frozenset(
         Code.DISRUPTION_REFUSED,
     }
 )
-"""Codes of planned writes that fail."""
+"""Codes of planned writes that were rejected, or that are not sent."""
 
 AT_REST: Final = frozenset(
     {
@@ -542,6 +553,7 @@ AT_REST: Final = frozenset(
         *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER, Code.IN_RESERVE),
         *(Code.NEXT_TICK, Code.OTHER_BUDGET, Code.OTHER_OWNERS, Code.NODE_LEFT_OUT),
         *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS, Code.UNFIT_NODE, Code.NO_EFFECT),
+        Code.AUTOSCALED,
     }
 )
 """Codes of states that the spec requests, or that are only information: nothing waits."""
@@ -592,15 +604,17 @@ NEEDS_A_PERSON: Final = frozenset(code for code in CODES if rank_of(code) < rank
 """Codes that need a person: all except temporary stages and requested limits."""
 
 REPEATED: Final = NEEDS_A_PERSON | {Code.NOT_MOUNTED}
-"""Codes that an owner repeats from its pods or workloads. NOT_MOUNTED may also mean that a large image is being
-pulled.
+"""If a pod or workload has one of these codes, its owner reports the code too. NOT_MOUNTED is not in NEEDS_A_PERSON,
+because it may mean that a large image is being pulled.
 """
 
 
 OF_A_SPEC: Final = frozenset(
     {Code.IMAGE_PULL, Code.IMAGE_PULLING, Code.NOTHING_SELECTED, Code.NO_NODE_IMAGE, Code.JOB_FAILED}
 )
-"""Codes whose remedy changes the spec of a job, if the job creates no pods."""
+"""Codes whose remedy changes the spec of a job. Most of them only for kinds of jobs without pods of their own, such as
+ImagePullJob.
+"""
 
 
 OF_A_NAMED_NODE: Final = frozenset({Code.NO_NODE_IMAGE})

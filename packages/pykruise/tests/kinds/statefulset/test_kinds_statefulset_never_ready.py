@@ -132,10 +132,10 @@ def test_a_pod_that_is_too_young_is_evaluated_again_when_it_is_old_enough() -> N
     # then
     assert plan.requeue_after_s is not None
     assert plan.requeue_after_s <= 200
-    assert "is replaced by the newest revision at 2026-01-31T12:03:20Z" in left(plan)["0"]
+    assert "is replaced by a pod of the newest revision at 2026-01-31T12:03:20Z" in left(plan)["0"]
     assert plan.waiting is not None
     assert plan.waiting.code == Code.NOT_READY
-    assert "is replaced by the newest revision at 2026-01-31T12:03:20Z" in plan.waiting.message
+    assert "is replaced by a pod of the newest revision at 2026-01-31T12:03:20Z" in plan.waiting.message
 
 
 def test_the_condition_contains_the_reason_why_a_once_ready_pod_is_not_replaced() -> None:

@@ -4,7 +4,7 @@ namespaces (cache) ──▶ queue ──▶ _sync: discovery ──▶ list eve
                                         └── nothing left ──▶ PUT namespaces/<name>/finalize
                                         └── something left ──▶ conditions list it; look again soon
 
-Same rule as Kubernetes' namespace controller. The lists are read from the server, not from a cache, so that a
+This is the rule of Kubernetes' namespace controller. The lists are read from the server, not from a cache, so that a
 namespace is removed only when it is certainly empty.
 """
 

@@ -144,7 +144,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         return _parts(self.resources)
 
     def is_restarted_by(self, resources: Iterable[str]) -> bool:
-        """Whether the container restarts when quantities of these resources change. Same rule as `resizePolicy`."""
+        """Whether the container restarts when quantities of these resources change. `resizePolicy` decides this."""
         return any(
             policy.restart_policy == "RestartContainer" and policy.resource_name in resources
             for policy in self.resize_policy or ()
@@ -347,7 +347,7 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.status.phase in ("Succeeded", "Failed")
 
     def sum_requests(self) -> Mapping[str, int]:
-        """Requests of the pod to its node (cpu in thousandths). Same rule as Kubernetes' pod requests.
+        """Requests of the pod to its node (cpu in thousandths). This is the rule of Kubernetes' pod requests.
 
         The requests while the pod runs, or the highest requests while it starts if these are larger, plus the overhead.
         """

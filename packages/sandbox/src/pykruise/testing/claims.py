@@ -66,7 +66,7 @@ def attempt(claim: Callable[[], Any], *, not_yet: tuple[type[Exception], ...]) -
 def has_condition(document: Mapping[str, Any], wanted: str) -> bool:
     """Whether the object has a condition: `Ready`, or `Ready=False`.
 
-    A status that was written before the last change of the spec is ignored. Same rule as `kubectl wait`.
+    A status that was written before the last change of the spec is ignored. This is the rule of `kubectl wait`.
     """
     kind, _, value = wanted.partition("=")
     generation = document["metadata"].get("generation", 0)

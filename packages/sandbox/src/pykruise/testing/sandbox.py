@@ -1,4 +1,4 @@
-"""A cluster in the process of the test, in virtual time.
+"""A cluster that runs in the same process as the test, in virtual time.
 
 test ──▶ Sandbox.apply(), get(), advance(), until(), run(coroutine) ──▶ its event loop ──▶ Cluster
 

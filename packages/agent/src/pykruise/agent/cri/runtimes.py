@@ -28,7 +28,7 @@ SOCKETS: Final = (
     "cri-dockerd.sock",
     "cri-dockerd/cri-dockerd.sock",
 )
-"""Socket paths, tried in this order. Same order as in OpenKruise's agent."""
+"""Socket paths, tried in this order. OpenKruise's agent tries them in the same order."""
 
 PROBE_S: Final = 30.0
 

@@ -2,9 +2,9 @@
 
 NodeImage (wanted) + pulls in progress + now ──▶ advance_pulls() ──▶ pulls, time of the next step ──▶ report_of()
 
-Pure. Same rule as OpenKruise's kruise-daemon: `backoffLimit` + 1 tries, each at most `timeoutSeconds`, pauses of 1,
-2, 4 … 30 s, all together at most `activeDeadlineSeconds`. A pull that has ended is not repeated for the same version.
-An image that is already on the node is pulled anyway, unless the policy is IfNotPresent.
+Pure. This is the rule of OpenKruise's kruise-daemon: `backoffLimit` + 1 tries, each at most `timeoutSeconds`, pauses of
+1, 2, 4 … 30 s, all together at most `activeDeadlineSeconds`. A pull that has ended is not repeated for the same
+version. An image that is already on the node is pulled anyway, unless the policy is IfNotPresent.
 """
 
 import math

@@ -3,7 +3,7 @@
 probe + state of its container + now ──▶ advance_check() ──▶ Check, time of the next one
 checks + stored status               ──▶ status_of()     ──▶ status to store
 
-Pure. Same rule as OpenKruise's node agent. The code that runs (or simulates) probes passes their results as a
+Pure. This is the rule of OpenKruise's node agent. The code that runs (or simulates) probes passes their results as a
 SeenProbe.
 """
 

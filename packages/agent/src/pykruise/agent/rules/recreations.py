@@ -2,10 +2,10 @@
 
 request + containers of the pod on the node + now ──▶ advance() ──▶ RecreateTurn: states, a container to stop, the end
 
-Pure. Same rule as OpenKruise's node agent. A turn stops at most one container, and the state is written after that. If
-an agent is killed between the two steps, the next agent checks the container. If the container still runs, the agent
-stops it again, so its preStop hook runs twice. If it has ended or has another id, the agent stops it again only with
-forceRecreate.
+Pure. This is the rule of OpenKruise's node agent. A turn stops at most one container, and the state is written after
+that. If an agent is killed between the two steps, the next agent checks the container. If the container still runs, the
+agent stops it again, so its preStop hook runs twice. If it has ended or has another id, the agent stops it again only
+with forceRecreate.
 
 Clients may expect exactly the states that OpenKruise's agent writes: a state has a message only when the container is
 not found or could not be stopped.

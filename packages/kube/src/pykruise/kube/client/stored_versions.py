@@ -70,7 +70,7 @@ _DECODED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
 
 
 def compute_storage_version_hash(group: str, version: str, kind: str) -> str:
-    """Return the `storageVersionHash` of discovery. Same rule as k8s.io/apiserver `discovery.StorageVersionHash`."""
+    """Return the `storageVersionHash` of discovery. This is the rule of apiserver's `discovery.StorageVersionHash`."""
     digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()
 

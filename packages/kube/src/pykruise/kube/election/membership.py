@@ -6,17 +6,18 @@ a Lease per slot   ──▶ holders         ─┴─▶ assign() (key_slots.py
 
 The leader's assignment alone permits nothing: a member may work on the keys of a slot only while it holds the slot's
 Lease, and only while some member holds the leader's Lease. So when another program takes the leader's Lease, no member
-works. A member learns of a renewal by reading the Lease. Its previous read still showed the state before the renewal,
-so that read began earlier than the renewal. The member counts its time from the start of that read, so its time ends
-before another program can take the Lease.
+works. A member learns of a renewal by reading the Lease. The read before it still showed the old state. That read
+therefore began before the renewal. The member may act for the duration of the Lease, counted from the start of that
+earlier read. So it stops before another program can take the Lease.
 
 A slot moves in this order: the leader assigns it to another member; the present member stops work on its keys and
 releases the slot's Lease with a note of the written versions; the next member takes the Lease and waits until its
 caches have those versions (takeover.py).
 
-A leader that leaves names its successor on the Lease, so that members continue. When several members leave at the same
-moment, one may name another that leaves. Each member gives up its seat before it reads the Lease, and checks the seat
-of its successor after it has named the successor. So one of the two notices this and names another successor.
+A leader that leaves names its successor on its Lease, so that members continue. When several members leave at the same
+moment, a leader may name a successor that also leaves. Each member that leaves releases its seat before it reads the
+leader's Lease, and a leader checks the successor's seat after it has named the successor. So the leader or its
+successor notices that the successor leaves, and names a third member.
 """
 
 import asyncio
@@ -271,7 +272,9 @@ class Membership:
             watching.cancel()
 
     def retire(self) -> None:
-        """Stop taking the leadership, because this member will leave soon. It keeps its slots until then."""
+        """Do not take the leader's Lease any more when it is free or has expired, because this member will leave soon.
+        Until it leaves, it keeps its slots, and a leader remains the leader.
+        """
         self.leader.stands = False
 
     async def leave(self) -> None:
@@ -429,8 +432,8 @@ class Membership:
         """Return this member's record for the Lease that it holds or is about to take over.
 
         It continues the record of the previous leader if that leader had the same keying, else it starts a new record.
-        Members with another keying may act until they notice, at most for the duration of the Lease, so slots are
-        assigned only after that.
+        Members with another keying may act until they notice the new leader, which takes at most the duration of the
+        Lease. So the new leader assigns slots only after the duration of the Lease.
         """
         if self._named is not None:
             return {RECORD: text} if (text := self._last_words(lease)) else {}

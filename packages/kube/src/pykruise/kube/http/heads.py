@@ -73,7 +73,7 @@ def flaw_of_name(text: str) -> str:
 
 
 def flaw_of_value(text: str) -> str:
-    """Return the mistake in a header's value; empty: none. Same rule as Go: no control character except the tab."""
+    """Return the mistake in a header's value; empty: none. This is Go's rule: no control character except the tab."""
     return "it contains a control character" if _CONTROLS.search(text) else ""
 
 

@@ -43,7 +43,7 @@ class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="c
 
 
 def tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Taint) -> bool:
-    """Whether one of the tolerations covers the taint. Same rule as Kubernetes' `Toleration.ToleratesTaint`."""
+    """Whether one of the tolerations covers the taint. This is the rule of Kubernetes' `Toleration.ToleratesTaint`."""
     for toleration in tolerations:
         if toleration.get("effect") and toleration["effect"] != taint.effect:
             continue

@@ -2,7 +2,7 @@
 
     a container + Release ──▶ check_restarts() (regular), check_init_restarts() ──▶ Causes
 
-Pure; pods.py calls these checks. Same rule as Kubernetes' validateContainerRestartPolicy.
+Pure; pods.py calls these checks. This is the rule of Kubernetes' validateContainerRestartPolicy.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
     a document of a definition + Release ──▶ drop_disabled_fields() ──▶ the document, without such fields
 
-Pure: the input is not changed. Same rule as Kubernetes' dropDisabledFields, for pods and pod templates.
+Pure: the input is not changed. This is the rule of Kubernetes' dropDisabledFields, for pods and pod templates.
 """
 
 from collections.abc import Iterator, Mapping

@@ -214,7 +214,7 @@ def _find_zone(name: str) -> tzinfo:
 
 
 def _parse_seconds(text: str) -> int:
-    """Parse a duration such as `1h30m` or `1.5h` into whole seconds, at least one. Same rule as Go's durations."""
+    """Parse a duration such as `1h30m` or `1.5h` into whole seconds, at least one. This is Go's rule."""
     if _DURATION.fullmatch(text.strip()) is None:
         raise ScheduleError(f"failed to parse duration @every {text}")
     total = sum((Fraction(number) * _UNITS[unit] for number, unit in _split_duration(text)), Fraction(0))

@@ -14,7 +14,7 @@ _PARTS = re.compile(f"(?:{_PART.pattern})+")
 def parse_duration(text: str) -> float:
     """Parse a duration into seconds. Only `0` needs no unit; a sign may precede the number.
 
-    Raises ValueError for anything else. Same rule as Go's time.ParseDuration.
+    Raises ValueError for anything else. This is the rule of Go's time.ParseDuration.
     """
     sign, rest = (-1.0 if text.startswith("-") else 1.0), text.lstrip("+-")
     if len(text) - len(rest) <= 1:

@@ -65,7 +65,7 @@ def parse_field_selector(text: str) -> FieldSelector:
     """Parse the selector of a query parameter: `metadata.name=x,status.phase!=Running` (`==` is `=`).
 
     In a value, a backslash escapes a comma, an equals sign and a backslash. Whether a resource supports the fields is
-    not checked here. Raises SelectorError. Same rule as Kubernetes' `fields.ParseSelector`.
+    not checked here. Raises SelectorError. This is the rule of Kubernetes' `fields.ParseSelector`.
     """
     terms = sorted(term for term in _TERMS.findall(text) if term)
     requirements = [_field_requirement(term, text) for term in terms]

@@ -42,7 +42,7 @@ def hash_bytes(data: bytes) -> int:
 def encode_safely(data: bytes | str) -> str:
     """Replace each byte (in a str: each character) with the character of `ALPHABET` at its number modulo 27.
 
-    Same rule as Kubernetes' `rand.SafeEncodeString`.
+    This is the rule of Kubernetes' `rand.SafeEncodeString`.
     """
     numbers = data if isinstance(data, bytes) else map(ord, data)
     return "".join(ALPHABET[number % len(ALPHABET)] for number in numbers)

@@ -62,7 +62,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
     def parse(cls, text: str | int | float) -> "Quantity":
         """Parse the quantity of a document's field. Parts smaller than a billionth are rounded up (away from zero).
 
-        Raises ValueError with Kubernetes' text. Same rule as Kubernetes' `resource.ParseQuantity`.
+        Raises ValueError with Kubernetes' text. This is the rule of Kubernetes' `resource.ParseQuantity`.
         """
         given = _as_text(text)
         return _parse_remembered(given) if len(given) <= _LONGEST_KNOWN else _parse(given)

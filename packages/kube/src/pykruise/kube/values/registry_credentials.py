@@ -3,8 +3,8 @@
 Secret, config.json ──▶ read_credentials() ──▶ Credential (where, user, password)
                     ──▶ list_matching_credentials(image)
 
-Pure. Same rule as Kubernetes' docker keyring: an entry names a registry, with or without a path; parts of its host
-may be `*`; the longest match comes first. Invalid entries are left out.
+Pure. This is the rule of Kubernetes' docker keyring: an entry names a registry, with or without a path; parts of its
+host may be `*`; the longest match comes first. Invalid entries are left out.
 """
 
 import binascii

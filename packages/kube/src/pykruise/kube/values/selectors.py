@@ -218,7 +218,7 @@ NOTHING = Selector(selects_nothing=True)
 def parse_label_selector(text: str) -> Selector:
     """Parse the selector of a query parameter: `a=b`, `==`, `!=`, `in (..)`, `notin (..)`, `key`, `!key`, `>`, `<`.
 
-    Empty text matches everything. Raises SelectorError. Same rule as Kubernetes' `labels.Parse`.
+    Empty text matches everything. Raises SelectorError. This is the rule of Kubernetes' `labels.Parse`.
     """
     requirements = list(_Parser(text).requirements())
     requirements.sort(key=_key_of)
@@ -237,7 +237,7 @@ def parse_selector(doc: Mapping[str, Any] | None) -> Selector:
     """Return the selector of a LabelSelector document (`matchLabels`, `matchExpressions`).
 
     None matches nothing, an empty document everything. Raises SelectorError on an unknown operator, an invalid key or
-    value, values missing for In and NotIn or given for Exists and DoesNotExist. Same rule as Kubernetes'
+    value, values missing for In and NotIn or given for Exists and DoesNotExist. This is the rule of Kubernetes'
     `metav1.LabelSelectorAsSelector`.
     """
     if doc is None:
@@ -329,7 +329,7 @@ _MET_BY_ABSENCE = (*_EXCLUDING, SelectorOperator.DOES_NOT_EXIST)
 def format_label_selector(doc: Mapping[str, Any] | None) -> str:
     """Return a LabelSelector document for people: canonical text, `<none>` (empty or absent), `<error>`.
 
-    Same rule as Kubernetes' `metav1.FormatLabelSelector`.
+    This is the rule of Kubernetes' `metav1.FormatLabelSelector`.
     """
     try:
         return str(parse_selector(doc)) or "<none>"

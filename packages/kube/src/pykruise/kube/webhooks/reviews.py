@@ -63,8 +63,8 @@ LONG_REVIEW: Final = 64 * 1024
 """Size of a body in bytes from which its review runs outside the event loop. Decoding 64 kB takes about a millisecond.
 """
 LONG_AT_ONCE: Final = 2
-"""Maximum number of long reviews that are decoded at the same time: a document takes about ten times as much memory as
-its body. Further reviews wait.
+"""Maximum number of bodies of this size that are decoded at the same time: a document takes about ten times as much
+memory as its body. Further reviews wait.
 """
 
 

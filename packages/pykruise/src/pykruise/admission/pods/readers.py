@@ -1,6 +1,6 @@
 """Readers for the steps of pod admission, by the name of their kind (Lookups.readers).
 
-KIND.pods.reads ──▶ make_live_readers()   ──▶ reviews in the process of a sandbox
+KIND.pods.reads ──▶ make_live_readers()   ──▶ reviews that run in the same process as a sandbox
                 ──▶ make_cached_readers() ──▶ the webhooks of a manager
 """
 

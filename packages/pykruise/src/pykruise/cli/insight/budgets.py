@@ -1,8 +1,6 @@
-"""Notes of a plan about budgets that a rollout violates, because a rollout does not evict pods; and budgets that allow
-a rejected write again.
+"""Notes of a plan about budgets that a rollout violates, because a rollout does not evict pods.
 
 Client ──read_budgets()──▶ budgets of the namespace ──list_budgets_below()──▶ one line each
-Explanation + the budgets of the object's pods ──▶ add_open_budgets() ──▶ Explanation
 
 Managers delete pods and update them in place. Only evictions check PodDisruptionBudgets. PodUnavailableBudgets are
 checked by a webhook or, with its feature gate, by the CloneSet's manager (which the simulation includes, see
@@ -11,17 +9,13 @@ webhook may reject deletions and updates of pods.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.cluster_reading import Sight
-from pykruise.cli.insight.explanations import Explanation
-from pykruise.cli.insight.optional_reads import read_optional
+from pykruise.cli.insight.explanations import Wait
 from pykruise.kube.client.client import Client
-from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ForbiddenError, NotFoundError
-from pykruise.kube.ids import Key
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, Resource
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.selectors import SelectorError, parse_selector
@@ -63,6 +57,25 @@ def describe_disruption_budget(budget: Document) -> str:
     counts = f"{format_count(healthy, 'of its pods is', 'of its pods are')} healthy, {desired} must be"
     name = budget["metadata"]["name"]
     return f"PodDisruptionBudget {name} must allow evictions too, and allows {allowed} now: {counts}"
+
+
+def find_doubles(budgets: Sequence[Document], pods: Sequence[PodView]) -> Mapping[str, Wait]:
+    """Return a wait for each of the pods that several PodDisruptionBudgets cover, by the name of the pod."""
+    names: dict[str, list[str]] = {}
+    for budget in sorted(budgets, key=lambda entry: str(entry["metadata"]["name"])):
+        selects = make_selection(budget)
+        for pod in filter(selects, pods):
+            names.setdefault(pod.name, []).append(str(budget["metadata"]["name"]))
+    return {pod: _make_double(pod, given) for pod, given in names.items() if len(given) > 1}
+
+
+def _make_double(pod: str, budgets: Sequence[str]) -> Wait:
+    return Wait(
+        code=Code.EVICTION_BUDGET,
+        words=f"is covered by PodDisruptionBudgets {' and '.join(budgets)}: API servers evict no pod with two budgets",
+        pods=(pod,),
+        remedy="cover each pod with only one PodDisruptionBudget",
+    )
 
 
 async def _list_readable(client: Client, resource: Resource, namespace: str) -> Sequence[Document]:
@@ -140,38 +153,3 @@ def make_selection(budget: Document) -> Callable[[PodView], bool]:
     except SelectorError:
         return lambda _: False
     return lambda pod: selector.matches(pod.labels)
-
-
-# ── rejected writes ──────────────────────────────────────────────────────────
-
-_IS_OPEN: Final = "the budget allows disruptions now"
-
-
-async def add_open_budgets(client: Client, explanation: Explanation, sight: Sight) -> Explanation:
-    """Return the explanation. If all budgets of the object's pods allow disruptions now, the remedy of a rejected write
-    is to wait for the next attempt.
-    """
-    if not any(wait.code == Code.DISRUPTION_REFUSED for wait in explanation.waits):
-        return explanation
-    names = sorted({budget_name_of(pod) for pod in sight.pod_views if pod.is_active} - {""})
-    keys = [Key(explanation.namespace, name) for name in names]
-    budgets = [await read_optional(client, POD_UNAVAILABLE_BUDGETS, key) for key in keys]
-    if not budgets or not all(budget is not None and _is_open(budget) for budget in budgets):
-        return explanation
-    waits = tuple(
-        msgspec.structs.replace(
-            wait,
-            words=f"{wait.words}; {_IS_OPEN}",
-            remedy="no action is needed: the manager tries the write again",
-        )
-        if wait.code == Code.DISRUPTION_REFUSED
-        else wait
-        for wait in explanation.waits
-    )
-    return msgspec.structs.replace(explanation, waits=waits)
-
-
-def _is_open(budget: Document) -> bool:
-    """Whether the budget allows a disruption, from its status for its present spec."""
-    is_observed = get_path(budget, "status", "observedGeneration") == budget["metadata"].get("generation")
-    return is_observed and int(get_path(budget, "status", "unavailableAllowed", default=0)) > 0

@@ -21,6 +21,7 @@ from pykruise.pods.corrections import (
     Correction,
     correct_container,
     correct_template_of,
+    describe_holders,
     end_by_force,
     end_on_lost_node,
     read_log,
@@ -153,10 +154,9 @@ def _explain_termination(
     since = ends_at - (meta.get("deletionGracePeriodSeconds") or 0)
     finalizers = [name for name in meta.get("finalizers") or () if name != "foregroundDeletion"]
     if finalizers:
-        names = ", ".join(finalizers)
         return WaitCause(
             code=Code.FINALIZER,
-            words=f"it terminates, but finalizer {names} holds it{_OF_EVERY_POD if first else ''}",
+            words=f"it terminates, but {describe_holders(finalizers)} it{_OF_EVERY_POD if first else ''}",
             since=since,
             remedy=release_pod(finalizers, meta["namespace"], meta["name"], first=first),
         )

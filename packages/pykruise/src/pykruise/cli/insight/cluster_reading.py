@@ -7,7 +7,7 @@ same as the manager's.
 """
 
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -281,5 +281,12 @@ def find_lost_nodes(pods: Mapping[str, Document], nodes: Sequence[Document]) -> 
 
 
 def _is_ready(node: Document) -> bool:
-    conditions = get_path(node, "status", "conditions", default=[])
-    return all(condition["status"] == "True" for condition in conditions if condition["type"] == "Ready")
+    return next(find_unready_nodes([node]), None) is None
+
+
+def find_unready_nodes(nodes: Iterable[Document]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each node that is not ready, and the time since when; the time is empty if it is unknown."""
+    for node in nodes:
+        for condition in get_path(node, "status", "conditions", default=()):
+            if condition["type"] == "Ready" and condition["status"] != "True":
+                yield node["metadata"]["name"], str(condition.get("lastTransitionTime") or "")

@@ -1,18 +1,19 @@
-"""Says that a job which has ended ran an older template than the stored one: its correction has no effect.
+"""Says that a job which has ended ran an older spec than the stored one: its correction has no effect.
 
-Sight of a job ──▶ explain_older_template() ──▶ a Wait, or None
+Sight of a job ──▶ explain_older_spec() ──▶ a Wait, or None
 
-Pure. Only the stored pods show what ran.
+Pure. The stored pods show what ran. For jobs whose pods do not show it, managedFields show that the spec was changed
+after the end.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.explanations import Wait
 from pykruise.kube.documents import Document, get_path
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.jobs.ended_changes import NAMES_STAY, RUN_AGAIN
+from pykruise.pods.jobs.ended_changes import NAMES_STAY, RUN_AGAIN, STILL_USED
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.ephemeral import JOB_ENV
 
@@ -23,20 +24,60 @@ _COMPARED: Final = ("image", "command", "args")
 """Fields of a container that webhooks rarely change, so that a difference comes from the template."""
 
 
-def explain_older_template(sight: Sight) -> Wait | None:
-    """Return the wait of a job that has ended, if the containers of all its pods differ from its template."""
+def explain_older_spec(sight: Sight) -> Wait | None:
+    """Return the wait of a job that has ended, if its spec was changed afterwards; None if it was not, or if nothing
+    shows it.
+    """
+    # In the first generation the spec is the one that ran, although webhooks perhaps changed the pods.
+    has_changed = (get_path(sight.document, "metadata", "generation") or 1) > 1
+    if not has_changed or not get_path(sight.document, "status", "completionTime"):
+        return None
+    return _explain_older_template(sight) or _explain_late_change(sight)
+
+
+def _explain_older_template(sight: Sight) -> Wait | None:
+    """Return the wait if the containers of all pods of the job differ from its template."""
     insight = sight.kind.insight
     path = insight.containers if insight is not None else ()
-    # In the first generation the template is the one that ran, although webhooks perhaps changed the pods.
-    has_changed = (get_path(sight.document, "metadata", "generation") or 1) > 1
-    if not path or not has_changed or not get_path(sight.document, "status", "completionTime"):
+    if not path:
         return None
     wanted = {item.get("name"): item for item in get_path(sight.document, *path, default=())}
     differences = [_find_difference(ran, wanted) for ran in _list_ran(sight, path[-1])]
     if not differences or not all(differences):
         return None
     words = f"the job has ended, and its pods ran an older template: {differences[0]}"
-    return Wait(code=Code.JOB_OVER, words=words, remedy=RUN_AGAIN if path[-1] == _OWN else NAMES_STAY)
+    return Wait(code=Code.JOB_OVER, words=words, remedy=_run_again(path))
+
+
+def _run_again(path: Sequence[str]) -> str:
+    return RUN_AGAIN if not path or path[-1] == _OWN else NAMES_STAY
+
+
+def _explain_late_change(sight: Sight) -> Wait | None:
+    """Return the wait if a field of the spec that has no more effect was written after the end of the job."""
+    ended = str(get_path(sight.document, "status", "completionTime"))
+    late = [
+        entry
+        for entry in sight.document["metadata"].get("managedFields") or ()
+        if not entry.get("subresource") and str(entry.get("time") or "") > ended and _writes_unused(entry)
+    ]
+    if not late:
+        return None
+    latest = max(late, key=lambda entry: str(entry["time"]))
+    words = (
+        f"{latest.get('manager') or 'a client'} changed the spec at {latest['time']}, after the job had ended: a job"
+        " that has ended does not run again"
+    )
+    insight = sight.kind.insight
+    return Wait(
+        code=Code.JOB_OVER, words=words, remedy=_run_again(() if insight is None else insight.containers)
+    )
+
+
+def _writes_unused(entry: Mapping[str, Any]) -> bool:
+    """Whether a manager writes a field of the spec that has no effect after the end of the job."""
+    fields = {name.removeprefix("f:") for name in get_path(entry, "fieldsV1", "f:spec", default={})}
+    return bool(fields - STILL_USED - {"."})
 
 
 def _list_ran(sight: Sight, field: str) -> Iterator[list[Document]]:

@@ -15,7 +15,7 @@ import msgspec
 from pykruise.cli.insight.at_work import name_those_at_work
 from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.cluster_reading import Sight
-from pykruise.cli.insight.ended_jobs import explain_older_template
+from pykruise.cli.insight.ended_jobs import explain_older_spec
 from pykruise.cli.insight.explanation_text import format_age
 from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
 from pykruise.cli.insight.harmless_remedies import (
@@ -24,12 +24,17 @@ from pykruise.cli.insight.harmless_remedies import (
     find_rollback_number,
     is_paused,
 )
+from pykruise.cli.insight.host_ports import explain_own_ports
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
-from pykruise.cli.insight.named_nodes import explain_matching_nodes, explain_named_nodes
+from pykruise.cli.insight.named_nodes import (
+    explain_matching_nodes,
+    explain_named_nodes,
+    explain_unready_nodes,
+)
 from pykruise.cli.insight.refused_writes import make_refusal_wait
 from pykruise.cli.insight.surges import explain_surge, offer_no_surge
 from pykruise.kinds import shown_of
-from pykruise.kube.clock import Instant
+from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.selectors import Selector
@@ -37,7 +42,8 @@ from pykruise.plans.config_content import CONFIG_MISSING
 from pykruise.plans.insight import JobInsight, WorkloadInsight
 from pykruise.plans.progress import Phase, add_waits
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.corrections import IN_TEMPLATE, Correction
+from pykruise.pods.corrections import IN_TEMPLATE, Correction, describe_holders, release_object
+from pykruise.pods.lifecycle.blockers import is_overdue
 from pykruise.pods.reasons import (
     AT_REST,
     CODES,
@@ -77,8 +83,9 @@ def explain(
     is_over = bool(status.get("completionTime"))
     all_waits = explain_named_nodes(all_waits, sight.nodes, is_over=is_over)
     all_waits = explain_matching_nodes(all_waits, sight.nodes, _find_selector(sight), is_over=is_over)
+    all_waits = explain_unready_nodes(all_waits, sight, is_over=is_over)
     all_waits = name_those_at_work(all_waits, sight)
-    if (older := explain_older_template(sight)) is not None:
+    if (older := explain_older_spec(sight)) is not None:
         all_waits = (*all_waits, older)
     if isinstance(sight.kind.insight, WorkloadInsight):
         wanted = sight.kind.insight.counts(sight.document, status, plan).wanted
@@ -203,6 +210,7 @@ def _find_waits(
     target = _target_of(sight, plan, status)
     down: list[str] = []
     causes: dict[str, WaitCause] = {}
+    crowded: dict[tuple[str, str], WaitCause] = {}
     pods: Sequence[PodView] = getattr(sight.snapshot, "pods", ())
     unplaced = sum(bool(pod.wanted_node) and pod.is_active for pod in pods)
     departing = {node for node, reason in plan.skipped_nodes.items() if reason.code == Code.DEPARTING}
@@ -234,7 +242,14 @@ def _find_waits(
             cause = _held_as(cause, pod, plan.skipped.get(pod.name), target)
             if cause.code == Code.UNSCHEDULABLE and isinstance(insight, WorkloadInsight):
                 wanted = insight.counts(sight.document, status, plan).wanted
-                cause = explain_surge(cause, document, sight, wanted=wanted, correction=correction)
+                surging = explain_surge(cause, document, sight, wanted=wanted, correction=correction)
+                alike = (cause.words, pod.revision)
+                if surging is cause and alike not in crowded:
+                    crowded[alike] = explain_own_ports(cause, document, sight, correction=correction)
+                if surging is cause:
+                    cause = msgspec.structs.replace(crowded[alike], since=cause.since)
+                else:
+                    cause = surging
             causes[pod.name] = cause
             if pod.is_active:
                 down.append(pod.name)
@@ -246,10 +261,11 @@ def _find_waits(
         wait = _wait_of_skipped(name, reason, down)
         if not _is_explained_by(wait, causes.get(name)):
             yield wait
+    no_pod = "it got no pod" if status.get("completionTime") else "no pod yet"
     for node, reason in plan.skipped_nodes.items():
         if reason.code not in _HIDDEN_ON_NODES and node not in explained:
             has_pods = insight is None or bool(insight.containers)
-            words = f"no pod yet: {reason.message}" if has_pods else reason.message
+            words = f"{no_pod}: {reason.message}" if has_pods else reason.message
             yield Wait(code=reason.code, words=words, pods=(node,), remedy=remedy_of(reason))
 
 
@@ -278,14 +294,26 @@ def _held_as(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -
 def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[Wait]:
     meta = sight.document["metadata"]
     if "deletionTimestamp" in meta:
-        held = [name for name in meta.get("finalizers") or () if name != "foregroundDeletion"]
+        finalizers = meta.get("finalizers") or ()
+        held = [name for name in finalizers if name != "foregroundDeletion"]
         words = "it is being deleted"
-        if "foregroundDeletion" in (meta.get("finalizers") or ()):
+        if "foregroundDeletion" in finalizers:
             words += ", after the objects that it created (foregroundDeletion)"
         if isinstance(sight.kind.insight, WorkloadInsight | JobInsight):
             words += f"; {format_count(len(sight.pods), 'pod is', 'pods are')} left"
-        words += f"; finalizer {', '.join(held)} holds it" if held else ""
-        yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
+        words += f"; {describe_holders(held)} it" if held else ""
+        since = meta["deletionTimestamp"]
+        foreign = [name for name in held if not _is_of_kruise(name)]
+        if not foreign or not is_overdue(parse_time(since), now=sight.snapshot.now):
+            yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=since)
+            return
+        place = f" -n {meta['namespace']}" if meta.get("namespace") else ""
+        remedy = release_object(
+            foreign,
+            f"{sight.kind.resource}{place} {meta['name']}",
+            kept=[name for name in finalizers if name not in foreign],
+        )
+        yield Wait(code=Code.FINALIZER, words=words, since=since, remedy=remedy)
         return
     is_refused = any(note.warning and note.reason in _REFUSING for note in plan.notes) or (
         plan.waiting is not None and plan.waiting.code in NEVER_OBSERVED
@@ -309,6 +337,12 @@ def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Ite
             )
         elif note.warning and note.reason in _REFUSING:
             yield Wait(code=Code.REFUSED, words=note.message, remedy=_CORRECT)
+
+
+def _is_of_kruise(finalizer: str) -> bool:
+    """Whether a controller of pykruise or OpenKruise sets the finalizer, and removes it itself."""
+    domain = finalizer.partition("/")[0]
+    return domain == "kruise.io" or domain.endswith(".kruise.io")
 
 
 def _is_own_wait(waiting: Reason, sight: Sight) -> bool:
@@ -469,7 +503,10 @@ def next_of(
     if plan.requeue_after_s is not None:
         yield f"the next reconcile is in {format_age(plan.requeue_after_s)}"
     elif any(wait.code not in _KEPT for wait in waits):
-        yield "nothing happens until a cause of the wait ends"
+        yield NOTHING_HAPPENS
+
+
+NOTHING_HAPPENS: Final = "nothing happens until a cause of the wait ends"
 
 
 def _join_names(names: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ Pure.
 
 from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.kube.clock import Instant, parse_time
+from pykruise.plans.progress import Phase
 
 
 def format_explanation(explanation: Explanation, *, now: Instant) -> str:
@@ -28,8 +29,17 @@ def format_waits(explanation: Explanation, *, now: Instant) -> list[str]:
     """Return the lines about waits, or about parts that are on hold as configured; empty when there are no waits."""
     if not explanation.waits:
         return []
-    title = "Waiting for" if explanation.verdict != "done" else "On hold, as configured"
-    return ["", title, *(line for wait in explanation.waits for line in _wait_lines(wait, now))]
+    return [
+        "",
+        _choose_title(explanation),
+        *(line for wait in explanation.waits for line in _wait_lines(wait, now)),
+    ]
+
+
+def _choose_title(explanation: Explanation) -> str:
+    if explanation.verdict != "done":
+        return "Waiting for"
+    return "Note" if explanation.phase is Phase.COMPLETED else "On hold, as configured"
 
 
 def _wait_lines(wait: Wait, now: Instant) -> list[str]:

@@ -1,6 +1,6 @@
 """Forecast for a kind that has no other forecast than its plan.
 
-manifest ──dry run──▶ Sight as it would be ──the kind's plan──▶ Outlook: the manager's first writes
+manifest ──dry run──▶ snapshot after the change ──plan of its kind──▶ Outlook: the manager's first writes
 """
 
 from collections.abc import Iterator

@@ -15,7 +15,7 @@ from pykruise.cli.insight.explanations import Wait
 from pykruise.cli.insight.known_kinds import find_workload_insight
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.plans.insight import WorkloadInsight
-from pykruise.pods.reasons import Code, rank_of
+from pykruise.pods.reasons import NOT_WRITTEN, Code, rank_of
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Plan
 
@@ -96,17 +96,41 @@ def add_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str)
 
 def put_causes_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
     """Return the waits with a new remedy for limits that stuck pods use up: raising such a limit would lose more pods
-    to the same cause.
+    to the same cause. A higher parallelism helps a job only if the cause is a node.
     """
-    if not any(wait.pods and rank_of(wait.code) < rank_of(Code.GRACE_PERIOD) for wait in waits):
+    causes = [wait for wait in waits if wait.pods and rank_of(wait.code) < rank_of(Code.GRACE_PERIOD)]
+    is_rejected = any(wait.code in _REJECTED for wait in waits)
+    if not causes and not is_rejected:
         return tuple(waits)
-    first = (
-        "first fix the cause that blocks the pods above: a higher limit would make more pods unavailable for the same "
-        "cause"
-    )
+    is_of_nodes = not is_rejected and all(wait.code in _OF_A_NODE for wait in causes)
+    firsts = {
+        **(dict.fromkeys(_LIMITS, _OTHERS_UNAVAILABLE) if causes else {}),
+        **dict.fromkeys(_ACTIVE, _FIX),
+        Code.PARALLELISM: _OTHERS_CONTINUE if is_of_nodes else _OTHERS_FAIL_TOO,
+    }
     return tuple(
-        msgspec.structs.replace(wait, remedy=first) if wait.code in _LIMITS else wait for wait in waits
+        msgspec.structs.replace(wait, remedy=firsts[Code(wait.code)]) if wait.code in firsts else wait
+        for wait in waits
     )
+
+
+_ACTIVE: Final = frozenset({Code.PODS_ACTIVE, Code.CHILD_ACTIVE})
+"""Codes of waits for pods or jobs that must end, which are no limits of a number."""
+
+_OF_A_NODE: Final = frozenset({Code.NODE_LOST, Code.NO_AGENT, Code.NO_NODE_IMAGE})
+"""Codes of obstacles on one node, which do not stop a job on other nodes."""
+
+_REJECTED: Final = NOT_WRITTEN - {Code.NO_MANAGER}
+
+_OTHERS_UNAVAILABLE: Final = (
+    "first fix the cause that blocks the pods above: a higher limit would make more pods unavailable for the same "
+    "cause"
+)
+_FIX: Final = "first fix the cause above"
+_OTHERS_FAIL_TOO: Final = f"{_FIX}: with a higher limit, it would stop the others too"
+_OTHERS_CONTINUE: Final = (
+    "fix the cause above; or raise spec.parallelism, so that the others do not wait for it"
+)
 
 
 def _rollback_command(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:

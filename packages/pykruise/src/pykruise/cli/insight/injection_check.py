@@ -3,21 +3,25 @@ creation.
 
 a pod of the template ──dry run──▶ refused fields ──▶ PodOrigins.of_field (pure) ──▶ an object and its field
                       ──▶ PodOrigins.untraced (pure) ──dry run──▶ refused or not
+containers that lack required resources ──▶ PodOrigins.of_container (pure) ──▶ the objects that add them
 
 Kinds that change new pods declare their changes (`KIND.pods.origins`). The dry run sends the same request as the
 manager and writes nothing. Without permission to create pods, no origin is found.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pykruise.admission.pods.chain import list_pod_kinds
 from pykruise.cli.insight.cluster_reading import Sight
+from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.kube.client.client import Client
-from pykruise.kube.documents import Document, decode, deep_copy, get_path
+from pykruise.kube.documents import Document, decode, deep_copy, get_path, labels_of
 from pykruise.kube.errors import ApiError, ForbiddenError, InvalidError
-from pykruise.kube.resources import PODS
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import NAMESPACES, PODS
 from pykruise.plans.kind import Kind
-from pykruise.plans.pod_steps import PodOrigin, PodOrigins
+from pykruise.plans.pod_steps import Labels, PodOrigin, PodOrigins
 
 
 async def find_refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
@@ -36,9 +40,41 @@ async def find_refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
             return await _find_untraced(client, sight.document, pod, stored)
         if isinstance(refusal, ForbiddenError):
             return None
-        return _origin_of_fields([cause.field for cause in refusal.causes], sight.document, stored)
+        labels = await _read_namespace_labels(client, namespace)
+        return _origin_of_fields([cause.field for cause in refusal.causes], sight.document, stored, labels)
     except ApiError:
         return None
+
+
+async def find_container_origins(
+    client: Client, workload: Document, containers: Sequence[str]
+) -> Mapping[str, PodOrigin]:
+    """Return the objects that add some of these containers to the new pods of a workload, by the name of the container.
+    A container of the template is left out.
+    """
+    namespace = workload["metadata"].get("namespace", "")
+    found: dict[str, PodOrigin] = {}
+    try:
+        labels = await _read_namespace_labels(client, namespace)
+        for kind, origins in _find_origins():
+            if origins.of_container is None:
+                continue
+            stored = await _list_stored(client, kind, namespace)
+            for name in containers[:MOST_CONTAINERS]:
+                if (origin := origins.of_container(name, workload, stored, labels)) is not None:
+                    found[name] = origin
+    except ApiError:
+        return {}
+    return found
+
+
+MOST_CONTAINERS: Final = 5
+"""Maximum number of containers of a message whose origins are found."""
+
+
+async def _read_namespace_labels(client: Client, namespace: str) -> Labels:
+    document = await read_optional(client, NAMESPACES, Key("", namespace))
+    return None if document is None else labels_of(document)
 
 
 def _find_origins() -> list[tuple[Kind, PodOrigins]]:
@@ -65,10 +101,10 @@ async def _try_to_create(
 
 
 def _origin_of_fields(
-    fields: Sequence[str], workload: Document, stored: Mapping[str, Sequence[Document]]
+    fields: Sequence[str], workload: Document, stored: Mapping[str, Sequence[Document]], labels: Labels
 ) -> PodOrigin | None:
     origins = (
-        origins.of_field(field, workload, stored[kind.name])
+        origins.of_field(field, workload, stored[kind.name], labels)
         for field in fields
         for kind, origins in _find_origins()
         if origins.of_field is not None

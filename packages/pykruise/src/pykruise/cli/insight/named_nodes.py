@@ -2,18 +2,21 @@
 node without one at most by its name.
 
 waits of a job, nodes ──▶ explain_named_nodes(), explain_matching_nodes() ──▶ the waits with the reason and its remedy
+waits for agents, Sight ──▶ explain_unready_nodes() ──▶ the waits that name the node that is not ready
 
-Pure. Managers read no nodes for such jobs, so only the commands know these reasons.
+Pure. Managers read no nodes for such objects, so only the commands know these reasons.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
+from pykruise.cli.insight.cluster_reading import Sight, find_unready_nodes
 from pykruise.cli.insight.explanations import Wait
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.selectors import Selector
-from pykruise.plans.views import NodeView
+from pykruise.plans.views import NODE_VIEWS, NodeView
 from pykruise.pods.reasons import OF_A_NAMED_NODE, Code
 from pykruise.pods.view.nodes import VIRTUAL_NODE
 
@@ -60,6 +63,35 @@ def explain_matching_nodes(
     )
     named = msgspec.structs.replace(whole, words=f"{whole.words}; {words}{more}", remedy=remedy)
     return tuple(named if wait is whole else wait for wait in waits)
+
+
+def explain_unready_nodes(waits: Sequence[Wait], sight: Sight, *, is_over: bool) -> tuple[Wait, ...]:
+    """Return the waits for agents with the reason why an agent does not answer: its node is not ready."""
+    insight, listed = sight.kind.insight, sight.listed.get(NODE_VIEWS)
+    find = insight.node_of if insight is not None else None
+    if find is None or listed is None or not any(wait.code in _OF_AGENTS for wait in waits):
+        return tuple(waits)
+    unready = dict(find_unready_nodes(listed.list_documents()))
+    then = f"; then create the {sight.kind.resource.kind} again" if is_over else ""
+    return tuple(_with_node(wait, find, sight.snapshot, unready, then) for wait in waits)
+
+
+_OF_AGENTS: Final = frozenset({Code.NO_AGENT, Code.IMAGE_PULLING})
+
+
+def _with_node(
+    wait: Wait, find: Callable[[Any, str], str], snapshot: Any, unready: Mapping[str, str], then: str
+) -> Wait:
+    """Return the wait of an agent. `unready`: name of each node that is not ready → since when."""
+    names = {find(snapshot, name) for name in (wait.pods or ("",))}
+    if wait.code not in _OF_AGENTS or len(names) != 1 or not names <= set(unready):
+        return wait
+    [name] = names
+    remedy = f"bring node {name} back (kubectl describe node {name}){then}"
+    if wait.code != Code.NO_AGENT:
+        return msgspec.structs.replace(wait, words=f"{wait.words}; node {name} is not ready", remedy=remedy)
+    words = f"node {name} is not ready, so its agent does not answer"
+    return msgspec.structs.replace(wait, words=words, since=unready[name], remedy=remedy)
 
 
 def _find_wait_of_job(waits: Sequence[Wait]) -> Wait | None:

@@ -16,10 +16,13 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.counts import format_count, format_first
 from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.plans.insight import Insight
 from pykruise.pods.reasons import Code
+
+MOST_NAMED: Final = 3
+"""Maximum number of namespaces that a message names."""
 
 _WITHOUT_PODS: Final = frozenset({Code.NOTHING_SELECTED, Code.NO_PODS})
 
@@ -27,7 +30,7 @@ _WITHOUT_PODS: Final = frozenset({Code.NOTHING_SELECTED, Code.NO_PODS})
 async def add_other_namespaces(
     client: Client, explanation: Explanation, document: Document, insight: Insight
 ) -> Explanation:
-    """Return the explanation with the namespace that has pods with the labels that the object selects, if the object
+    """Return the explanation with the namespaces that have pods with the labels that the object selects, if the object
     selects no pod of its own namespace.
     """
     path, own = insight.pod_selector, explanation.namespace
@@ -41,15 +44,21 @@ async def add_other_namespaces(
     counts = Counter(metadata_of(raw).namespace for raw in listed.items) if listed is not None else Counter()
     if not counts or own in counts:
         return explanation
-    [(namespace, count)] = counts.most_common(1)
     waits = tuple(
-        _with_namespace(wait, explanation.kind, namespace, count) if wait.code in _WITHOUT_PODS else wait
+        _with_namespaces(wait, explanation.kind, counts) if wait.code in _WITHOUT_PODS else wait
         for wait in explanation.waits
     )
     return msgspec.structs.replace(explanation, waits=waits)
 
 
-def _with_namespace(wait: Wait, kind: str, namespace: str, count: int) -> Wait:
-    words = f"{wait.words}; {format_count(count, 'pod', 'pods')} of namespace {namespace} would match"
-    remedy = f"create the {kind} in namespace {namespace} instead"
-    return msgspec.structs.replace(wait, words=words, remedy=f"{remedy}; or {wait.remedy}")
+def _with_namespaces(wait: Wait, kind: str, counts: Counter[str]) -> Wait:
+    """Return the wait with the namespaces that have matching pods. `counts`: the number of pods by namespace."""
+    found = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    pods = format_first(
+        [f"{format_count(count, 'pod')} of namespace {namespace}" for namespace, count in found], MOST_NAMED
+    )
+    where = f"namespace {found[0][0]}" if len(found) == 1 else "the namespace of the pods that it must select"
+    remedy = f"create the {kind} in {where} instead"
+    return msgspec.structs.replace(
+        wait, words=f"{wait.words}; {pods} would match", remedy=f"{remedy}; or {wait.remedy}"
+    )

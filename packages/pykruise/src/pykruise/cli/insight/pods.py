@@ -11,7 +11,12 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.budgets import describe_disruption_budget, make_selection, read_disruption_budgets
+from pykruise.cli.insight.budgets import (
+    describe_disruption_budget,
+    find_doubles,
+    make_selection,
+    read_disruption_budgets,
+)
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.unavailability import BudgetSight, explain_budget, headline_of, look_at
@@ -125,10 +130,11 @@ def explain_pod(sight: PodSight) -> Explanation:
     meta, pod = sight.document["metadata"], sight.view
     of_budget = explain_budget(sight.budget) if sight.budget is not None else None
     answers = dict(_find_answers(sight))
-    waits = rank_waits([*_own_waits(sight), *(of_budget.waits if of_budget is not None else ())])
+    others = of_budget.waits if of_budget is not None else ()
+    waits = rank_waits([*_own_waits(sight), *(wait for wait in others if wait.code != Code.EVICTION_BUDGET)])
     follows = (
         *_answer_lines(answers),
-        *(describe_disruption_budget(entry) for entry in sight.disruption),
+        *(describe_disruption_budget(entry) for entry in sight.disruption if len(sight.disruption) == 1),
         *(of_budget.next if of_budget is not None else ()),
     )
     return Explanation(
@@ -176,7 +182,7 @@ def _describe_coverage(sight: PodSight) -> str:
 
 
 def _own_waits(sight: PodSight) -> Iterator[Wait]:
-    pod, names = sight.view, sorted(str(entry["metadata"]["name"]) for entry in sight.disruption)
+    pod = sight.view
     others = [name for name in sight.meant_by if name != budget_name_of(pod)]
     if sight.budget is not None and others:
         selecting = " and ".join(others)
@@ -184,14 +190,8 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
             f"is also selected by PodUnavailableBudget {selecting}, but only {budget_name_of(pod)} is checked"
         )
         yield Wait(code=Code.OTHER_BUDGET, words=words, pods=(pod.name,))
-    if len(names) > 1:
-        words = f"is covered by PodDisruptionBudgets {' and '.join(names)}: API servers evict no pod with two budgets"
-        yield Wait(
-            code=Code.EVICTION_BUDGET,
-            words=words,
-            pods=(pod.name,),
-            remedy="cover each pod with only one PodDisruptionBudget",
-        )
+    if doubles := find_doubles(sight.disruption, [pod]):
+        yield from doubles.values()
     elif sight.disruption and pod.has_ready_condition and not _allowed_disruptions(sight.disruption[0]):
         yield _wait_for_disruption_budget(sight.disruption[0], pod)
     if sight.budget is None or pod.name not in sight.budget.pods:
@@ -235,6 +235,15 @@ def _is_never_evicted(sight: PodSight) -> bool:
     return len(sight.disruption) > 1 or (is_counted and any(map(_allows_none_ever, sight.disruption)))
 
 
+def _is_eviction_refused(sight: PodSight) -> bool:
+    """Whether the PodDisruptionBudgets of the pod reject its eviction now."""
+    if len(sight.disruption) > 1:
+        return True
+    return sight.view.has_ready_condition and any(
+        not _allowed_disruptions(entry) for entry in sight.disruption
+    )
+
+
 def _allowed_disruptions(budget: Document) -> int:
     return int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
 
@@ -276,7 +285,7 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
     if sight.surging and operation == Operation.EVICT and (answer.refusal or answer.spends):
         creates = f"CloneSet {sight.surging} creates a successor first"
         return f"{creates}, and deletes the pod when the successor is available"
-    if answer.refusal:
+    if answer.refusal or (operation == Operation.EVICT and _is_eviction_refused(sight)):
         return _REFUSED
     if answer.spends:
         return f"would be allowed, and use up 1 of {budget.unavailable_allowed} allowed disruptions"

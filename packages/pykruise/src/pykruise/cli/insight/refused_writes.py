@@ -5,12 +5,15 @@ message ──▶ make_refusal_wait() ──▶ Wait: its words name the cause, 
 Pure.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from pykruise.cli.insight.explanations import Wait
+from pykruise.plans.pod_steps import PodOrigin
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.workload.budgets import split_budget_remedy
-from pykruise.runtime.refusals import explain_refusal, split_remedy
+from pykruise.runtime.refusals import explain_refusal, list_unspecified_containers, split_remedy
 
 
 def make_refusal_wait(code: Code, message: str, *, namespace: str, since: str = "") -> Wait:
@@ -31,10 +34,32 @@ def find_refusal_remedy(code: Code, message: str, *, namespace: str) -> str:
     return known[1] if known is not None and known[0].value == code.value else CODES[code].helps
 
 
-def name_template(wait: Wait, template: str, *, namespace: str) -> str:
+def find_template_remedy(wait: Wait, template: str, *, namespace: str) -> str:
     """Return the remedy of a rejected creation of pods, with the name of the field that defines the pods."""
     known = explain_refusal(wait.words, namespace=namespace, template=template)
     return wait.remedy if known is None else known[1]
+
+
+def name_template(wait: Wait, template: str, *, namespace: str) -> Wait:
+    """Return the wait of a rejected write with this name for the template that must be corrected."""
+    if wait.code != Code.POLICY:
+        return wait
+    return msgspec.structs.replace(wait, remedy=find_template_remedy(wait, template, namespace=namespace))
+
+
+def make_container_wait(wait: Wait, origins: Mapping[str, PodOrigin], *, namespace: str) -> Wait:
+    """Return the wait of pods that a ResourceQuota rejects, because containers that other objects add lack resources.
+    `origins`: these objects, by the name of the container.
+    """
+    others = [name for name in list_unspecified_containers(wait.words) if name not in origins]
+    where = [*(["the pod template"] if others else []), *dict.fromkeys(map(str, origins.values()))]
+    known = explain_refusal(wait.words, namespace=namespace, template=" and in ".join(where))
+    if known is None:
+        return wait
+    added = ", ".join(
+        f"{origin.kind} {origin.name} adds container {name}" for name, origin in origins.items()
+    )
+    return msgspec.structs.replace(wait, words=f"{wait.words}; {added}", remedy=known[1])
 
 
 def make_origin_wait(wait: Wait, origin: str, *, namespace: str) -> Wait:

@@ -5,8 +5,8 @@ nodes + pod ──▶ judge_nodes() ──▶ RefusingNodes: words and remedy
 Pure.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -61,9 +61,10 @@ def judge_nodes(
     if all(asked.find_mismatch(node) is not None for node in nodes):
         selected = describe_selection(asked, nodes, bound_by)
         some = of_nodes if is_one else f"at least one of the nodes {names}"
+        label = f"label {some} with {selected}; or " if _is_fit_if_labelled(asked, nodes, bound_by) else ""
         return RefusingNodes(
             words=f"{names} {'does' if is_one else 'do'} not match the pod, which requires {selected}",
-            remedy=f"label {some} with {selected}; or {_change(correction, 'nodeSelector or node affinity')}",
+            remedy=f"{label}{_change(correction, 'nodeSelector or node affinity')}",
             is_mismatch=True,
         )
     matching = [node for node in nodes if asked.find_mismatch(node) is None]
@@ -108,12 +109,49 @@ def describe_selection(
     asked: NodeRequirements, nodes: Sequence[NodeView], bound_by: Collection[str] = ()
 ) -> str:
     """Return the labels and terms that the pod requires, and that none of the nodes has."""
-    missing = [
-        f"{key}={value}"
+    missing = [f"{key}={value}" for key, value in _find_missing(asked, nodes, bound_by).items()]
+    return ", ".join(missing) or " or ".join(_describe_terms(asked)) or "other nodes"
+
+
+def _find_missing(
+    asked: NodeRequirements, nodes: Sequence[NodeView], bound_by: Collection[str]
+) -> Mapping[str, str]:
+    """Return the labels of the pod's nodeSelector that none of the nodes has."""
+    return {
+        key: value
         for key, value in asked.node_selector.items()
         if key not in bound_by and not any(node.labels.get(key) == value for node in nodes)
-    ]
-    return ", ".join(missing) or " or ".join(_describe_terms(asked)) or "other nodes"
+    }
+
+
+def _is_fit_if_labelled(
+    asked: NodeRequirements, nodes: Sequence[NodeView], bound_by: Collection[str]
+) -> bool:
+    """Whether a person can label the nodes so that they match the pod. That does not help if the pod requires two
+    values of one label, and it must not replace a label that says what or where the node is.
+    """
+    missing = _find_missing(asked, nodes, bound_by)
+    wanted = [missing] if missing else [_read_labels(term) for term in asked.terms or ()]
+    return any(
+        asked.find_mismatch(msgspec.structs.replace(node, labels={**node.labels, **labels})) is None
+        for labels in wanted
+        for node in nodes
+        if not any(key in node.labels and _is_fact(key) for key in labels)
+    )
+
+
+def _read_labels(term: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return labels with which a node matches the requirements of a term that name values."""
+    return {
+        str(item.get("key")): str(item["values"][0])
+        for item in term.get("matchExpressions") or ()
+        if item.get("operator") == "In" and item.get("values")
+    }
+
+
+def _is_fact(key: str) -> bool:
+    """Whether kubelets and cloud providers set the label: its zone, its name, its architecture."""
+    return key.partition("/")[0].endswith("kubernetes.io")
 
 
 def _describe_terms(asked: NodeRequirements) -> Iterator[str]:

@@ -16,6 +16,7 @@ import msgspec
 from pykruise.cli.insight.causes import WaitCause
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.explanations import Wait
+from pykruise.cli.insight.host_ports import list_host_ports
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.selectors import SelectorError, parse_selector
 from pykruise.pods.corrections import Correction
@@ -95,7 +96,7 @@ def _find_exclusion(
         where = nodes.get(other["spec"].get("nodeName") or "")
         if where is None:
             continue
-        ports = _list_host_ports(pod) & _list_host_ports(other)
+        ports = list_host_ports(pod) & list_host_ports(other)
         if where.name == node.name and ports:
             port, _ = min(ports)
             return other, f"both pods need host port {port}"
@@ -103,16 +104,6 @@ def _find_exclusion(
             if node.labels.get(key) is not None and node.labels[key] == where.labels.get(key):
                 return other, f"required podAntiAffinity allows only one of the two pods per {key}"
     return None
-
-
-def _list_host_ports(pod: Document) -> set[tuple[int, str]]:
-    on_host = bool(pod["spec"].get("hostNetwork"))
-    return {
-        (int(number), str(port.get("protocol") or "TCP"))
-        for container in pod["spec"].get("containers") or ()
-        for port in container.get("ports") or ()
-        if (number := port.get("hostPort") or (port.get("containerPort") if on_host else None))
-    }
 
 
 def _list_separating_keys(pod: Document, other: Document) -> Iterator[str]:

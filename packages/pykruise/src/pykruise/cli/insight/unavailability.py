@@ -14,7 +14,12 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.insight.admission_check import ask_admission
-from pykruise.cli.insight.budgets import describe_disruption_budget, make_selection, read_disruption_budgets
+from pykruise.cli.insight.budgets import (
+    describe_disruption_budget,
+    find_doubles,
+    make_selection,
+    read_disruption_budgets,
+)
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.cluster_reading import look_at as look_at_document
 from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, group_by_reason
@@ -23,7 +28,12 @@ from pykruise.cli.insight.explanation_text import format_age
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.webhooks import is_fresh
 from pykruise.kinds.podunavailablebudget.kind import KIND
-from pykruise.kinds.podunavailablebudget.plan import REMEDY_OF_UNKNOWN, describe_unknown, plan_budget
+from pykruise.kinds.podunavailablebudget.plan import (
+    REMEDY_OF_UNKNOWN,
+    describe_unknown,
+    find_stale_total,
+    plan_budget,
+)
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
 from pykruise.kinds.podunavailablebudget.status import BudgetAmountError, ComputedBudget, compute
 from pykruise.kube.client.client import Client
@@ -34,6 +44,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS
 from pykruise.kube.values.counts import format_count
 from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.progress import OPEN, Phase
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import Code, remedy_of
@@ -61,6 +72,8 @@ class BudgetSight(msgspec.Struct, frozen=True, kw_only=True):
     """Number of requests that the budget denied recently, by the name of the pod."""
     disruption: Sequence[Document] = ()
     """PodDisruptionBudgets that select some of its pods."""
+    doubles: Mapping[str, Wait] = {}
+    """Waits of the pods that several of these PodDisruptionBudgets cover, by the name of the pod."""
 
 
 async def look_at(
@@ -79,7 +92,8 @@ async def _sight_of(
     snapshot = sight.snapshot
     wanted = {pod.name for pod in snapshot.pods}
     documents = sight.listed[POD_VIEWS].list_documents()
-    disruption = await read_disruption_budgets(client, meta["namespace"])
+    listed = await read_disruption_budgets(client, meta["namespace"])
+    disruption = [entry for entry in listed if any(map(make_selection(entry), snapshot.pods))]
     return BudgetSight(
         document=document,
         snapshot=snapshot,
@@ -89,7 +103,8 @@ async def _sight_of(
             if document["metadata"]["name"] in wanted
         },
         kept=await _count_refusals(client, meta["namespace"], wanted, now=now),
-        disruption=[entry for entry in disruption if any(map(make_selection(entry), snapshot.pods))],
+        disruption=disruption,
+        doubles=find_doubles(disruption, snapshot.pods),
     )
 
 
@@ -129,16 +144,22 @@ def explain_budget(sight: BudgetSight) -> Explanation:
         namespace=meta["namespace"],
         name=meta["name"],
         verdict=verdict_of(waits, plan, sight.document),
-        phase=phase_of(sight.document, waits),
-        headline=_describe_budget(computed),
+        phase=_phase_of(sight, waits),
+        headline=_describe_budget(sight.snapshot, computed),
         done=tuple(_record_lines(sight.snapshot, computed)),
         waits=waits,
         next=(
             *_free_again_lines(sight.snapshot, computed),
-            *map(describe_disruption_budget, sight.disruption),
+            *(() if sight.doubles else map(describe_disruption_budget, sight.disruption)),
             *next_of(plan, waits),
         ),
     )
+
+
+def _phase_of(sight: BudgetSight, waits: Sequence[Wait]) -> Phase:
+    """Return the phase. Pods with two PodDisruptionBudgets are never evicted, whatever this budget allows."""
+    phase = phase_of(sight.document, waits)
+    return Phase.DEGRADED if sight.doubles and phase in OPEN else phase
 
 
 def headline_of(sight: BudgetSight) -> str:
@@ -146,25 +167,30 @@ def headline_of(sight: BudgetSight) -> str:
     unavailable.
     """
     try:
-        return _describe_budget(compute(sight.snapshot))
+        return _describe_budget(sight.snapshot, compute(sight.snapshot))
     except BudgetAmountError:
-        return _describe_budget(None)
+        return _describe_budget(sight.snapshot, None)
 
 
-def _describe_budget(computed: ComputedBudget | None) -> str:
+def _describe_budget(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> str:
     if computed is None:
         return "the number of pods that must serve cannot be computed"
     status = computed.status
-    total, desired, current = (
-        status["totalReplicas"],
-        status["desiredAvailable"],
-        status["currentAvailable"],
-    )
-    serving = f"{current} of {format_count(total, 'pod serves', 'pods serve')}"
+    desired, current = status["desiredAvailable"], status["currentAvailable"]
+    serving = f"{current} of {format_count(_count_whole(snapshot), 'pod serves', 'pods serve')}"
     if desired == 0:
         return f"{serving}, and the budget requires none: all disruptions are allowed"
     required = format_count(desired, "is required", "are required")
     return f"{serving}, {required}: {_may_go(status['unavailableAllowed'])}"
+
+
+def _count_whole(snapshot: BudgetSnapshot) -> int:
+    """Return how many pods the workloads want, or have while they have more. `spec.protectTotalReplicas` is used only
+    if this number is unknown, because it says nothing about the workloads.
+    """
+    if snapshot.budget.total is None or snapshot.wanted is None:
+        return snapshot.total
+    return max(snapshot.wanted, len(snapshot.pods))
 
 
 def _may_go(count: int) -> str:
@@ -203,7 +229,7 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
             )
         elif note.reason == "UnknownReplicas":
             yield Wait(code=Code.NO_TARGET, words=describe_unknown(snapshot), remedy=REMEDY_OF_UNKNOWN)
-    if plan.waiting is not None and plan.waiting.code == Code.NO_TARGET:
+    if plan.waiting is not None and plan.waiting.code in (Code.NO_TARGET, Code.DISRUPTION_REFUSED):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.remedy)
     elif not snapshot.pods:
         label = "label the pods so that spec.selector matches them"
@@ -215,6 +241,7 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
     for name, reason in plan.skipped.items():
         yield Wait(code=reason.code, words=reason.message, pods=(name,), remedy=remedy_of(reason))
     yield from _unavailable_pods(sight)
+    yield from sight.doubles.values()
     if computed is not None:
         yield from _waiting_pods(sight, computed)
 
@@ -237,7 +264,9 @@ def _waiting_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait
     total, desired = computed.status["totalReplicas"], computed.status["desiredAvailable"]
     opening = describe_opening(sight.snapshot.budget)
     code, remedy = Code.DISRUPTION_BUDGET, ""
-    if desired >= total:
+    if (stale := find_stale_total(sight.snapshot)) is not None:
+        code, remedy = Code.DISRUPTION_REFUSED, stale.remedy
+    elif desired >= total:
         code = Code.DISRUPTION_REFUSED  # only a change of the budget helps
         name = sight.snapshot.budget.name
         remedy = f"{opening} of PodUnavailableBudget {name}, because the budget now rejects every disruption"
@@ -252,12 +281,18 @@ def _free_again_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None)
     """Yield the condition under which the budget allows further operations."""
     if computed is None or computed.status["unavailableAllowed"] or not computed.status["desiredAvailable"]:
         return
-    lacking = computed.status["desiredAvailable"] - computed.status["currentAvailable"] + 1
-    if computed.status["desiredAvailable"] >= len(snapshot.pods):
-        desired = computed.status["desiredAvailable"]
-        pods = format_count(len(snapshot.pods), "pod")
+    if find_stale_total(snapshot) is not None:
+        return  # its wait has the remedy
+    desired, whole = computed.status["desiredAvailable"], max(_count_whole(snapshot), len(snapshot.pods))
+    lacking = desired - computed.status["currentAvailable"] + 1
+    if desired >= whole:
+        required = (
+            f"{desired} of {format_count(whole, 'pod')} must serve"
+            if desired == whole
+            else f"{format_count(desired, 'pod')} must serve, but only {format_count(whole, 'is', 'are')} wanted"
+        )
         yield (
-            f"no pod may be disrupted as long as {desired} of {pods} must serve: to allow disruptions, "
+            f"no pod may be disrupted as long as {required}: to allow disruptions, "
             f"{describe_opening(snapshot.budget)}"
         )
     else:
@@ -294,6 +329,6 @@ async def forecast_budget(
 def _find_notes(snapshot: BudgetSnapshot, plan: Plan) -> Sequence[str]:
     warnings = [note.message for note in plan.notes if note.warning]
     try:
-        return [_describe_budget(compute(snapshot)), *warnings]
+        return [_describe_budget(snapshot, compute(snapshot)), *warnings]
     except BudgetAmountError:
         return warnings

@@ -18,15 +18,16 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from pykruise.cli.insight.autoscalers import find_autoscalers
 from pykruise.cli.kubectl.discovery import ServedResource
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import KRUISE
 from pykruise.cli.kubectl.pods import pods_of
 from pykruise.cli.kubectl.resources import Error, Info, refuse_existing, reread
-from pykruise.cli.kubectl.scaling import HPAS
 from pykruise.cli.kubectl.session import Session, dry_run_of
 from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.counts import format_count
@@ -253,18 +254,8 @@ async def _plan_move(session: Session, source: Resource, target: Resource) -> _M
 
 async def _find_scalers(session: Session, info: Info) -> list[str]:
     client = await session.make_client()
-    try:
-        listed = await client.list(HPAS, info.namespace)
-    except KubeError:
-        return []  # the kind is not served or the read is denied: the list is only a hint
-    documents = [orjson.loads(bytes(raw)) for raw in listed.items]
-    return [
-        document["metadata"]["name"]
-        for document in documents
-        if (ref := document["spec"]["scaleTargetRef"])["name"] == info.name
-        and ref["kind"] == info.resource.kind
-        and ref.get("apiVersion", "").rpartition("/")[0] == info.resource.group
-    ]
+    autoscalers = await find_autoscalers(client, info.resource, Key(info.namespace, info.name))
+    return [str(document["metadata"]["name"]) for document in autoscalers]
 
 
 def _plan_lines(move: _Move) -> Iterator[str]:

@@ -58,7 +58,7 @@ DESCRIBE: Final = Command(
 
 IMAGE: Final = Command(
     name="image",
-    short="Images that are pulled ahead",
+    short="Images that are pulled in advance",
     group="Look",
     children=(
         Command(

@@ -21,10 +21,9 @@ from pykruise.kinds import shown_of
 from pykruise.kube.documents import LAST_APPLIED, Document
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS, SERVICES, Resource
+from pykruise.kube.resources import HORIZONTAL_POD_AUTOSCALERS, PODS, SERVICES, Resource
 from pykruise.kube.values.counts import format_count
 
-HPAS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 POLL_S: Final = 0.5
 SPECIFIED_DELETE: Final = "apps.kruise.io/specified-delete"
 
@@ -260,7 +259,13 @@ async def autoscale(session: Session) -> list[Error]:
         )
         shown = {**made, "status": {"currentMetrics": None, "desiredReplicas": 0}}
         await create_and_show(
-            session, HPAS, info.namespace, made, shown=shown, operation=operation, manager="kubectl-autoscale"
+            session,
+            HORIZONTAL_POD_AUTOSCALERS,
+            info.namespace,
+            made,
+            shown=shown,
+            operation=operation,
+            manager="kubectl-autoscale",
         )
 
     return await run_for_each(session, selection, do)

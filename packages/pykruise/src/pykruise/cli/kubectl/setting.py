@@ -333,12 +333,12 @@ def read_amount(text: str, what: str) -> int | str:
 
 def set_partitions(document: Document, shown: Shown, field: Field, text: str) -> None:
     """Set the partition of each subset: `2` sets all, `a=2,b=0` the named subsets. Raises KubectlError."""
-    parts = [str(item.get("name")) for item in read_at(document, shown.parts) or ()]
-    values = dict.fromkeys(parts, text)
+    subsets = [str(item.get("name")) for item in read_at(document, shown.subsets) or ()]
+    values = dict.fromkeys(subsets, text)
     if "=" in text:
-        values = {part: value for part, _, value in (part.partition("=") for part in text.split(","))}
-    if unknown := sorted(values.keys() - set(parts)):
-        raise KubectlError(f"no subset is named {', '.join(unknown)}; available: {', '.join(parts)}")
+        values = {subset: value for subset, _, value in (item.partition("=") for item in text.split(","))}
+    if unknown := sorted(values.keys() - set(subsets)):
+        raise KubectlError(f"no subset is named {', '.join(unknown)}; available: {', '.join(subsets)}")
     counts = {}
     for part, value in values.items():
         if not _is_count(value):

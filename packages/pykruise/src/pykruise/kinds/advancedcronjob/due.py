@@ -30,8 +30,8 @@ class DueTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_due_times(schedule: Schedule, *, last: Instant, now: Instant, deadline_s: int | None) -> DueTimes:
-    """Return the due times after `last`: the last served tick, or else the creation time of the object. If clocks were
-    set back, `last` is in the future; no tick before it is served again.
+    """Return the due times after `last`: the last served tick, or else the creation time of the object. If the clock
+    was set back, `last` is in the future. Then no tick up to `last` is served a second time.
     """
     ticks = find_ticks(schedule, last, now, most=MANY + 1)
     due = DueTimes(

@@ -19,7 +19,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.cron import Every, Fields, Schedule, ScheduleError, find_ticks
-from pykruise.plans.insight import ClockInsight, InsightChild
+from pykruise.plans.insight import ClockInsight, InsightChild, KeptChildren
 from pykruise.pods.reasons import Code
 
 
@@ -82,6 +82,25 @@ def list_children(snapshot: AdvancedCronJobSnapshot) -> Iterator[InsightChild]:
         yield InsightChild(resource=made[1], key=key, has_failed=True, correction=correction)
 
 
+def count_kept_children(snapshot: AdvancedCronJobSnapshot) -> KeptChildren | None:
+    """Count the children, with the history limits; None if the spec is unreadable."""
+    made = snapshot.cron.made
+    if made is None or not is_readable(snapshot):
+        return None
+    spec = snapshot.cron.spec
+    endings = [child.ending for child in snapshot.children]
+    return KeptChildren(
+        resource=made[1],
+        active=endings.count(Ending.ACTIVE),
+        succeeded=endings.count(Ending.SUCCESSFUL),
+        failed=endings.count(Ending.FAILED),
+        succeeded_field="spec.successfulJobsHistoryLimit",
+        succeeded_limit=spec.successful_jobs_history_limit,
+        failed_field="spec.failedJobsHistoryLimit",
+        failed_limit=spec.failed_jobs_history_limit,
+    )
+
+
 def _reason_of(child: ChildView) -> str:
     if child.is_suspended:
         return Code.PAUSED
@@ -94,6 +113,7 @@ INSIGHT: Final = ClockInsight(
     headline=headline_of,
     children=list_children,
     one_child_at_a_time="set spec.concurrencyPolicy to Forbid",
+    kept_children=count_kept_children,
     deleted_failure=find_deleted_failure,
     has_observed_generation=False,
     ticks=list_ticks,

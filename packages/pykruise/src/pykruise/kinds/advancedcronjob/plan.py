@@ -230,7 +230,7 @@ class _Plan:
                 *self._delete_history(),
                 *([Stage(purpose=Purpose.REPLACE_JOBS, chains=deletions)] if deletions else []),
                 Stage(purpose=Purpose.CREATE_JOBS, chains=(Chain(subject=name, steps=(create,)),)),
-                *self._record_tick(tick, "the run was created"),
+                *self._record_tick(tick, f"the run of {format_time(tick)} is recorded"),
             ),
             requeue_after_s=self._until_next(),
             notes=tuple(notes),
@@ -285,10 +285,19 @@ class _Plan:
     def _wait_for_next(self) -> Reason | None:
         """Return the reason to wait when only the next tick is awaited."""
         if self.next is not None:
-            return Reason(Code.NEXT_TICK, f"the next run is due at {format_time(self.next)}")
+            return Reason(
+                Code.NEXT_TICK, f"the next run is due at {format_time(self.next)}{self._describe_hold()}"
+            )
         return Reason(
             Code.NO_TICK, f"schedule {self._snapshot.cron.spec.schedule} matches no time within five years"
         )
+
+    def _describe_hold(self) -> str:
+        """Describe the active run that the next run waits for; empty if it waits for none."""
+        active = _select_active(self._snapshot.children)
+        if not active or self._snapshot.cron.spec.concurrency_policy != "Forbid":
+            return ""
+        return f", and starts only when {active[0].name} has ended (concurrencyPolicy is Forbid)"
 
 
 def _find_last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:

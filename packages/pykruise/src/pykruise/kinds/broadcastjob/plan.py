@@ -165,6 +165,7 @@ def _plan_after_end(
         requeue_after_s=decision.requeue_after_s,
         waiting=waiting,
         skipped={pod.name: explain_failure(pod) for pod in _find_failed_pods(targets)},
+        skipped_nodes=_list_nodes_left_out(job, targets),
     )
 
 
@@ -489,11 +490,25 @@ def _explain_failing(pod: PodView) -> Reason:
 
 
 def _list_skipped_nodes(targets: BroadcastJobTargets, decision: FanOutDecision) -> dict[str, Reason]:
-    idle = {
-        node: Reason(Code.UNFIT_NODE, obstacle.because, obstacle.remedy)
+    return {**_list_unfit_nodes(targets), **_list_held_nodes(decision)}
+
+
+def _list_unfit_nodes(targets: BroadcastJobTargets, *, then: str = "") -> dict[str, Reason]:
+    """Node without a pod on which no pod can run → the reason. `then`: last step of the remedy."""
+    return {
+        node: Reason(Code.UNFIT_NODE, obstacle.because, f"{obstacle.remedy}{then}")
         for node, obstacle in sorted(targets.idle.items(), key=lambda item: item[1].is_mismatch)
     }
-    return {**idle, **_list_held_nodes(decision)}
+
+
+def _list_nodes_left_out(job: BroadcastJobView, targets: BroadcastJobTargets) -> dict[str, Reason]:
+    """Node that got no pod of a job that has ended → the reason. Empty if a pod of the job no longer exists: then a
+    node without a pod perhaps had one.
+    """
+    kept = sum(target.is_wanted and target.name in targets.pods for target in targets.targets)
+    if kept < job.status.desired:
+        return {}
+    return _list_unfit_nodes(targets, then="; then create the job again, if it must run on this node too")
 
 
 def _explain_no_node(targets: BroadcastJobTargets) -> Reason:

@@ -19,7 +19,13 @@ from pykruise.kinds.containerrecreaterequest.types import (
 )
 from pykruise.kinds.containerrecreaterequest.v1alpha1 import ContainerRecreateRequestV1Alpha1
 from pykruise.kinds.containerrecreaterequest.validation import errors_of
-from pykruise.kinds.containerrecreaterequest.view import BY_POD, REQUEST_VIEWS, RequestView, read_snapshot
+from pykruise.kinds.containerrecreaterequest.view import (
+    BY_POD,
+    NODE_LABEL,
+    REQUEST_VIEWS,
+    RequestView,
+    read_snapshot,
+)
 from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, make_right
@@ -143,7 +149,11 @@ KIND = Kind(
         make_right(NODES, "get", why="ContainerRecreateRequest: to check that the pod's node exists"),
     ),
     insight=Insight(
-        names=frozenset({"crr"}), containers=(), headline=_headline_of, has_observed_generation=False
+        names=frozenset({"crr"}),
+        containers=(),
+        headline=_headline_of,
+        node_of=lambda snapshot, _: snapshot.request.labels.get(NODE_LABEL, ""),
+        has_observed_generation=False,
     ),
     shown=SHOWN,
 )

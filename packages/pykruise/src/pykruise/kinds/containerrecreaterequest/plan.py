@@ -129,7 +129,7 @@ def _parse_time(text: str | None) -> Instant | None:
 
 def _reason_not_started(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
     if _is_behind_another(snapshot):
-        return _reason_behind(snapshot)
+        return _reason_behind(snapshot, pod)
     since = snapshot.now - max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
     if since < BEGINS_IN_S:
         return Reason(Code.PODS_ACTIVE, f"the agent of node {pod.node_name} has not begun the recreation yet")
@@ -137,20 +137,38 @@ def _reason_not_started(snapshot: ReadableContainerRecreateRequest, pod: PodView
     return Reason(Code.NO_AGENT, what, f"start the agent on node {pod.node_name}, or bring the node back")
 
 
-def _reason_behind(snapshot: RecreationSnapshot) -> Reason:
-    """Return the reason of a request that waits for another one. Its name comes from the same objects as the turn."""
+def _reason_behind(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
+    """Return the reason of a request that waits for another one: what this one waits for, if a person can correct that.
+    Its name comes from the same objects as the turn.
+    """
     first = next((request for request in snapshot.others if request.is_carried_out), None)
     if first is None:
         return Reason(
             Code.PARALLELISM, "another request for the pod is carried out first", "wait until it has ended"
         )
     where = f"{first.name} -n {first.namespace}"
+    words = f"ContainerRecreateRequest {first.name} for the same pod is carried out first"
+    delete = f"if nothing needs {first.name}, delete it (kubectl delete crr {where})"
+    obstacle = _find_obstacle(first, pod, now=snapshot.now)
+    if obstacle is None:
+        see = f"see what it waits for (kubectl kruise explain crr/{where})"
+        return Reason(Code.PARALLELISM, f"{words}{_describe_end(snapshot.request)}", f"{see}; {delete}")
+    limit = first.spec.active_deadline_seconds if first.spec is not None else None
+    endless = "" if limit is not None else f"; {first.name} has no spec.activeDeadlineSeconds that ends it"
     return Reason(
-        Code.PARALLELISM,
-        f"ContainerRecreateRequest {first.name} for the same pod is carried out first",
-        f"see what it waits for (kubectl kruise explain crr/{where}); if nothing needs it, delete it (kubectl delete"
-        f" crr {where})",
+        obstacle.code,
+        f"{words}, and waits: {obstacle.message}{endless}{_describe_end(snapshot.request)}",
+        f"{obstacle.remedy}; or {delete}" if obstacle.remedy else delete,
+        obstacle.container,
     )
+
+
+def _describe_end(request: ReadableRequestView) -> str:
+    """Describe when the request fails at the latest; empty if it has no deadline."""
+    limit = request.spec.active_deadline_seconds
+    if limit is None:
+        return ""
+    return f"; this request fails at {format_time(request.created_at + limit)} (spec.activeDeadlineSeconds)"
 
 
 # While the agent works
@@ -168,27 +186,30 @@ def _plan_recreation(snapshot: ReadableContainerRecreateRequest, pod: PodView, a
         stages=stages,
         status=None if status == request.stored_status else status,
         requeue_after_s=LOOK_S if again_s is None else min(again_s, LOOK_S),
-        waiting=_find_obstacle(snapshot, pod) or _reason_unfinished(request),
+        waiting=_find_obstacle(request, pod, now=snapshot.now) or _reason_unfinished(request),
     )
 
 
-def _find_obstacle(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason | None:
+def _find_obstacle(request: RequestView, pod: PodView, *, now: Instant) -> Reason | None:
     """Return why the pod or a requested container does not run, if the reason needs a person; otherwise None."""
-    if (ended := _find_ended_container(snapshot.request, pod)) is not None:
+    if (ended := _find_ended_container(request, pod)) is not None:
         return ended
-    obstacles = blockers_of([pod], None, now=snapshot.now, correction=OF_THE_WORKLOAD)
-    return find_pod_wait(
-        [(pod, reason) for pod, reason in obstacles if _is_obstacle(snapshot.request, reason)]
-    )
+    obstacles = blockers_of([pod], None, now=now, correction=OF_THE_WORKLOAD)
+    return find_pod_wait([(pod, reason) for pod, reason in obstacles if _is_obstacle(request, reason)])
 
 
-def _find_ended_container(request: ReadableRequestView, pod: PodView) -> Reason | None:
+def _list_requested(request: RequestView) -> set[str]:
+    """Names of the requested containers; empty if the spec is unreadable."""
+    return {container.name for container in request.spec.containers} if request.spec is not None else set()
+
+
+def _find_ended_container(request: RequestView, pod: PodView) -> Reason | None:
     """Return the reason if a requested container has ended and its pod's restartPolicy forbids that it starts again;
     otherwise None. SidecarTerminator ends containers in such pods on purpose.
     """
     if pod.find_condition("SidecarTerminated") is not None:
         return None
-    requested = {container.name for container in request.spec.containers}
+    requested = _list_requested(request)
     ended = next(
         (
             status
@@ -217,14 +238,13 @@ def _find_ended_container(request: ReadableRequestView, pod: PodView) -> Reason 
     return Reason(Code.CONTAINER_FAILS, words, remedy, ended.name)
 
 
-def _is_obstacle(request: ReadableRequestView, reason: Reason) -> bool:
+def _is_obstacle(request: RequestView, reason: Reason) -> bool:
     if reason.code == Code.NOT_READY:
         return _is_recreating(request, reason.container)
-    wanted = {"", *(container.name for container in request.spec.containers)}
-    return reason.code in _OBSTACLES and reason.container in wanted
+    return reason.code in _OBSTACLES and reason.container in {"", *_list_requested(request)}
 
 
-def _is_recreating(request: ReadableRequestView, container: str) -> bool:
+def _is_recreating(request: RequestView, container: str) -> bool:
     """Whether the agent has restarted this container and waits until it is ready."""
     states = request.status.container_recreate_states or ()
     return any(state.name == container and state.phase == _RECREATING for state in states)

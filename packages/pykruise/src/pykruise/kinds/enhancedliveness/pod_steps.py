@@ -1,7 +1,7 @@
 """Enhanced liveness: admission moves the liveness probes of a pod into an annotation, so the kubelet does not run them.
 
-Pure. Same rule as OpenKruise's gate EnhancedLivenessProbe: only pods of OpenKruise's workloads with an annotation that
-requests this are changed.
+Pure. This is the rule of OpenKruise's gate EnhancedLivenessProbe: only pods of OpenKruise's workloads with an
+annotation that requests this are changed.
 """
 
 from collections.abc import Mapping, Sequence

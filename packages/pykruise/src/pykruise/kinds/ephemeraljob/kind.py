@@ -74,10 +74,9 @@ def _is_alike(old: PodView, new: PodView) -> bool:
 
 def _headline_of(status: Mapping[str, Any]) -> str:
     succeeded, failed, match = (status.get(name, 0) for name in ("succeeded", "failed", "match"))
-    return (
-        f"{status.get('phase') or 'not started'}: {succeeded} of {format_count(match, 'pod')} succeeded, "
-        f"{failed} failed"
-    )
+    phase = status.get("phase") or "not started"
+    said = "not started in all pods" if phase == "Unknown" else phase
+    return f"{said}: {succeeded} of {format_count(match, 'pod')} succeeded, {failed} failed"
 
 
 _STORED: Final = StoredSpec(

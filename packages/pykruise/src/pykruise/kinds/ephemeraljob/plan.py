@@ -61,12 +61,6 @@ deleted.
 
 DEFAULT_TTL_S: Final = 1800
 
-_ALL_TAKEN: Final = Reason(
-    Code.NOTHING_SELECTED,
-    "every pod that spec.selector matches already has an ephemeral container with the same name from another job",
-    NAMES_STAY,
-)
-
 
 def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
     """Plan all writes that this job needs now, its status, and when it is reconciled again."""
@@ -130,6 +124,35 @@ def _targets(job: EphemeralJobView, spec: EphemeralJobSpec, pods: Sequence[PodVi
         if not any(ephemeral.name in names and ephemeral.job != job.uid for ephemeral in pod.ephemeral)
     ]
     return free if spec.replicas is None else free[: max(spec.replicas, 0)]
+
+
+def _list_taken(
+    snapshot: EphemeralJobSnapshot, chosen: Sequence[PodView], *, until: Instant
+) -> dict[str, Reason]:
+    """Name of each pod that is left out because of the name of a container → the reason. Empty if all pods are left
+    out, or if the job has as many pods as it wants. `until`: later pods are no concern of the job.
+    """
+    job = snapshot.job
+    if not chosen or (job.spec is not None and job.spec.replicas is not None):
+        return {}
+    names = {pod.name for pod in chosen}
+    left_out = (pod for pod in snapshot.pods if pod.name not in names and (pod.created_at or until) <= until)
+    return {pod.name: _explain_taken(Code.NO_EFFECT, job, [pod], _LEFT_OUT) for pod in left_out}
+
+
+_LEFT_OUT: Final = "it gets no container of the job, because it has"
+
+
+def _explain_taken(code: Code, job: EphemeralJobView, pods: Sequence[PodView], who: str) -> Reason:
+    """Return the reason of pods that have a container with a name of the job. `who`: the pods, as subject and verb."""
+    taken = {
+        ephemeral.name
+        for pod in pods[:LOOKED_AT]
+        for ephemeral in pod.ephemeral
+        if ephemeral.name in job.names and ephemeral.job != job.uid
+    }
+    words = f"{who} an ephemeral container {' or '.join(sorted(taken))} from another job or person"
+    return Reason(code, words, NAMES_STAY)
 
 
 _PROGRESS: Final[Mapping[EphemeralState | None, TargetState]] = {
@@ -203,6 +226,7 @@ def _plan_before_end(
         else find_soonest([decision.requeue_after_s, _until_blocked(pods, snapshot.now)]),
         waiting=_find_waiting(snapshot, decision, obstacles),
         skipped={
+            **_list_taken(snapshot, pods, until=snapshot.now),
             **{name: HELD[hold] for name, hold in decision.waiting.items()},
             **{pod.name: obstacle for pod, obstacle in obstacles},
         },
@@ -224,7 +248,10 @@ def _plan_after_end(
         return Plan(
             requeue_after_s=decision.requeue_after_s,
             waiting=over,
-            skipped={pod.name: obstacle for pod, obstacle in _find_obstacles(job, pods, snapshot.now)},
+            skipped={
+                **_list_taken(snapshot, pods, until=_parse_time(job.status.completion_time) or snapshot.now),
+                **{pod.name: obstacle for pod, obstacle in _find_obstacles(job, pods, snapshot.now)},
+            },
         )
     because = "ttlSecondsAfterFinished has passed"
     step = Step(action=delete_object(EPHEMERAL_JOBS, job), because=because)
@@ -288,7 +315,12 @@ def _find_waiting(
     if not snapshot.job.containers:
         remedy = "add a container to spec.template.ephemeralContainers"
         return Reason(Code.INVALID_SPEC, "spec.template.ephemeralContainers is empty", remedy)
-    nothing_fits = _ALL_TAKEN if snapshot.pods else _explain_no_pods(snapshot.job)
+    all_taken = "every pod that spec.selector matches already has"
+    nothing_fits = (
+        _explain_taken(Code.NOTHING_SELECTED, snapshot.job, snapshot.pods, all_taken)
+        if snapshot.pods
+        else _explain_no_pods(snapshot.job)
+    )
     return find_wait_reason(
         decision, nothing_fits=nothing_fits, running=_containers_have, obstacles=obstacles
     )

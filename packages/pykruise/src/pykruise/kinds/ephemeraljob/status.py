@@ -77,7 +77,7 @@ def status_of(
 
 
 def _compute_phase(tally: EphemeralJobTally, *, is_over: bool, is_late: bool, has_containers: bool) -> str:
-    """Return the phase. Same rule as OpenKruise, but if containers failed in some pods, the job ends as failed."""
+    """Return the phase. This is OpenKruise's rule, but if containers failed in some pods, the job ends as failed."""
     if not has_containers:
         return "Error"
     if is_over:

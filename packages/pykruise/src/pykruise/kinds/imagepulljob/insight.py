@@ -56,6 +56,7 @@ INSIGHT: Final = Insight(
     containers=(),
     headline=headline_of,
     at_work=list_nodes_at_work,
+    node_of=lambda _, name: name,
     selector_of_nodes=selector_of_nodes,
     pod_selector=("spec", "podSelector"),
     everywhere=(SECRET_VIEWS,),

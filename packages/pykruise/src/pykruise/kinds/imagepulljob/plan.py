@@ -41,6 +41,7 @@ from pykruise.pods.images.obstacles import (
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.images.pull_rules import parallelism_of
 from pykruise.pods.jobs.fan_out import (
+    OTHERS_ARE_FIRST,
     WAITS_FOR_ITS_TURN,
     FanOutDecision,
     FanOutTarget,
@@ -71,6 +72,7 @@ _WARN_AGAIN_S: Final = 600.0
 _HOLDS: Final = {
     TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node pulls the image"),
     TargetHold.PARALLELISM: WAITS_FOR_ITS_TURN,
+    TargetHold.TURN: OTHERS_ARE_FIRST,
     TargetHold.OVER: Reason(Code.JOB_OVER, "the job has ended"),
 }
 

@@ -19,4 +19,9 @@ def headline_of(status: Mapping[str, Any]) -> str:
     return f"{succeeded} of {images} pulled, {failed} failed, {pulling + waiting} under way"
 
 
-INSIGHT: Final = Insight(containers=(), headline=headline_of, has_observed_generation=False)
+INSIGHT: Final = Insight(
+    containers=(),
+    headline=headline_of,
+    node_of=lambda snapshot, _: snapshot.node_image.name,
+    has_observed_generation=False,
+)

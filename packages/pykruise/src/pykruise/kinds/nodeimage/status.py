@@ -19,7 +19,9 @@ from pykruise.pods.images.node_image_api import TagSpec, TagStatus
 from pykruise.pods.images.node_images import FAILED, PULLING, SUCCEEDED, WAITING, instant_of
 
 RESPONSE_S: Final = 600.0
-"""Seconds within which an agent must respond to an entry, and within which it must report a pull after its deadline."""
+"""Seconds within which an agent must respond to a new entry. The agent has the same time to report the result after the
+deadline of a pull.
+"""
 
 NO_RESPONSE: Final = "node has not responded for a long time"
 TOO_LATE: Final = "pulling exceeds the activeDeadlineSeconds"

@@ -215,7 +215,9 @@ def _pod_chain(snapshot: NodePodProbeSnapshot, shown: _Shown) -> Chain:
 
 def _pod_step(pod: PodView, body: Document, patch_type: PatchType, subresource: str) -> Step:
     action = pod_patch(pod, body, patch_type=patch_type, subresource=subresource)
-    return Step(action=action, because="the result of a probe has changed")
+    return Step(
+        action=action, because="its labels, annotations or conditions differ from the results of its probes"
+    )
 
 
 def _describe_conflict(conflict: MarkConflict) -> Reason:

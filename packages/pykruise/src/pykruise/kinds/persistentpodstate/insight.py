@@ -102,8 +102,8 @@ def _find_obstacle(workload: Document, state: Document) -> tuple[str, str]:
     if owner is not None:
         return words, f"{removal}: {owner.kind} {owner.name} of {owner.api_version} has it too"
     delete = (
-        f"delete PersistentPodState {name}, so that it is generated"
-        f" (kubectl delete -n {namespace} persistentpodstate {name})"
+        f"delete PersistentPodState {name} (kubectl delete -n {namespace} persistentpodstate {name}); the manager then"
+        " generates it from the workload"
     )
     return words, f"{delete}; or {removal}, and change spec of PersistentPodState {name}"
 

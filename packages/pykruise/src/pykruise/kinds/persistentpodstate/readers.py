@@ -1,6 +1,6 @@
 """Reads of PersistentPodStates for webhooks, of the white list, and of workloads of kinds on the white list.
 
-LiveStates     sends every read to the API server: for reviews in the process of a sandbox
+LiveStates     sends every read to the API server: for reviews that run in the same process as a sandbox
 CachedStates   reads PersistentPodStates from a cache, which is kept up to date while `run()` runs: a pod without a
                PersistentPodState costs no request
 

@@ -41,6 +41,8 @@ from pykruise.pods.probes.views import (
     name_of_probe,
 )
 from pykruise.pods.reasons import REPEATED, Code
+from pykruise.pods.view.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.matched_spread import read_matched
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import find_repeated_wait
 from pykruise.runtime.actions import patch_object
@@ -75,6 +77,8 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
         stages.append(Stage(purpose=Purpose.MARK_PODS, chains=chains, is_independent=True, regardless=True))
     unasked = _list_unprobed(snapshot, wanted)
     probed = _list_probed(snapshot, (item for item in wanted if item.pod.name not in unasked))
+    obstacles = obstacles_of(probed, now=snapshot.now, conditions=_map_conditions(marker))
+    failing = {name: reason for name, reason in obstacles.items() if reason.code == Code.PROBE_FAILS}
     return Plan(
         stages=tuple(stages),
         status={
@@ -94,10 +98,12 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
         skipped={
             **_list_stuck(snapshot),
             **dict(_list_unprobed_virtual(snapshot)),
+            **failing,
+            **dict(_list_overwritten_costs(snapshot, probed)),
             **_list_overwritten(snapshot, wanted),
             **_list_conflicts(snapshot, wanted),
             **unasked,
-            **obstacles_of(probed, now=snapshot.now, conditions=_map_conditions(marker)),
+            **{name: reason for name, reason in obstacles.items() if name not in failing},
         },
     )
 
@@ -235,6 +241,34 @@ def _list_overwritten(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbe
         ).items()
         if uid in names
     }
+
+
+def _list_overwritten_costs(
+    snapshot: ReadablePodProbeMarker, probed: Iterable[Probed]
+) -> Iterator[tuple[str, Reason]]:
+    """Yield the pods whose deletion cost a WorkloadSpread has set to another value than the marker, each with the
+    reason. The WorkloadSpread restores its value after each write of another writer.
+    """
+    marker = snapshot.marker
+    policies = {
+        name_of_probe(marker.name, probe.name): probe.marker_policy or () for probe in marker.spec.probes
+    }
+    for pod, _, states in probed:
+        known = ((policies[item.name], item.state) for item in states if item.state and item.name in policies)
+        value = marks_of(known).annotations.get(DELETION_COST_ANNOTATION)
+        stored = pod.annotations.get(DELETION_COST_ANNOTATION)
+        spread = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
+        if value is not None and stored not in (None, value) and spread is not None:
+            yield (
+                pod.name,
+                Reason(
+                    Code.CONFLICT,
+                    f"WorkloadSpread {spread.name} sets annotation {DELETION_COST_ANNOTATION} too, and restores its"
+                    " own value, so the value of this marker has no effect",
+                    "remove this annotation from spec.probes[].markerPolicy, because only one object can set the"
+                    " deletion cost of a pod",
+                ),
+            )
 
 
 def _group_by_node(wanted: list[WantedProbes]) -> dict[str, dict[str, WantedProbes]]:

@@ -143,7 +143,7 @@ def _action_errors(
         return
     if action.host:
         yield make_invalid_error(
-            f"{path}.host", action.host, "must not be set: the agent probes the pod itself"
+            f"{path}.host", action.host, "must not be set: the agent always probes the IP of the pod"
         )
     yield from check_port(action.port, f"{path}.port")
     if isinstance(action, HttpGetAction):

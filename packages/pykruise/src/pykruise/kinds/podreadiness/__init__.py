@@ -1,1 +1,1 @@
-"""Pod readiness: sets the condition KruisePodReady of new pods that no workload of pykruise manages."""
+"""Pod readiness: sets the condition KruisePodReady of new pods whose controller does not set it."""

@@ -1,10 +1,11 @@
-"""Sets the condition KruisePodReady to True in new pods that no workload of pykruise manages.
+"""Sets the condition KruisePodReady to True in new pods whose controller does not do this itself.
 
 pod ──▶ lacks_condition() ──▶ plan_readiness() ──▶ Plan: one patch of the pod's status
 
-Pure. pykruise's own workloads set the condition in the same write as everything else that a new pod needs. With the
-feature gate KruisePodReadinessGate, other pods get the readiness gate too, and only this controller sets their
-condition.
+Pure. The controllers of CloneSets, DaemonSets and Advanced StatefulSets set the condition of their own pods, in the
+same write as everything else that a new pod needs. This controller sets the condition of all other pods with the
+readiness gate: pods of OpenKruise's other kinds, such as BroadcastJob, and, with the feature gate
+KruisePodReadinessGate, pods of every other owner.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ class PodReadinessSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lacks_condition(pod: PodView) -> bool:
-    """Whether the pod has the gate, its condition is not set, and no workload will set the condition."""
+    """Whether the pod has the gate, its condition is not set, and the pod's controller does not set the condition."""
     if pod.is_deleting or keys.KRUISE_POD_READY not in pod.open_gates:
         return False
     owner = pod.controller

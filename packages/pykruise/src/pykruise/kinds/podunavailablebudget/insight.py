@@ -14,7 +14,8 @@ from pykruise.plans.targets import TARGET_RESOURCES
 
 def short_workloads(snapshot: BudgetSnapshot) -> Iterator[InsightChild]:
     """Yield the workloads of the budget's pods while pods are missing, because missing pods use up the budget."""
-    if len(snapshot.pods) >= snapshot.total:
+    wanted = snapshot.total if snapshot.wanted is None else min(snapshot.wanted, snapshot.total)
+    if len(snapshot.pods) >= wanted:
         return
     for kind, name in snapshot.workloads:
         if (resource := TARGET_RESOURCES.get(kind)) is not None:

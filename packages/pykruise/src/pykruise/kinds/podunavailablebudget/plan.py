@@ -10,7 +10,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
-from pykruise.kinds.podunavailablebudget.status import BudgetAmountError, ComputedBudget, compute
+from pykruise.kinds.podunavailablebudget.status import (
+    BudgetAmountError,
+    ComputedBudget,
+    compute,
+    compute_desired_available,
+)
+from pykruise.kube.values.counts import format_count, format_first
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.pod_writes import make_pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
@@ -64,9 +70,36 @@ def _find_waiting_reason(snapshot: BudgetSnapshot) -> Reason | None:
         words = f"{kind.kind} {name} does not exist: the budget protects nothing"
         remedy = replace_target(kind.kind, name, of=f"PodUnavailableBudget {snapshot.budget.name}")
         return Reason(Code.NO_TARGET, words, remedy)
+    if (reason := find_stale_total(snapshot)) is not None:
+        return reason
     down = (pod for pod in snapshot.pods if not pod.is_serving)
     obstacles = blockers_of(down, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     return find_repeated_wait(obstacles)
+
+
+def find_stale_total(snapshot: BudgetSnapshot) -> Reason | None:
+    """Return the reason why the budget requires all the pods that the workloads want, or more: it sets a total number
+    of pods that is larger than the number that the workloads want. None if it does not, or if their number would
+    require as many pods.
+    """
+    budget, wanted = snapshot.budget, snapshot.wanted
+    if budget.total is None or wanted is None or wanted >= budget.total or not snapshot.pods:
+        return None
+    try:
+        required = compute_desired_available(budget, total=budget.total)
+        enough = compute_desired_available(budget, total=wanted)
+    except BudgetAmountError:
+        return None
+    if required < wanted or enough > wanted or enough == required:
+        return None
+    names = format_first([f"{kind.kind} {name}" for kind, name in snapshot.workloads], 5)
+    pods = format_count(required, "pod serves", "pods serve")
+    words = (
+        f"spec.protectTotalReplicas is {budget.total}, but {names} should have only {format_count(wanted, 'pod')}: the"
+        f" budget allows a disruption only while more than {pods}"
+    )
+    remedy = f"lower spec.protectTotalReplicas of PodUnavailableBudget {budget.name} to {wanted}, or remove the field"
+    return Reason(Code.DISRUPTION_REFUSED, words, remedy)
 
 
 REMEDY_OF_UNKNOWN: Final = "set spec.protectTotalReplicas"

@@ -267,7 +267,7 @@ class BudgetGuard:
         if answer.code == RefusalCode.INVALID:
             raise StepError(answer.refusal)
         self._report(make_prevention_report(pod, budget, username=request.username))
-        remedy = answer.remedy or wait_for_pods(budget.name)
+        remedy = answer.remedy or wait_for_pods(budget)
         cause = Cause(reason=DISRUPTION_BUDGET, message=remedy)
         return _make_status(operation, _make_message(budget, answer.code), cause)
 

@@ -1,7 +1,7 @@
 """Objects that pod admission reads: budgets, the evicted pod, its CloneSet, owners of owners. Pod admission also writes
 one thing: the record of an eviction that waits.
 
-LiveBudgets     reads from the API server each time: for reviews in the process of a sandbox
+LiveBudgets     reads from the API server each time: for reviews that run in the same process as a sandbox
 CachedBudgets   reads budgets from a cache: a pod without a budget costs no request
 """
 

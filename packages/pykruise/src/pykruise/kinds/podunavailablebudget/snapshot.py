@@ -87,6 +87,8 @@ class BudgetSnapshot(Judged, frozen=True, kw_only=True):
     """Kind and name of each workload that controls these pods."""
     total: int = 0
     """Desired number of pods of all workloads together, or the total that the budget sets."""
+    wanted: int | None = None
+    """Number of pods that all workloads together want; None: the number of a workload is unknown."""
     unknown: Sequence[str] = ()
     """Workloads without a desired number of pods, as `Kind name`."""
     is_target_missing: bool = False
@@ -138,7 +140,10 @@ async def read_snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetS
         budget=budget,
         pods=tuple(sorted(pods, key=lambda pod: pod.name)),
         workloads=[view.target] if view.target is not None else _list_controllers(pods),
-        total=_count_total(budget, workloads.values()),
+        total=_count_total(workloads.values()) if budget.total is None else budget.total,
+        wanted=None
+        if any(item.replicas is None for item in workloads.values())
+        else _count_total(workloads.values()),
         unknown=tuple(sorted(name for name, value in workloads.items() if value.replicas is None)),
         is_target_missing=view.target is not None and not any(item.uid for item in workloads.values()),
         others=frozenset(
@@ -203,9 +208,7 @@ def _is_late(pod: PodView, budget: BudgetView, *, now: Instant) -> bool:
     return bool(times) and max(times) <= now
 
 
-def _count_total(budget: BudgetView, workloads: Iterable[_Workload]) -> int:
-    if budget.total is not None:
-        return budget.total
+def _count_total(workloads: Iterable[_Workload]) -> int:
     by_uid = {workload.uid: workload.replicas or 0 for workload in workloads}
     return sum(by_uid.values())
 

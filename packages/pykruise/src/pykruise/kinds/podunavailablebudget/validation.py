@@ -180,7 +180,7 @@ def may_overlap(selector: Selector, other: Selector) -> bool:
     """Whether two selectors count as selecting the same pods: both have the same keys, and for each key a value can
     match both selectors.
 
-    Same rule as OpenKruise. Selectors with different keys may overlap too, but are accepted.
+    This is the rule of OpenKruise. Selectors with different keys may overlap too, but are accepted.
     """
     left, right = _terms_of(selector), _terms_of(other)
     return left.keys() == right.keys() and all(_is_compatible(left[key], right[key]) for key in left)

@@ -6,12 +6,13 @@ AdmissionRequest ──▶ build_validating_review(trial) ──▶ allowed, or 
 v1beta1 only; other versions are rejected with 400.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pykruise.kinds.resourcedistribution.targets import list_never_targets
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS, ResourceDistributionSpec
 from pykruise.kinds.resourcedistribution.validation import RESOURCE, errors_of
-from pykruise.kinds.resourcedistribution.view import read_spec
+from pykruise.kinds.resourcedistribution.view import names_of, read_spec
 from pykruise.kube.admission import AdmissionRequest, Reviewer, SpokeRules
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import BadRequestError, Cause, ForbiddenError, InvalidError, KubeError
@@ -54,7 +55,14 @@ def build_validating_review(trial: Trial | None = None) -> Reviewer:
             causes += [wrong] if wrong is not None else []
         return causes
 
-    return _REVIEWS.build_judging_review(errors)
+    return _REVIEWS.build_judging_review(errors, warnings_of=_find_warnings)
+
+
+def _find_warnings(_: Document, spec: ResourceDistributionSpec) -> Iterator[str]:
+    targets = spec.targets
+    included, excluded = names_of(targets.included_namespaces), names_of(targets.excluded_namespaces)
+    for name in list_never_targets(included, excluded):
+        yield f"spec.targets.includedNamespaces: namespace {name} never receives a copy"
 
 
 async def _try_creation(resource: Document, trial: Trial) -> Cause | None:

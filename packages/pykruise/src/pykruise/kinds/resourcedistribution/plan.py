@@ -30,7 +30,12 @@ from pykruise.kinds.resourcedistribution.status import (
     read_stored_conditions,
     status_of,
 )
-from pykruise.kinds.resourcedistribution.targets import NEVER, is_target, list_target_names
+from pykruise.kinds.resourcedistribution.targets import (
+    NEVER,
+    is_target,
+    list_never_targets,
+    list_target_names,
+)
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.resourcedistribution.view import DISTRIBUTED, CopyView, DistributionView, read_contents
 from pykruise.kube.documents import Document
@@ -40,7 +45,7 @@ from pykruise.kube.resources import CONFIG_MAPS, SECRETS
 from pykruise.kube.values.owners import build_owner_reference
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
-from pykruise.pods.corrections import release_finalizers
+from pykruise.pods.corrections import describe_holders, release_finalizers
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
@@ -92,6 +97,9 @@ def plan_distribution(snapshot: DistributionSnapshot) -> Plan:
         if _is_known(name, snapshot)
     ]
     verdicts = _Verdicts()
+    for name in list_never_targets(view.included, view.excluded):
+        if _is_known(name, snapshot):
+            verdicts.skipped[name] = _reason_of_never(name, view)
     for name in targets:
         _distribute(name, snapshot, verdicts)
     for name in sorted(snapshot.copies):
@@ -112,6 +120,15 @@ def _reason_of_no_targets(view: DistributionView) -> Reason:
     if view.selector.requirements:
         words = f"{words} (namespaceSelector: {view.selector})"
     return Reason(Code.NO_TARGETS, words)
+
+
+def _reason_of_never(name: str, view: DistributionView) -> Reason:
+    words = "spec.targets names this namespace, but it never receives a copy"
+    remedy = (
+        f"create {view.kind} {view.copy_name} in namespace {name} by other means (kubectl apply -n {name} -f FILE), or"
+        f" remove {name} from spec.targets"
+    )
+    return Reason(Code.NO_EFFECT, words, remedy)
 
 
 def _is_known(name: str, snapshot: ReadableResourceDistribution) -> bool:
@@ -183,10 +200,11 @@ def _wait_for_deletion(
     if not copy.finalizers:
         verdicts.skipped[name] = Reason(Code.DEPARTING, message)
         return
-    names = ", ".join(copy.finalizers)
     remedy = release_finalizers(copy.finalizers, f"{kind} {name}/{copy.name}")
     verdicts.fail(
-        condition, name, Reason(Code.FINALIZER, f"{message}, but finalizer {names} holds it", remedy)
+        condition,
+        name,
+        Reason(Code.FINALIZER, f"{message}, but {describe_holders(copy.finalizers)} it", remedy),
     )
 
 

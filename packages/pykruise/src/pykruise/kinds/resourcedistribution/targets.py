@@ -2,10 +2,11 @@
 
 DistributionView, a namespace ──▶ is_target()      DistributionView, all namespaces ──▶ list_target_names()
 
-Pure. Same rule as OpenKruise: all, named or selected namespaces, except excluded namespaces and system namespaces.
+Pure. This is the rule of OpenKruise: all, named or selected namespaces, except excluded namespaces and system
+namespaces.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from pykruise.kinds.resourcedistribution.snapshot import ReadableDistributionView
@@ -21,6 +22,13 @@ def is_target(view: DistributionView, name: str, labels: Mapping[str, str]) -> b
     if view.spec is None or name in NEVER or name in view.excluded:
         return False
     return view.spec.targets.all_namespaces or name in view.included or view.selector.matches(labels)
+
+
+def list_never_targets(included: Collection[str], excluded: Collection[str]) -> list[str]:
+    """Sorted names of the namespaces that never receive a copy although the spec names them. `included`, `excluded`:
+    namespaces that the spec includes and excludes by their names.
+    """
+    return sorted(name for name in NEVER if name in included and name not in excluded)
 
 
 def list_target_names(view: ReadableDistributionView, namespaces: Iterable[NamespaceView]) -> list[str]:

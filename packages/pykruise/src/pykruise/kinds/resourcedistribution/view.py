@@ -149,15 +149,16 @@ def project_distribution(raw: bytes | msgspec.Raw) -> DistributionView:
         stored_status=distribution.status or {},
         spec=spec,
         problem=problem,
-        included=_names_of(spec.targets.included_namespaces) if spec is not None else frozenset(),
-        excluded=_names_of(spec.targets.excluded_namespaces) if spec is not None else frozenset(),
+        included=names_of(spec.targets.included_namespaces) if spec is not None else frozenset(),
+        excluded=names_of(spec.targets.excluded_namespaces) if spec is not None else frozenset(),
         selector=selector,
         resource_hash=hashlib.sha256(_decode_raw_spec(distribution.spec).resource).hexdigest(),
         content=content_of(spec.resource["kind"], spec.resource) if spec is not None else "",
     )
 
 
-def _names_of(listed: NamespaceList | None) -> frozenset[str]:
+def names_of(listed: NamespaceList | None) -> frozenset[str]:
+    """Names of the listed namespaces."""
     return frozenset(item.name for item in (listed.items if listed is not None else None) or ())
 
 

@@ -2,8 +2,10 @@
 
 ManagedPod ──▶ build_condition_patch() ──▶ a patch of the pod's status; None: the condition is up to date
 
-Pure. The message is a JSON map with all SidecarSets of the pod. Each SidecarSet writes its own entry and keeps the
-others. Entries of SidecarSets without sidecars in the pod are dropped.
+Pure. The message is a JSON map: name of a SidecarSet → whether the pod can be upgraded in place to its current
+sidecars. A SidecarSet gets an entry when it has upgraded the pod for the first time, or when it cannot upgrade the pod.
+Each SidecarSet writes its own entry and keeps the others. It drops the entries of SidecarSets that injected no sidecars
+into the pod.
 """
 
 from collections.abc import Mapping

@@ -6,9 +6,10 @@ Pure.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
+import msgspec
 import orjson
 
 from pykruise.kinds.sidecarset.errors import InjectionError
@@ -18,43 +19,82 @@ from pykruise.kinds.sidecarset.sidecar_contents import name_hot_pair
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import project_sidecarset
 from pykruise.kube.documents import Document, get_path, labels_of
-from pykruise.plans.pod_steps import PodOrigin
+from pykruise.plans.pod_steps import Labels, PodOrigin
 
 _INDEXED: Final = re.compile(r"spec\.(containers|initContainers|volumes)\[(\d+)\]")
 
 
-def origin_of(field: str, workload: Document, sidecars: Sequence[Document]) -> PodOrigin | None:
+def origin_of(
+    field: str, workload: Document, sidecars: Sequence[Document], namespace_labels: Labels = None
+) -> PodOrigin | None:
     """Find the SidecarSet that added the container or volume of a new pod to which `field` points. Sidecars can be
     before or after the template's own containers, so this function injects the sidecars into a pod of the template and
     looks up the index. None: the field comes from the template, or its origin is unknown.
     """
     match = _INDEXED.match(field)
-    template = get_path(workload, "spec", "template") or {}
-    if match is None or not isinstance(template, dict):
+    if match is None:
         return None
     section, index = match[1], int(match[2])
+    added = _inject(workload, sidecars, namespace_labels)
+    parts = get_path(added.pod, "spec", section) or []
+    return added.find_origin(parts[index], section) if index < len(parts) else None
+
+
+def origin_of_container(
+    name: str, workload: Document, sidecars: Sequence[Document], namespace_labels: Labels = None
+) -> PodOrigin | None:
+    """Find the SidecarSet that added the container of this name to a new pod. None: the container is in the template,
+    or its origin is unknown.
+    """
+    added = _inject(workload, sidecars, namespace_labels)
+    for section in ("containers", "initContainers"):
+        for part in get_path(added.pod, "spec", section) or ():
+            if part.get("name") == name:
+                return added.find_origin(part, section)
+    return None
+
+
+class _Injected(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod of a workload's template with its sidecars; an empty pod if it gets none."""
+
+    pod: Document = {}
+    template: Document = {}
+    selected: frozenset[str] = frozenset()
+    """Names of the SidecarSets that inject into the pod."""
+    sidecars: Sequence[Document] = ()
+
+    def find_origin(self, part: Document, section: str) -> PodOrigin | None:
+        """Find the SidecarSet of a container or volume of the pod; None: it is a part of the template."""
+        own = get_path(self.template, "spec", section) or []
+        if any(part is item for item in own):
+            return None
+        return _find_part(part.get("name"), section, self.selected, self.sidecars)
+
+
+def _inject(workload: Document, sidecars: Sequence[Document], namespace_labels: Labels) -> _Injected:
+    template = get_path(workload, "spec", "template") or {}
+    if not isinstance(template, dict):
+        return _Injected()
     around = InjectionSurroundings(
         sets=[project_sidecarset(orjson.dumps(sidecarset)) for sidecarset in sidecars],
         namespace=workload["metadata"].get("namespace", ""),
+        namespace_labels=namespace_labels,
         now=0.0,
     )
     pod = {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}}
     try:
         injected = inject(pod, around)
     except InjectionError:
-        return None
-    parts = get_path(injected or {}, "spec", section) or []
-    own = pod["spec"].get(section) or []
-    if index >= len(parts) or any(parts[index] is part for part in own):
-        return None
+        return _Injected()
     selected = select_matching_sets(
-        around.sets, labels=labels_of(pod), namespace=around.namespace, namespace_labels=None
+        around.sets, labels=labels_of(pod), namespace=around.namespace, namespace_labels=namespace_labels
     )
-    return _find_part(parts[index].get("name"), section, {view.name for view in selected}, sidecars)
+    names = frozenset(view.name for view in selected)
+    return _Injected(pod=injected or {}, template=pod, selected=names, sidecars=sidecars)
 
 
 def _find_part(
-    name: str | None, section: str, selected: set[str], sidecars: Sequence[Document]
+    name: str | None, section: str, selected: Collection[str], sidecars: Sequence[Document]
 ) -> PodOrigin | None:
     """Find the SidecarSet among `selected` that declares a container or volume with this name, or a hot sidecar with a
     container of this name.

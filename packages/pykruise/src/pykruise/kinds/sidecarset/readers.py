@@ -1,7 +1,7 @@
 """Two ways to read SidecarSets and related objects: from caches, or from the API server each time.
 
 CachedSidecars   for webhooks: a pod costs no request; runs beside the webhook server
-LiveSidecars     for reviews in the process of a sandbox, and for processes without caches
+LiveSidecars     for reviews that run in the same process as a sandbox, and for processes without caches
 """
 
 import asyncio

@@ -144,8 +144,9 @@ class RevisionChoice(Typed, frozen=True, kw_only=True):
     custom_version: str | None = None
     """Selects the revision by its customVersion."""
     policy: Annotated[str, schema(default="Always", enum=("Always", "Partial"))] = "Always"
-    """Always: all new pods get the revision. Partial: only the new pods that the update strategy keeps at this
-    revision.
+    """Always: all new pods get the revision. Partial: only new pods that the update strategy would not upgrade get it.
+    These are all pods while the strategy is paused, pods that its selector does not match, and a random share of the
+    other pods, according to a percentage in partition.
     """
     revision_name: str | None = None
     """Name of the revision. Takes precedence over customVersion."""
@@ -222,7 +223,7 @@ class SidecarSetStatus(Status, frozen=True, kw_only=True):
     observed_generation: Int64 = 0
     """The metadata.generation that this status describes."""
     ready_pods: Count = 0
-    """Number of matched pods that are ready and run the sidecars of their revision."""
+    """Number of matched pods that are ready and whose sidecars run the images in the pod's spec."""
     updated_pods: Count = 0
     """Number of matched pods at the latest revision."""
     updated_ready_pods: Int32 = 0

@@ -199,7 +199,7 @@ def _selectors_of(spec: SidecarSetSpec | None) -> Mapping[str, Selector]:
 
 
 def _list_named_namespaces(selector: LabelSelector | None) -> tuple[str, ...]:
-    """The namespaces that a namespace selector names. Same rule as OpenKruise's index of SidecarSets."""
+    """The namespaces that a namespace selector names. This is the rule of OpenKruise's index of SidecarSets."""
     if selector is None:
         return ()
     named = (selector.match_labels or {}).get(NAMESPACE_NAME_LABEL)

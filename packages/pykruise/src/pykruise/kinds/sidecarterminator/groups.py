@@ -3,7 +3,7 @@
 PodView (+ whether its node is virtual) ──▶ groups_of() ──▶ Groups      is_interesting() ──▶ whether to reconcile the
 pod
 
-Pure. The environment of a container decides whether it is a sidecar. Same rule as OpenKruise's job sidecar
+Pure. The environment of a container decides whether it is a sidecar. This is the rule of OpenKruise's job sidecar
 terminator.
 """
 

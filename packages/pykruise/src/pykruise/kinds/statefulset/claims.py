@@ -15,7 +15,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pykruise.kube.values.owners import build_owner_reference
-from pykruise.pods.corrections import release_finalizers
+from pykruise.pods.corrections import describe_holders, release_finalizers
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.owners import build_pod_reference
 from pykruise.pods.view.pod_view import PodView
@@ -109,10 +109,9 @@ def explain_leaving_claim(claim: ClaimView, message: str) -> Reason:
     """Return the reason for a pod that waits for the deletion of a claim, with the finalizers that hold the claim."""
     if not (claim.is_deleting and claim.finalizers):
         return Reason(Code.CLAIM, message, _USES_CLAIM)
-    names = ", ".join(claim.finalizers)
     return Reason(
         Code.FINALIZER,
-        f"{message}; finalizer {names} holds the claim",
+        f"{message}; {describe_holders(claim.finalizers)} the claim",
         release_finalizers(claim.finalizers, f"PVC {claim.name}"),
     )
 

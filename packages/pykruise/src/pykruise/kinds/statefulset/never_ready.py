@@ -47,7 +47,7 @@ class NeverReady:
         due_at = self._due_at.get(pod.name)
         if due_at is None:
             return ""
-        return f"{NEVER_READY}, and is replaced by the newest revision at {format_time(due_at)}"
+        return f"{NEVER_READY}, and is replaced by a pod of the newest revision at {format_time(due_at)}"
 
     def find_next_time(self) -> Instant | None:
         """The next instant at which the option replaces another pod; None: it replaces no pod later."""

@@ -32,7 +32,7 @@ def explain_older_pod(ws: StatefulSetWorkingSet, slot: Slot, never_ready: NeverR
         message = f"it has an older revision, which the partition keeps, and {_WAITS}"
         lower = "set spec.updateStrategy.rollingUpdate.partition to 0"
         return Reason(Code.OLDER_REVISION, message, f"{lower}; then {delete}")
-    instead = f"{delete}: the newest revision replaces it"
+    instead = f"{delete}: a pod of the newest revision replaces this pod"
     if replaced := never_ready.explain(pod):
         return Reason(
             Code.OLDER_REVISION, replaced, f"no action is needed: it is replaced automatically; or {instead}"

@@ -20,7 +20,7 @@ from pykruise.kinds.statefulset.never_ready import NeverReady
 from pykruise.kinds.statefulset.pod_group import StatefulSetGang, find_gang, find_policy_problem
 from pykruise.kinds.statefulset.pre_download import plan_pre_download
 from pykruise.kinds.statefulset.refresh import plan_refresh
-from pykruise.kinds.statefulset.scale import plan_scale
+from pykruise.kinds.statefulset.scale import Scale, plan_scale
 from pykruise.kinds.statefulset.snapshot import ReadableStatefulSet, StatefulSetSnapshot
 from pykruise.kinds.statefulset.status import (
     FAILED_CREATE,
@@ -33,6 +33,7 @@ from pykruise.kinds.statefulset.update import list_updating_names, plan_update
 from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import format_count
 from pykruise.plans.config_content import make_config_notes
 from pykruise.plans.failed_resizes import drop_other_causes
 from pykruise.plans.ownership import adopter_of, plan_adoption, plan_revisions, release_pods
@@ -124,6 +125,23 @@ def _plan_phases(snapshot: ReadableStatefulSet, unrecorded: RevisionView | None)
     return _join_phases(ws, choice, mismatched, unrecorded=unrecorded)
 
 
+def _find_next_missing(ws: StatefulSetWorkingSet, scale: Scale) -> dict[str, Reason]:
+    """Return the next pod that OrderedReady does not create yet, with the earlier pod that it waits for. One entry is
+    enough for all missing pods, however many there are.
+    """
+    earlier = next((slot for slot in ws.slots if slot.name == scale.only), None)
+    if earlier is None or earlier.pod is None:
+        return {}
+    later = [slot for slot in ws.slots if slot.pod is None and slot.ordinal > earlier.ordinal]
+    if not later:
+        return {}
+    others = f", like {format_count(len(later) - 1, 'later pod')}" if len(later) > 1 else ""
+    message = (
+        f"is not created before pod {earlier.name} is available{others}: podManagementPolicy is OrderedReady"
+    )
+    return {later[0].name: Reason(Code.TURN, message)}
+
+
 def _join_phases(
     ws: StatefulSetWorkingSet,
     choice: UpdateChoice,
@@ -187,7 +205,7 @@ def _join_phases(
             now=ws.now,
         ),
         waiting=waiting,
-        skipped=skipped,
+        skipped={**_find_next_missing(ws, scale), **skipped},
         notes=(
             *_reserved_notes(ws),
             *make_config_notes(snapshot.config_problem),

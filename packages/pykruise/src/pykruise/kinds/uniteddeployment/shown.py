@@ -39,7 +39,7 @@ SHOWN: Final = Shown(
     ),
     fields={"replicas": Field("spec.replicas")},
     partitions=Field("spec.updateStrategy.manualUpdate.partitions"),
-    parts="spec.topology.subsets",
+    subsets="spec.topology.subsets",
     templates=tuple(f"spec.template.{name}.spec.template" for name in _TEMPLATES),
     verbs=Verbs(restart="env", history="revisions", scales=True),
     metrics=Metrics(

@@ -3,7 +3,7 @@
 UnitedSnapshot + workloads ──▶ delete_stuck_pods() ──▶ deletions
 
 Pure. A built-in StatefulSet updates no pod while another pod is not ready, even if the pod that is not ready has the
-faulty template that the update should replace. Same rule as OpenKruise, for the StatefulSet template only.
+faulty template that the update should replace. This is the rule of OpenKruise, for the StatefulSet template only.
 """
 
 from collections.abc import Iterator, Mapping

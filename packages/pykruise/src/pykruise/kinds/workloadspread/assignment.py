@@ -12,7 +12,7 @@ import random
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from pykruise.kinds.workloadspread.injection import Matched, inject, read_matched
+from pykruise.kinds.workloadspread.injection import inject
 from pykruise.kinds.workloadspread.ordinals import find_subset_by_ordinal, numbering_of
 from pykruise.kinds.workloadspread.readers import SpreadReader, read_replicas_for
 from pykruise.kinds.workloadspread.subset_allocator import SubsetAllocator
@@ -30,6 +30,7 @@ from pykruise.kube.values.owners import OwnerReference, controller_of
 from pykruise.plans.targets import OwnerMissingError
 from pykruise.pods.template.subset_placement import PlacementError
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.matched_spread import Matched, read_matched
 from pykruise.pods.view.pod_view import is_active
 from pykruise.pods.workload.allowed_workloads import WhiteListError
 

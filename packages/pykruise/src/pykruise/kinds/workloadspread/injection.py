@@ -15,30 +15,8 @@ from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kube.documents import Document
 from pykruise.pods.template.subset_placement import add_required, apply_patch, prefer_nodes, require_nodes
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.matched_spread import Matched, read_matched
 from pykruise.pods.view.pod_view import PodView
-
-
-class Matched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Value of a pod's annotation: the pod's WorkloadSpread and subset."""
-
-    name: str = ""
-    subset: str = ""
-    uid: str = ""
-    """Key of the pod's slot, if the pod had no name when the slot was allocated."""
-
-    def to_text(self) -> str:
-        """Text of the annotation."""
-        return msgspec.json.encode(self).decode()
-
-
-def read_matched(text: str | None) -> Matched | None:
-    """Parse the annotation; None: it is absent or cannot be read."""
-    if not text:
-        return None
-    try:
-        return msgspec.json.decode(text, type=Matched)
-    except msgspec.DecodeError:
-        return None
 
 
 def read_noted_subset(pod: PodView, spread: str) -> str | None:

@@ -9,7 +9,6 @@ from typing import Final
 
 from pykruise.kinds.workloadspread.admission import build_validating_review
 from pykruise.kinds.workloadspread.conversion import CONVERSION
-from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.insight import INSIGHT
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.pod_steps import STEPS
@@ -34,6 +33,7 @@ from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, Target
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.matched_spread import read_matched
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import EACH, Amount
 from pykruise.runtime.control import Control

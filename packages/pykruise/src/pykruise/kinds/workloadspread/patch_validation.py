@@ -25,8 +25,8 @@ from pykruise.pods.template.validation import find_pod_spec_errors
 
 
 def template_of(target: Mapping[str, Any]) -> Document:
-    """Return the pod template of a workload with the volumes that its claim templates add to pods. They replace volumes
-    of the template with the same name, as in StatefulSets.
+    """Return the pod template of a workload with the volumes that its claim templates add to pods. These volumes
+    replace volumes of the template with the same name, as in StatefulSets.
     """
     spec: Mapping[str, Any] = target.get("spec") or {}
     template: Mapping[str, Any] = spec.get("template") or {}
@@ -41,8 +41,8 @@ def template_of(target: Mapping[str, Any]) -> Document:
 
 
 def patch_errors(subset: Subset, target: Mapping[str, Any] | None, *, path: str) -> Iterator[Cause]:
-    """Errors of a patch at `path`. Only its keys are checked when the target cannot be read, or the template of its
-    kind is unknown.
+    """Errors of a patch at `path`. If the target cannot be read, or pykruise does not know the template of the target's
+    kind, only the keys of labels and annotations in the patch are checked.
     """
     yield from patch_key_errors(subset.patch, path)
     if target is None or group_kind(target["apiVersion"], target["kind"]) not in BUILT_IN:

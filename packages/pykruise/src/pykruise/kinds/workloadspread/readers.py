@@ -1,6 +1,6 @@
 """Objects that pod admission reads: WorkloadSpreads, owners, targets, the white list.
 
-LiveSpreads     reads from the API server each time: for reviews in the process of a sandbox
+LiveSpreads     reads from the API server each time: for reviews that run in the same process as a sandbox
 CachedSpreads   the same with a cache of WorkloadSpreads, which `run()` keeps up to date: a pod without a
                 WorkloadSpread costs no request
 

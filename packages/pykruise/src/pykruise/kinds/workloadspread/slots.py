@@ -17,11 +17,11 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, compute_room
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.matched_spread import read_matched
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import condition_of
 

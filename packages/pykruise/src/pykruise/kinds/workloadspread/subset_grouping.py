@@ -14,7 +14,6 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.workloadspread.injection import (
-    Matched,
     combine_required_terms,
     read_noted_subset,
     try_patch,
@@ -31,6 +30,7 @@ from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.template.node_placement import REQUIRED
 from pykruise.pods.template.subset_placement import PlacementError
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.matched_spread import Matched
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 

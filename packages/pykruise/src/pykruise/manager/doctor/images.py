@@ -25,7 +25,9 @@ async def check_images(live: Live) -> Sequence[Finding]:
         return []  # the check of gates reports this
     if not (settings.gates["KruiseDaemon"] and settings.gates["ImagePullJobGate"]):
         return [
-            make_fine("images", "no images are pulled ahead: gate KruiseDaemon or ImagePullJobGate is off")
+            make_fine(
+                "images", "no images are pulled in advance: gate KruiseDaemon or ImagePullJobGate is off"
+            )
         ]
     home = settings.secrets_namespace
     findings: list[Finding] = []
@@ -57,7 +59,7 @@ def find_image_findings(node_images: Sequence[Document], nodes: Sequence[Documen
     )
     findings: list[Finding] = []
     if silent:
-        what = f"the agent does not respond on {_join_names(silent)}: no image is pulled ahead on these nodes"
+        what = f"the agent does not respond on {_join_names(silent)}: no image is pulled in advance on these nodes"
         findings.append(make_warning("images", what, "check that kruise-daemon runs there, and read its log"))
     if node_images and bare:
         what = f"there is no NodeImage for {_join_names(bare)}: ImagePullJobs ignore these nodes"

@@ -61,8 +61,8 @@ class Live:
         return result
 
     async def read_server_time(self) -> Instant | None:
-        """Return the API server's time from the header of a response, in whole seconds. None: the
-        header has no time.
+        """Return the API server's time from the header Date of a response, in whole seconds. None: the response has no
+        such header.
         """
         answer = await self.client.transport.request(Request("GET", "/version"))
         date = answer.headers.get("date")

@@ -177,7 +177,7 @@ async def check_clock(live: Live) -> Sequence[Finding]:
     now = await live.read_server_time()
     if now is None:
         return [make_fine("clock", "the API server does not report its time")]
-    # The header has whole seconds.
+    # The API server's time comes from the header Date, which has whole seconds.
     skew_s = live.clock() - now
     if abs(skew_s) > SKEW_S + 1:
         side = "ahead of" if skew_s > 0 else "behind"

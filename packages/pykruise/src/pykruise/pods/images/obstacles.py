@@ -89,7 +89,8 @@ def _explain_failure(
         limit, seconds = ended
         words = f"image {image.reference} was not pulled within {limit} ({seconds} s): {said}"
         return Reason(Code.IMAGE_PULL, words, remedy_of_limit(limit))
-    given = f", with pull secrets {', '.join(secrets)}" if secrets else ""
+    present = [name for name in secrets if name not in {key.name for key in missing}]
+    given = f", with pull secrets {', '.join(present)}" if present else ""
     words = f"image {image.reference} cannot be pulled{given}: {said}"
     if missing:
         names = " and ".join(f"secret {key.name} in namespace {key.namespace}" for key in missing)

@@ -130,8 +130,8 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
 class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     """One strategic merge patch of a pod.
 
-    `checked`: the decision depends on the pod as it was read, so the patch must carry the resourceVersion of that pod.
-    All other patches are correct even if the pod has changed since. All patches carry the uid.
+    The caller adds the pod's uid to `body`. `checked`: the decision depends on the pod as it was read, so the caller
+    also adds the resourceVersion of that pod. All other patches are correct even if the pod has changed since.
     """
 
     body: Document

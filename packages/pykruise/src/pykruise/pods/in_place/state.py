@@ -2,8 +2,9 @@
 
 annotation ──▶ parse_state() ──▶ UpdateState ──▶ encode_state() ──▶ annotation
 
-Pure. All managers that may take over a pod share this format. One field is added, which other managers ignore: the id
-of the container to replace, because a second tag of the same image has the same image id.
+Pure. All managers that may take over a pod share this format. pykruise adds one field, which other managers ignore: the
+id of the container before the change. The image id alone does not show whether the container was replaced, because two
+tags of one image have the same image id.
 """
 
 from collections.abc import Mapping
@@ -83,7 +84,8 @@ class UpdateState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def state_of(pod: UpdatablePod) -> UpdateState | None:
-    """Read the state of a pod under either key; None if the pod was never updated in place.
+    """Read the state of a pod from the annotation, or from its older key (`inplace-update-state`); None if the pod was
+    never updated in place.
 
     Raises AnnotationError.
     """

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pykruise.kube.documents import get_path, is_same
 
-_STILL_USED: Final = frozenset({"completionPolicy", "ttlSecondsAfterFinished", "paused"})
+STILL_USED: Final = frozenset({"completionPolicy", "ttlSecondsAfterFinished", "paused"})
 """Fields of the spec that have an effect after the end of a job: they say when it is deleted."""
 
 RUN_AGAIN: Final = "delete the job and create it again (kubectl replace --force -f FILE)"
@@ -28,6 +28,6 @@ def warnings_of_ended_job(old: Mapping[str, Any], new: Mapping[str, Any]) -> Ite
     if not get_path(old, "status", "completionTime"):
         return
     before, after = old.get("spec") or {}, new.get("spec") or {}
-    for field in sorted({*before, *after} - _STILL_USED):
+    for field in sorted({*before, *after} - STILL_USED):
         if not is_same(before.get(field), after.get(field)):
             yield f"spec.{field}: the job has ended and does not run again; {RUN_AGAIN}"

@@ -106,6 +106,8 @@ class TargetHold(StrEnum):
 
     PAUSED = "paused"
     PARALLELISM = "parallelism"
+    TURN = "turn"
+    """No target is active, and others are started first: the policy does not allow to start all."""
     ZERO = "zero"
     """The policy allows no active target."""
     ENDING = "ending"
@@ -273,7 +275,8 @@ def _decide_running(
     pending = [target.name for target in targets if _can_start(target, policy)]
     room = len(pending) if policy.parallelism is None else max(policy.parallelism - counts.active, 0)
     is_zero = policy.parallelism is not None and policy.parallelism <= 0
-    held = _find_held_targets(targets, policy, TargetHold.ZERO if is_zero else TargetHold.PARALLELISM)
+    full = TargetHold.PARALLELISM if counts.active else TargetHold.TURN
+    held = _find_held_targets(targets, policy, TargetHold.ZERO if is_zero else full)
     for name in pending[:room]:
         del held[name]
     return FanOutDecision(
@@ -327,9 +330,15 @@ WAITS_FOR_ITS_TURN: Final = Reason(
 )
 """Reason of a target that starts when another one has ended."""
 
+OTHERS_ARE_FIRST: Final = Reason(
+    Code.PARALLELISM, "waits for its turn: others are started first", CODES[Code.PARALLELISM].helps
+)
+"""Reason of a target that starts when another one, which is started now, has ended."""
+
 HELD: Final = {
     TargetHold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
     TargetHold.PARALLELISM: WAITS_FOR_ITS_TURN,
+    TargetHold.TURN: OTHERS_ARE_FIRST,
     TargetHold.ZERO: limit_is_zero("spec.parallelism", "nothing is started"),
     TargetHold.ENDING: Reason(Code.DEPARTING, "its previous pod still exists"),
     TargetHold.OVER: Reason(Code.JOB_OVER, "the job has ended"),

@@ -19,7 +19,7 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9-]+", re.ASCII)
 
 
 def find_job_name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
-    """Errors of a job's name, which becomes a label value on the job's objects. Same rule as OpenKruise."""
+    """Errors of a job's name, which becomes a label value on the job's objects. This is the rule of OpenKruise."""
     name = str(metadata.get("name") or "")
     if name and not _NAME.fullmatch(name):
         yield make_invalid_error("metadata.name", name, "must consist of letters, digits and '-'")

@@ -18,6 +18,7 @@ from pykruise.pods.corrections import (
     correct_container,
     correct_template_of,
     correct_volumes,
+    describe_holders,
     end_by_force,
     open_gate,
     read_events,
@@ -237,10 +238,9 @@ def _find_open_finalizers(pod: PodView) -> Reason | None:
     names = [name for name in pod.finalizers if name != "foregroundDeletion"]
     if not pod.is_deleting or not names:
         return None
-    text = ", ".join(names)
     return Reason(
         Code.FINALIZER,
-        f"terminates, but finalizer {text} holds it",
+        f"terminates, but {describe_holders(names)} it",
         release_pod(names, pod.namespace, pod.name),
     )
 
@@ -275,7 +275,7 @@ def _find_container_obstacle(pod: PodView, correction: Correction) -> Reason | N
             return Reason(
                 Code.IMAGE_PULL,
                 f"image {image} of container {status.name}{volumes} cannot be pulled{secrets} ({status.waiting})",
-                f"{where.describe_for('the image or its pull secret')}, or make it available",
+                f"{where.describe_for('the image or its pull secret')}, or make the image available",
                 status.name,
             )
         if status.lacks:

@@ -1,7 +1,7 @@
 """Launch order of a pod's containers: names that the webhook, the controller and updates share.
 
 Each container refers to a key of the ConfigMap `<pod>-barrier`, which the kubelet waits for. A controller adds the
-keys, highest priority first. Pure, without imports from this project. Same rule as OpenKruise's container launch
+keys, highest priority first. Pure, without imports from this project. This is the rule of OpenKruise's container launch
 priority.
 """
 

@@ -78,7 +78,7 @@ def update_rank(
 def parse_deletion_cost(text: str | None) -> int:
     """The pod-deletion-cost annotation as a number; 0 when absent or malformed.
 
-    Same rule as Kubernetes' ReplicaSets: no plus sign, no leading zeros, and it must fit 32 bits.
+    This is the rule of Kubernetes' ReplicaSets: no plus sign, no leading zeros, and it must fit 32 bits.
     """
     if text is None or not _COST.fullmatch(text):
         return 0

@@ -4,8 +4,8 @@ results of a pod's probes ──▶ compute_conditions_after() ──▶ conditi
                           ──▶ marks_of()         ──▶ labels and annotations ──▶ build_metadata_patch()
                               ──▶ the differences
 
-Pure. Same rule as OpenKruise: if two probes have one condition type, the first one sets it. A key from a policy of
-another state is removed, unless the policy of the current state sets it.
+Pure. This is the rule of OpenKruise: if two probes have one condition type, the first one sets it. A key from a policy
+of another state is removed, unless the policy of the current state sets it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -172,8 +172,8 @@ def bind_to_node(spec: Document, node: str) -> Document:
 def request_of(spec: Mapping[str, Any]) -> Request:
     """Resources that a pod requests from its node. Invalid quantities are left out: admission rejects them.
 
-    Same rule as Kubernetes' scheduler: containers and sidecars run together; every other init container runs beside
-    the sidecars that started before it; the overhead is added.
+    This is the rule of Kubernetes' scheduler: containers and sidecars run together; every other init container runs
+    beside the sidecars that started before it; the overhead is added.
     """
     result: dict[str, Fraction] = {}
     together: dict[str, Fraction] = {}

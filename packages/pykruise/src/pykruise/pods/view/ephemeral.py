@@ -106,7 +106,7 @@ def _job_of(container: _Container) -> str:
 
 
 def _state_of(state: _State | None) -> EphemeralState:
-    """State of the container. Same rule as OpenKruise's EphemeralJob."""
+    """State of the container. This is the rule of OpenKruise's EphemeralJob."""
     if state is None:
         return EphemeralState.UNKNOWN
     if (ended := state.terminated) is not None:

@@ -126,7 +126,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     open_gates: tuple[str, ...] = ()
     """Readiness gates of this project whose condition must still be set to True."""
     may_be_updating: bool = False
-    """Whether an in-place update may have something left to do for the pod. Same rule as `in_place.is_at_rest`,
+    """Whether an in-place update may have something left to do for the pod. This is the rule of `in_place.is_at_rest`,
     computed once per event because every plan needs it for every pod.
     """
     deletion_cost: int = 0

@@ -125,7 +125,7 @@ class BudgetAnswer(msgspec.Struct, frozen=True):
     refusal: str = ""
     code: RefusalCode | None = None
     remedy: str = ""
-    """Required change when waiting never helps; empty if the operation is allowed as soon as more pods serve."""
+    """What a person can do if waiting perhaps never helps; empty if only more serving pods are needed."""
 
 
 FREE: Final = BudgetAnswer()
@@ -364,25 +364,32 @@ def ask(
 
 
 def _remedy_of_closed(budget: BudgetView) -> str:
-    """Return the required change if the budget never allows a disruption; empty if it allows a disruption when its pods
-    serve.
+    """Return the required change if the budget perhaps never allows a disruption; empty if it allows a disruption when
+    its pods serve.
     """
     total = budget.stored_status.get("totalReplicas")
     if not isinstance(total, int) or budget.desired_available < total:
-        return ""
+        return "" if budget.total is None else wait_for_pods(budget)
     return f"{describe_opening(budget)} of PodUnavailableBudget {budget.name}{_REJECTS_ALL}"
 
 
 _REJECTS_ALL: Final = ", because the budget now rejects every disruption"
 _REMEDY: Final = re.compile(
     rf"; (?P<remedy>(?:(?:raise maxUnavailable|lower minAvailable) of PodUnavailableBudget \S+{_REJECTS_ALL})"
-    r"|(?:wait until more pods of PodUnavailableBudget \S+ serve))$"
+    r"|(?:wait until more pods of PodUnavailableBudget \S+ serve(?:; or lower spec\.protectTotalReplicas of .*)?))$"
 )
 
 
-def wait_for_pods(name: str) -> str:
-    """Return the remedy for a budget that allows a disruption when more of its pods serve."""
-    return f"wait until more pods of PodUnavailableBudget {name} serve"
+def wait_for_pods(budget: BudgetView) -> str:
+    """Return the remedy for a budget that allows a disruption when more of its pods serve. If the budget sets the total
+    number of pods, its workload perhaps wants fewer pods, and then no more pods will serve.
+    """
+    name, total = budget.name, budget.total
+    wait = f"wait until more pods of PodUnavailableBudget {name} serve"
+    if total is None:
+        return wait
+    lower = f"lower spec.protectTotalReplicas of PodUnavailableBudget {name}"
+    return f"{wait}; or {lower} if its workload wants fewer pods than {total}"
 
 
 def split_budget_remedy(message: str) -> tuple[str, str]:

@@ -34,8 +34,8 @@ STALLING: Final = frozenset(
 def job_standing_of(status: Document, waiting: Reason | None) -> Standing:
     """Standing of an object whose work ends (`status.completionTime`): after its end, the object does not change.
 
-    A succeeded job is ready. A failed job, and a job that completed although pods failed, is stalled. kstatus reads a
-    built-in Job in the same way.
+    A succeeded job is ready. A failed job is stalled, as kstatus reports a failed built-in Job. A job that completed
+    although pods failed is also stalled; for a built-in Job, kstatus reports Current in this case.
     """
     if not status.get("completionTime"):
         return standing_of(status, waiting)

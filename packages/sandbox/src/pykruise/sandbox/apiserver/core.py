@@ -148,7 +148,7 @@ class Core:
     ) -> Stored:
         """Commit the document (in its storage version, without managedFields). Return the stored object.
 
-        `managed`: the owners of its fields; None leaves them unchanged. A write without a change is not committed: the
+        `managed`: its field managers; None leaves them unchanged. A write without a change is not committed: the
         result is `old`, and there is no event.
         """
         metadata = doc["metadata"]

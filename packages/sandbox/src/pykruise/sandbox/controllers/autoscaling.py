@@ -4,8 +4,8 @@ resources.
 annotation sandbox.pykruise.io/metric ──▶ compute_wanted_replicas() ──▶ PATCH <workload>/scale, and the status
 
 The annotation has the current value of the metric, as an average over the pods: a percentage of their requests, or a
-quantity of the metric (`150m`). Same rule as Kubernetes' horizontal controller with one metric, but without delays
-(windows, policies): every 15 seconds the controller adapts the scale to the metric.
+quantity of the metric (`150m`). This is the rule of Kubernetes' horizontal controller with one metric, but without
+delays (windows, policies): every 15 seconds the controller adapts the scale to the metric.
 """
 
 import math
@@ -20,7 +20,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import Resource
+from pykruise.kube.resources import HORIZONTAL_POD_AUTOSCALERS, Resource
 from pykruise.kube.values.quantities import parse_quantity
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.control import Control
@@ -32,8 +32,6 @@ from pykruise.runtime.wakes import Wake
 from pykruise.sandbox.controllers.pods import make_document_views
 from pykruise.sandbox.controllers.steps import make_normal_note, run_in_order, write_status
 from pykruise.sandbox.inventory import discover
-
-AUTOSCALERS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 
 METRIC: Final = "sandbox.pykruise.io/metric"
 """Annotation of a HorizontalPodAutoscaler with the current value of its metric."""
@@ -171,7 +169,10 @@ def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
     steps = (
         _scale_step(scaled, wanted, metric),
         write_status(
-            AUTOSCALERS, autoscaler, status, because="the status must show the metric and the wanted replicas"
+            HORIZONTAL_POD_AUTOSCALERS,
+            autoscaler,
+            status,
+            because="the status must show the metric and the wanted replicas",
         ),
     )
     return Plan(stages=run_in_order("scale", steps), requeue_after_s=EVERY_S)
@@ -191,7 +192,7 @@ def _scale_step(scaled: Scaled, wanted: int, metric: str) -> Step:
     return Step(action=action, because="the metric differs from its target", done=done)
 
 
-AUTOSCALER_VIEWS: Final = make_document_views(AUTOSCALERS)
+AUTOSCALER_VIEWS: Final = make_document_views(HORIZONTAL_POD_AUTOSCALERS)
 
 
 def _changed(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
@@ -205,7 +206,7 @@ def _changed(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
 
 
 WORK: Final = Work(
-    resource=AUTOSCALERS,
+    resource=HORIZONTAL_POD_AUTOSCALERS,
     control=Control(
         name="horizontalpodautoscaling",
         component="horizontal-pod-autoscaler",

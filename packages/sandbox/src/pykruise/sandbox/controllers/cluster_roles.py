@@ -2,7 +2,7 @@
 
 ClusterRole with an aggregationRule + all ClusterRoles ──▶ aggregate_rules() ──▶ PATCH of its rules
 
-Same rule as Kubernetes' clusterrole-aggregation controller.
+This is the rule of Kubernetes' clusterrole-aggregation controller.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

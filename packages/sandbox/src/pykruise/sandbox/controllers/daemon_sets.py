@@ -58,7 +58,7 @@ _TOLERATED: Final = (
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
-"""Taints that every daemon pod tolerates. Same rule as Kubernetes' `AddOrUpdateDaemonPodTolerations`."""
+"""Taints that every daemon pod tolerates. This is the rule of Kubernetes' `AddOrUpdateDaemonPodTolerations`."""
 
 
 class DaemonSetControllerStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +149,9 @@ def decide_next_step(
 
 
 def _surge_limit(owner: DocumentView, *, of: int) -> int:
-    """Number of nodes that may have a second pod during an update. Same rule as Kubernetes: `maxSurge`, rounded up."""
+    """Number of nodes that may have a second pod during an update. This is the rule of Kubernetes: `maxSurge`, rounded
+    up.
+    """
     strategy = owner.spec.get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":
         return 0

@@ -3,8 +3,8 @@
 pod with `ephemeral` volumes ──▶ plan_claims() ──▶ POST persistentvolumeclaims/<pod>-<volume>, owned by the pod
 
 The claim is bound like other claims, and the garbage collector deletes it after the pod. If a claim of that name has
-another owner, the claim is not changed, the pod waits, and an event reports this. Same rule as Kubernetes' ephemeral
-volume controller.
+another owner, the claim is not changed, the pod waits, and an event reports this. This is the rule of Kubernetes'
+ephemeral volume controller.
 """
 
 from collections.abc import Iterator, Mapping

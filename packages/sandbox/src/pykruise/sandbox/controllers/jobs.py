@@ -127,7 +127,7 @@ def _with_status(job: DocumentView, status: Document) -> DocumentView:
 
 
 def _expire(job: DocumentView, now: Instant) -> Plan:
-    """Delete a finished job when its TTL has passed. Same rule as `ttlSecondsAfterFinished`."""
+    """Delete a finished job when its TTL has passed. This is the rule of `ttlSecondsAfterFinished`."""
     ttl_s = job.spec.get("ttlSecondsAfterFinished")
     if ttl_s is None:
         return Plan()
@@ -201,7 +201,7 @@ def _release_pod(pod: SandboxPodView) -> Write:
 
 
 def _give_index(job: DocumentView, pod: Document, index: int) -> None:
-    """Add the index to a pod of an indexed job. Same rule as Kubernetes' indexed jobs."""
+    """Add the index to a pod of an indexed job. This is the rule of Kubernetes' indexed jobs."""
     assert is_indexed(job)
     metadata, spec = pod["metadata"], pod["spec"]
     metadata["generateName"] = f"{job.name}-{index}-"

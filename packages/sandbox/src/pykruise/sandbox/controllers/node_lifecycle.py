@@ -35,7 +35,7 @@ from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 from pykruise.sandbox.scheduling.filters import tolerates
 
 GRACE_S: Final = 50.0
-"""Seconds without a renewal of its Lease after which a node is treated as dead. Same rule as
+"""Seconds without a renewal of its Lease after which a node is treated as dead. This is the rule of
 `--node-monitor-grace-period`.
 """
 _QUARANTINE_S: Final = 40.0

@@ -89,7 +89,7 @@ def build_pod(template: Document, *, owner: Document, name: str = "", prefix: st
 
 
 def find_available_time(pod: SandboxPodView, *, min_ready_s: int) -> Instant | None:
-    """Time at which a ready pod becomes available; None when it is not ready. Same rule as Kubernetes' pod
+    """Time at which a ready pod becomes available; None when it is not ready. This is the rule of Kubernetes' pod
     availability.
     """
     ready = pod.status.find_condition("Ready")

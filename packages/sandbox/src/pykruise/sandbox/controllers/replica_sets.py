@@ -52,9 +52,9 @@ def select_victims(
 ) -> list[SandboxPodView]:
     """Select the `count` pods to delete first. `related`: pods of all replica sets of the same owner.
 
-    Same rule as `ActivePodsWithRanks`: first pods that are unassigned, pending, not ready, of low deletion cost, on
-    nodes with many related pods, ready for a short time, often restarted, new. Durations of the same power of
-    ten count as equal.
+    This is the rule of `ActivePodsWithRanks`: first pods that are unassigned, pending, not ready, of low deletion cost,
+    on nodes with many related pods, ready for a short time, often restarted, new. Durations of the same power of ten
+    count as equal.
     """
     crowd = Counter(pod.node_name for pod in related if pod.is_active)
 

@@ -4,8 +4,8 @@ owner + its ControllerRevisions ──▶ history_of() ──▶ History ──�
     ──▶ the revision of the current template, and the writes that store it
 ControllerRevision ──▶ template_of() ──▶ its template
 
-Pure, except for history_of(), which reads caches. Same rule as Kubernetes' controller history: `data` is the patch
-that restores the template.
+Pure, except for history_of(), which reads caches. This is the rule of Kubernetes' controller history: `data` is the
+patch that restores the template.
 """
 
 from collections.abc import Collection, Sequence

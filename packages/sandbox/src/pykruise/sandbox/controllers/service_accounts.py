@@ -2,7 +2,7 @@
 
 Namespace ──▶ plan_account() ──▶ POST serviceaccounts/default, again after it is deleted
 
-Same rule as Kubernetes' service accounts controller.
+This is the rule of Kubernetes' service accounts controller.
 """
 
 from typing import Any, Final
@@ -46,7 +46,10 @@ def plan_account(snapshot: ServiceAccountSnapshot) -> Plan:
         return Plan()
     body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": _NAME}}
     step = create_object(
-        SERVICE_ACCOUNTS, snapshot.namespace.name, body, because="the namespace has no default account"
+        SERVICE_ACCOUNTS,
+        snapshot.namespace.name,
+        body,
+        because="the namespace has no ServiceAccount `default`",
     )
     return Plan(stages=run_in_order(CREATE, [step]))
 

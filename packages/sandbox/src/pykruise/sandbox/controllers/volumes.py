@@ -179,7 +179,7 @@ def plan_claim(snapshot: ClaimSnapshot) -> Plan:
             return Plan(status={**claim.status, "phase": "Lost"})
         return _expand(snapshot, snapshot.bound)
     if claim.spec.get("storageClassName") is None and snapshot.storage_class is not None:
-        # A default class may also be set later. Same rule as retroactive default StorageClass assignment.
+        # A default class may also be set later. This is the rule of retroactive default StorageClass assignment.
         patch = {"spec": {"storageClassName": snapshot.storage_class.name}}
         because = "it names no storage class, and the cluster has a default storage class"
         return _plan_of(
@@ -198,8 +198,8 @@ def _plan_of(purpose: str, *steps: Step | None) -> Plan:
 
 
 def _unprotect_claim(snapshot: ClaimSnapshot) -> Plan:
-    """Remove the protection of an unused claim. Same rule as Kubernetes' claim protection: a pod without a node uses
-    nothing.
+    """Remove the protection of an unused claim. This is the rule of Kubernetes' claim protection: a pod without a node
+    uses nothing.
     """
     claim = snapshot.claim
     is_used = any(pod.node_name and not pod.is_over for pod in snapshot.users)

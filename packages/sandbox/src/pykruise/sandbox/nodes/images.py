@@ -51,7 +51,8 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
     def pull_as(self, image: str, credentials: Sequence[str]) -> Pulled | PullFailure:
         """Try to pull with each of these `user:password` texts; if there are none, pull without credentials.
 
-        Same rule as the node agent: if the registry rejects all of them, there is no attempt without credentials.
+        This is the rule of the node agent: if the registry rejects all of them, there is no attempt without
+        credentials.
         """
         match = _REFERENCE.fullmatch(image)
         repository = _full_repository(match["name"]) if match is not None else ""

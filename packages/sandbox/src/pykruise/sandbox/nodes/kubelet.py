@@ -11,7 +11,7 @@ server through a Client: the API server of the sandbox, or of a real control pla
 import asyncio
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 import msgspec
 from msgspec import UNSET
@@ -34,6 +34,7 @@ from pykruise.sandbox.nodes.images import ImageTable, expand_name
 from pykruise.sandbox.nodes.pod_life import (
     advance,
     list_awaited_references,
+    list_long_pulls,
     list_root_users,
     refusal_of,
     wants_resize,
@@ -46,6 +47,7 @@ from pykruise.sandbox.nodes.pod_state import (
     SimulatedPodState,
     add_ephemeral,
     begin,
+    list_container_roles,
     lose_power,
     recover,
 )
@@ -352,6 +354,7 @@ class Kubelets:
                 return await self._stop_pod(pod, state, look_at=look_at)
             if self._recorder is not None and state is not before:
                 self._record_failures(pod, before, state, self._recorder)
+                self._record_pulls(pod, before, state, self._recorder, held=node.images)
                 if self.settings.records_starts:
                     self._record_starts(pod, before, state, self._recorder)
                 if pod.pull_secrets and _has_begun(before, state):
@@ -366,7 +369,7 @@ class Kubelets:
 
     async def _find_start_problems(self, pod: SandboxPodView, state: SimulatedPodState) -> dict[str, str]:
         """The reasons why containers cannot be created, by container: missing objects, and users that `runAsNonRoot`
-        forbids. Same rule as the kubelet's environment, volumes and security context.
+        forbids. This is the rule of the kubelet's environment, volumes and security context.
         """
         awaited = list_awaited_references(state, pod)
         objects: dict[tuple[str, str], Document | None] = {}
@@ -475,6 +478,35 @@ class Kubelets:
                     warning=True,
                 )
 
+    def _record_pulls(
+        self,
+        pod: SandboxPodView,
+        before: SimulatedPodState,
+        after: SimulatedPodState,
+        recorder: EventRecorder,
+        *,
+        held: Set[str],
+    ) -> None:
+        """Record an event for each container whose image the node begins to pull, if the pull takes long."""
+        begun = {
+            new.name
+            for old, new in zip(before.runs, after.runs, strict=True)
+            if new.state is RunState.STARTING and old.state is not RunState.STARTING
+        }
+        if not begun:
+            return
+        images = {container.name: container.image for container, _ in list_container_roles(pod)}
+        for name in list_long_pulls(after, pod, self._world, held):
+            if name in begun:
+                recorder.record(
+                    PODS,
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    uid=pod.uid,
+                    reason="Pulling",
+                    message=f'Pulling image "{images[name]}"',
+                )
+
     def _record_starts(
         self,
         pod: SandboxPodView,
@@ -495,7 +527,7 @@ class Kubelets:
                 )
 
     async def _record_pull_secrets(self, pod: SandboxPodView, recorder: EventRecorder) -> None:
-        """Record an event for missing pull secrets; images are pulled without them. Same rule as the kubelet."""
+        """Record an event for missing pull secrets; images are pulled without them. This is the rule of the kubelet."""
         wanted = [Reference(SECRET, name) for name in pod.pull_secrets]
         missing = [
             reference.name

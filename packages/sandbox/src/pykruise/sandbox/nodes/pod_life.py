@@ -38,6 +38,9 @@ _DEFERRED_S = 10.0  # interval of attempts for a deferred change of resources
 UNMOUNTED = ""
 """Key, in a mapping by container, of the obstacle that prevents the pod's volumes from being mounted."""
 
+LONG_PULL_S = 10.0
+"""Seconds of a pull from which on the node reports its start: events about all pulls would slow large clusters."""
+
 _MISSING_S = 1.0  # interval of attempts for a container with an incomplete environment
 _SETTLED_S = 600.0  # after a run of this length, the backoff of a container starts again from its first value
 
@@ -130,6 +133,16 @@ def list_root_users(state: SimulatedPodState, pod: SandboxPodView) -> Iterator[t
             )
 
 
+def list_long_pulls(
+    state: SimulatedPodState, pod: SandboxPodView, world: NodeWorld, held: Set[str]
+) -> Iterator[str]:
+    """Names of the containers that start, and whose image the node pulls for at least LONG_PULL_S seconds."""
+    for (container, role), run in zip(list_container_roles(pod), state.runs, strict=True):
+        life = _Life(container, role, pod, world, held)
+        if run.state is RunState.STARTING and life.compute_pull_s(run) >= LONG_PULL_S:
+            yield container.name
+
+
 def wants_resize(state: SimulatedPodState, pod: SandboxPodView) -> bool:
     """Whether the resources of a container that has run, or of the whole pod, differ from the spec."""
     in_force = pod.status.resources
@@ -144,7 +157,7 @@ def wants_resize(state: SimulatedPodState, pod: SandboxPodView) -> bool:
 def refusal_of(pod: SandboxPodView, node: NodeSpec, pods: Iterable[SandboxPodView]) -> Refused | None:
     """Why the node cannot give the pod the resources of its spec now; None when it can.
 
-    `pods`: pods of all nodes; the pods on this node are selected. Same rule as the kubelet's resize admission.
+    `pods`: pods of all nodes; the pods on this node are selected. This is the rule of the kubelet's resize admission.
     """
     capacity = parse_amounts({"cpu": node.cpu, "memory": node.memory})
     wanted = pod.sum_requests()
@@ -344,7 +357,7 @@ class _Life:
             case RunState.BLOCKED:
                 return NEVER
             case RunState.STARTING:
-                return run.since + self._pull_s(run) + self._start_s(run)
+                return run.since + self.compute_pull_s(run) + self._start_s(run)
             case RunState.PULL_FAILED:
                 is_final = run.failure is not None and run.failure.reason == "InvalidImageName"
                 return NEVER if is_final else run.since + compute_backoff_s(run.pull_failures, self.settings)
@@ -410,14 +423,15 @@ class _Life:
         return run.resources if self.is_refused and run.resources is not None else self.container.allotment
 
     def _volume_failure(self) -> PullFailure | None:
-        """Why an image volume of the container cannot be pulled. Same rule as the kubelet, which pulls these images
-        first, and reports a failure like one of the container's own image.
+        """Why an image volume of the container cannot be pulled. This is the rule of the kubelet, which pulls these
+        images first, and reports a failure like one of the container's own image.
         """
         mounted = self.container.mounts
         answers = (self.world.images.pull(image) for name, image in self.pod.volume_images if name in mounted)
         return next((answer for answer in answers if isinstance(answer, PullFailure)), None)
 
-    def _pull_s(self, run: ContainerRun) -> float:
+    def compute_pull_s(self, run: ContainerRun) -> float:
+        """Return the seconds for which the node pulls the image; 0 if the node has the image."""
         scripted = self._behaviour_of(run.number + 1).pull_s
         pull_s = self.settings.pull_s if scripted is None else scripted
         return pull_s if pull_s and expand_name(self.container.image) not in self.held else 0.0
@@ -449,7 +463,7 @@ class _Life:
         if not self._will_restart(run):
             return NEVER
         if run.crashes <= 1:
-            return run.since + self._pull_s(run) + self._start_s(run)
+            return run.since + self.compute_pull_s(run) + self._start_s(run)
         return run.since + compute_backoff_s(run.crashes - 1, self.settings)
 
     def _will_restart(self, run: ContainerRun) -> bool:

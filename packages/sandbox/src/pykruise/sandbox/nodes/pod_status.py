@@ -247,7 +247,7 @@ def _is_initialized(container: _Container) -> bool:
 
 
 def _phase_of(containers: Sequence[_Container], pod: SandboxPodView) -> str:
-    """Pending, Running, Succeeded or Failed. Same rule as the kubelet's `getPhase`."""
+    """Pending, Running, Succeeded or Failed. This is the rule of the kubelet's `getPhase`."""
     inits = [container for container in containers if container.role is not Role.MAIN]
     if any(is_final(init.run, init.role, pod) and not _is_done(init.run) for init in inits):
         return "Failed"
@@ -338,7 +338,7 @@ def _back_off_text(container: _Container, pod: SandboxPodView) -> str:
 def _owned_conditions(
     containers: Sequence[_Container], pod: SandboxPodView, phase: str, *, has_sandbox: bool
 ) -> list[PodCondition]:
-    """The owned conditions. Same rule as the kubelet's `Generate...Condition` functions."""
+    """The owned conditions. This is the rule of the kubelet's `Generate...Condition` functions."""
     # The condition PodScheduled is missing if no scheduler set the pod's node.
     scheduled = [] if pod.status.find_condition("PodScheduled") else [PodCondition("PodScheduled", "True")]
     return [
@@ -351,7 +351,7 @@ def _owned_conditions(
 
 
 def _resize_conditions(state: SimulatedPodState) -> Iterable[PodCondition]:
-    """The conditions of an in-place resize. Same rule as the kubelet's, since Kubernetes 1.33."""
+    """The conditions of an in-place resize. This is the rule of the kubelet since Kubernetes 1.33."""
     if state.resize_refused is not None:
         yield PodCondition(
             "PodResizePending", "True", state.resize_refused.reason, state.resize_refused.message

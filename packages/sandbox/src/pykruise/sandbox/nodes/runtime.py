@@ -27,7 +27,7 @@ from pykruise.sandbox.nodes.status import NodeRecord
 from pykruise.sandbox.pod_view import PodContainer, SandboxPodView
 
 _LEAST_GRACE_S = 2.0
-"""Shortest grace period of a stopped container. Same rule as the node agent."""
+"""Shortest grace period of a stopped container. This is the rule of the node agent."""
 
 
 class ProbeOutcome(msgspec.Struct, frozen=True, kw_only=True):

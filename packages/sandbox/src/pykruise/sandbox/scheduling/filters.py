@@ -137,7 +137,7 @@ def find_problems(load: NodeLoad, view: SandboxNodeView, checks: Sequence[Check]
 
 
 def is_for_good(problem: str) -> bool:
-    """Whether the problem stays even if other pods are evicted. Same rule as the scheduler's status
+    """Whether the problem stays even if other pods are evicted. This is the rule of the scheduler's status
     UnschedulableAndUnresolvable.
     """
     return not problem.startswith(_BY_OTHERS) or problem.endswith("(missing required label)")
@@ -416,8 +416,8 @@ class _Domains:
 class _SpreadRule:
     """A topology spread constraint with whenUnsatisfiable DoNotSchedule.
 
-    Same rule as Kubernetes: skew = pods in the node's domain + this pod - the minimum number in any domain that the pod
-    may use.
+    This is the rule of Kubernetes: skew = pods in the node's domain + this pod - the minimum number in any domain that
+    the pod may use.
     """
 
     __slots__ = ("counts", "fewest", "is_one_of_them", "max_skew", "topology_key")

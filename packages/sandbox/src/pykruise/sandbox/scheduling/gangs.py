@@ -2,7 +2,8 @@
 
 a PodGroup ──▶ read_min_count() ──▶ scheduler.py
 
-Pure. Same rule as the plugin GangScheduling: it counts the pods of the group that have a node, even terminating pods.
+Pure. This is the rule of the plugin GangScheduling: it counts the pods of the group that have a node, even terminating
+pods.
 """
 
 import math

@@ -401,7 +401,9 @@ class Scheduler:
         return [Budget.parse(view.doc) for view in budgets.values()]
 
     async def _preempt(self, pod: SandboxPodView, room: PreemptionRoom, message: str) -> float:
-        """Nominate the pod for the node, and delete the victims. Same rule as the actuation of default preemption."""
+        """Nominate the pod for the node, and delete the victims. This is the rule of the actuation of default
+        preemption.
+        """
         answer = await self._wait_nominated(pod, room.node, message)
         text = f"{self.name}: preempting to accommodate a higher priority pod"
         for victim in room.victims:
@@ -480,7 +482,7 @@ class Scheduler:
         )
 
     async def _continue_binding(self, pod: SandboxPodView, binding: _Binding) -> float | None:
-        """Bind the pod when all its claims are bound. Same rule as the plugin VolumeBinding before a binding."""
+        """Bind the pod when all its claims are bound. This is the rule of the plugin VolumeBinding before a binding."""
         if pod.uid != binding.pod.uid:
             self._undo_placement(binding.pod)
             return 0.0

@@ -1,8 +1,9 @@
-"""Results of a search: sizes, broken rules, and states without a path to rest.
+"""Results of an exploration: the numbers of states and steps, broken rules, and states from which the world never comes
+to rest.
 
 Steps ──▶ Graph ──▶ violations, stuck(), path_to()
 
-Pure.
+Pure. A world is at rest when no more steps follow (deciding.py).
 """
 
 from collections import deque
@@ -31,9 +32,9 @@ class Graph:
             self._from.setdefault(step.after, []).append(step.before)
 
     def stuck(self) -> set[int]:
-        """Return the states without a path to rest: deadlocks, and cycles without an exit.
+        """Return the states from which the world never comes to rest: deadlocks, and cycles without an exit.
 
-        States that were not followed, and states in which a rule was broken, are treated as states with a path to rest.
+        States that were not followed, and states in which a rule was broken, are treated like states at rest.
         """
         good = {*self.rests, *self.left, *(step.after for step in self.broken)}
         todo = deque(good)

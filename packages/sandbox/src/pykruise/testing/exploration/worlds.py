@@ -1,4 +1,5 @@
-"""A small world of any operator. The world is brought to rest, and then every next step is chosen.
+"""A small world of any operator. First the operator works until the world is at rest (no more steps follow). Then
+every next step is chosen.
 
 SmallWorld(simulation, before, actions, faults) ──▶ explore() ──▶ searching.py ──▶ Graph ──▶ Exploration
 
@@ -96,8 +97,8 @@ class ExplorationFailure(msgspec.Struct, frozen=True):
     """A rule that some order of events breaks."""
 
     rule: str
-    """Name of the rule's function; `rest`: no path leads to rest from here; `world`: the operator ended with an
-    error.
+    """Name of the rule's function; `rest`: from this state the world never comes to rest; `world`: the operator ended
+    with an error.
     """
     what: str
     path: tuple[str, ...]

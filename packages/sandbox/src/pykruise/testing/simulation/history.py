@@ -4,8 +4,8 @@ manager's reconcile begins ──▶ RECONCILE (what its caches knew) ─┐ car
 request ──▶ API server ──▶ RecordingStorage.commit() ────────────┴──▶ Commit ──▶ rules of the kind
 
 Rules judge commits only, whatever a manager's cache contains. A commit also records which changes the writer's caches
-had seen when its reconcile began, because a rule can only require what the writer knew. It is not recorded whether the
-writer knew later changes.
+had seen when its reconcile began, because a rule may judge a write only by the changes that its writer knew. Commits do
+not record whether the writer knew later changes.
 """
 
 from bisect import bisect_right

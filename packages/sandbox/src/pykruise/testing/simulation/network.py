@@ -145,7 +145,9 @@ class Wire:
         self._under_way: set[asyncio.Task[Any]] = set()
         self.dead = False
         self.held: dict[str, int] = {}
-        """Version of the event of each path that is held back so that a later event is delivered before it."""
+        """Path of a watch → version of its event that is held back. The next event of this path is delivered before
+        it.
+        """
         self.writes = 0
 
     async def request(self, request: Request, /) -> Response:

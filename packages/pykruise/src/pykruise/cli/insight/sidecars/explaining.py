@@ -19,6 +19,7 @@ from pykruise.cli.insight.harmless_remedies import put_causes_first
 from pykruise.cli.insight.refused_writes import make_refusal_wait
 from pykruise.cli.insight.sidecars.differences import list_forcing_fields, revision_of
 from pykruise.cli.insight.sidecars.look import SidecarSight
+from pykruise.cli.insight.sidecars.refused_workloads import explain_refused
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.cli.insight.webhooks import list_fresh_warnings, make_unreviewed_wait
 from pykruise.kinds.sidecarset.conflicts import find_conflict_errors
@@ -121,7 +122,9 @@ def _waits_of_object(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
         yield Wait(code=Code.CONFLICT, words=f"{error.field}: {error.message}", remedy=remedy)
     yield from _waits_of_injection(sight)
     yield from _recent_failures(sight, plan)
-    if not sight.views:
+    if sight.refused:
+        yield from (explain_refused(workload, view) for workload in sight.refused)
+    elif not sight.views:
         words = (
             "no pod matches spec.selector" if view.selector is not None else "spec.selector selects nothing"
         )

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.cluster_reading import look_at as look_at_document
+from pykruise.cli.insight.sidecars.refused_workloads import RefusedWorkload, find_refused_workloads
 from pykruise.cli.insight.webhooks import has_pod_reviews, read_events_about
 from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
@@ -57,6 +58,8 @@ class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
     """Events about the SidecarSet, oldest first; empty also when the user may not read them."""
     are_reviewed: bool | None = None
     """Whether API servers send new pods to webhooks; None if the user may not read the configuration."""
+    refused: Sequence[RefusedWorkload] = ()
+    """Workloads whose pods it would select, if the API server did not reject them; read only if it selects no pod."""
     own_namespace: str = ""
     """Namespace of the manager: webhooks do not review pods in it."""
 
@@ -107,13 +110,22 @@ async def sight_of(
     documents = {
         f"{doc['metadata']['namespace']}/{doc['metadata']['name']}": doc for doc in pods.list_documents()
     }
+    namespaces = {item.name: item.labels for item in sight.listed[NAMESPACE_VIEWS].values()}
+    refused = (
+        ()
+        if active
+        else await find_refused_workloads(
+            client, view, lambda name: view.selects_namespace(name, namespaces.get(name))
+        )
+    )
     return SidecarSight(
         document=document,
         snapshot=sight.snapshot,
         pods={label: documents[label] for label in active},
         views=active,
         sets=sight.listed[SIDECAR_SET_VIEWS].values(),
-        namespaces={item.name: item.labels for item in sight.listed[NAMESPACE_VIEWS].values()},
+        namespaces=namespaces,
+        refused=refused,
         revisions=sight.listed[REVISION_VIEWS].values(),
         events=events,
         are_reviewed=are_reviewed,

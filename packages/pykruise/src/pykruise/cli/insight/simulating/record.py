@@ -15,12 +15,12 @@ import msgspec
 
 from pykruise.cli.insight.simulating.values import PlayAction, Sample
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, SUBSET_LABEL
-from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.plans.pod_steps import StepReport
 from pykruise.pods.injection_records import RecordError, read_records
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view.decoding import PodProjector
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION, SIDECARSET_HASH_ANNOTATION
+from pykruise.pods.view.matched_spread import read_matched
 from pykruise.pods.view.names import shorten_hash
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.sandbox.apiserver.objects.storage import StorageChange

@@ -21,7 +21,7 @@ from pykruise.cli.insight.known_kinds import is_of
 from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term, list_matching
 from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.cli.insight.readiness_gates import see_gates
-from pykruise.cli.insight.refused_writes import make_refusal_wait, name_template
+from pykruise.cli.insight.refused_writes import find_template_remedy, make_refusal_wait
 from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.kinds import find_kind
@@ -66,7 +66,9 @@ _NOT_DONE: Final = frozenset({Code.PATCH, *(NOT_WRITTEN - {Code.NO_MANAGER})})
 
 
 _REPEATED_FROM_WORKLOADS: Final = REPEATED | NOT_WRITTEN
-"""Codes of waits that the plan repeats from workloads, which explain them in more detail."""
+"""Codes of waits that the plan copies from the workloads of subsets. The explanations of these workloads describe the
+waits in more detail.
+"""
 
 
 async def explain_united(
@@ -395,7 +397,7 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
             change = _correction_of(workload, united).change("requests, host ports or affinity")
             return "; or ".join(text for text in (room, _LOWER, change, way_back) if text)
         case code if code in NOT_WRITTEN:
-            return name_template(wait, _name_refused_part(wait, workload, united), namespace=namespace)
+            return find_template_remedy(wait, _name_refused_part(wait, workload, united), namespace=namespace)
         case Code.PAUSED:
             return f"resume: set {strategy}.rollingUpdate.paused to false"
         case Code.ON_DELETE:

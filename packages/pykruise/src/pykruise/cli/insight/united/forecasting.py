@@ -1,10 +1,10 @@
 """Forecast of applying a UnitedDeployment: the distribution of its pods, and the changes of each subset's workload.
 
-manifest ──dry run──▶ Sight as it would be ──the kind's plan──▶ writes to workloads ──▶ Outlook
-                                     each of them ──forecast() of its kind──▶ Forecast within
+manifest ──dry run──▶ snapshot after the change ──plan of the UnitedDeployment──▶ writes to workloads ──▶ Outlook
+                                                  each written workload ──forecast()──▶ an entry of Outlook.within
 
-Rollouts of supported workloads are simulated with the document that would be written. For other workloads, the
-forecast lists the changes only.
+The rollouts of CloneSets and Advanced StatefulSets are simulated with the document that the manager would write. For
+other workloads, the forecast lists the changes only.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -44,7 +44,7 @@ async def forecast_united(
         **verdict.about,
         batches=tuple(_find_batches(sight, plan)),
         batches_title="Subsets",
-        notes=tuple(_find_notes(plan, plan.waiting)),
+        notes=tuple(_find_notes(sight, plan, plan.waiting)),
         within=tuple([item async for item in _forecast_workloads(client, sight, plan, now, settings)]),
     )
 
@@ -83,12 +83,19 @@ def _change_of(step: Step, workload: SubsetWorkload | None) -> str:
             return step.because
 
 
-def _find_notes(plan: Plan, waiting: Reason | None) -> Iterator[str]:
+def _find_notes(sight: Sight, plan: Plan, waiting: Reason | None) -> Iterator[str]:
     yield from (note.message for note in plan.notes)
+    # The status contains the planned number of pods only for a subset that already has a workload.
+    kind_of_workloads = sight.snapshot.united.template
+    existing = {
+        workload.subset for workload in sight.snapshot.workloads if workload.template == kind_of_workloads
+    }
     entries = (plan.status or {}).get("subsetStatuses") or ()
-    sizes = [f"{entry['name']} {entry.get('replicas') or 0}" for entry in entries]
+    sizes = [
+        f"{entry['name']} {entry.get('replicas') or 0}" for entry in entries if entry["name"] in existing
+    ]
     if sizes and not plan.notes:
-        yield f"finally the existing subsets have: {', '.join(sizes)}"
+        yield f"after these changes the existing subsets have these numbers of pods: {', '.join(sizes)}"
     if waiting is not None and waiting.remedy and not plan.notes:
         yield waiting.full_message
 

@@ -2,7 +2,7 @@
 
 GET /api/v1/namespaces/shop/pods?watch=1 ──▶ attributes_of() ──▶ Attributes(verb="watch", resource="pods", …)
 
-Pure. Same rule as apiserver's `RequestInfo`.
+Pure. This is the rule of apiserver's `RequestInfo`.
 """
 
 from collections.abc import Mapping

@@ -2,8 +2,8 @@
 
     Attributes ──▶ Authorizer.decide() ──▶ AccessDecision: allowed or not, and why
 
-The authorizer reads bindings on first use, and reads them again after a binding or a role has changed. Same rule as
-Kubernetes' RBAC authorizer; denials have apiserver's messages.
+The authorizer reads bindings on first use, and reads them again after a binding or a role has changed. This is the rule
+of Kubernetes' RBAC authorizer; denials have apiserver's messages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

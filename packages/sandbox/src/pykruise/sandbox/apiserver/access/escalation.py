@@ -2,7 +2,7 @@
 
     writes.py ──▶ plugins/builtin.py ──▶ check_grant(core, call, doc) ──▶ Refusal (403, 404), or nothing
 
-Same rule as kube-apiserver's `policybased` storage of the RBAC kinds.
+This is the rule of kube-apiserver's `policybased` storage of the RBAC kinds.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -2,7 +2,7 @@
 
     User + headers ──▶ impersonate_user() ──▶ the User whose permissions apply, or a Refusal
 
-Same rule as apiserver's impersonation filter.
+This is the rule of apiserver's impersonation filter.
 """
 
 from collections.abc import Mapping

@@ -91,7 +91,7 @@ def _check_indexed(spec: Doc, path: str) -> Causes:
 
 
 def check_managed_by(name: str | None, path: str) -> Causes:
-    """Check that the name is a domain and a path. Same rule as Kubernetes' domain-prefixed paths."""
+    """Check that the name is a domain and a path. This is the rule of Kubernetes' domain-prefixed paths."""
     if name is None:
         return
     if not name:

@@ -229,8 +229,8 @@ def _tolerates(toleration: Mapping[str, Any], key: str) -> bool:
 
 
 def compute_qos_class(spec: Mapping[str, Any]) -> str:
-    """Return Guaranteed, Burstable or BestEffort. Same rule as Kubernetes: if the pod itself has requests or limits,
-    they decide; otherwise the requests and limits of all containers decide.
+    """Return Guaranteed, Burstable or BestEffort. This is the rule of Kubernetes: if the pod itself has requests or
+    limits, they decide; otherwise the requests and limits of all containers decide.
     """
     requests: dict[str, Any] = {}
     limits: dict[str, Any] = {}

@@ -513,7 +513,7 @@ def _check_same_qos(new: Document, old: Document) -> Causes:
 
 
 def _check_resize(new: Document, old: Document, release: Release) -> Causes:
-    """Check a resize. Same rule as ValidatePodResize of Kubernetes 1.33 and later."""
+    """Check a resize. This is the rule of ValidatePodResize of Kubernetes 1.33 and later."""
     yield from _check_same_qos(new, old)
     after, before = new["spec"], old["spec"]
     if _has_amounts(after) or _has_amounts(before):

@@ -189,8 +189,8 @@ _COMPARED: Final = (
     ("min", "default", "default", "min value {0} is greater than default value {1}"),
     ("default", "max", "default", "default value {0} is greater than max value {1}"),
 )
-"""Each entry: two fields, the field that the error names, and the message. The error is reported if the first field is
-greater than the second.
+"""Each entry has four items: the first field, the second field, the field that the error names, and the message. The
+error is reported if the first field is greater than the second.
 """
 
 _SHOWS_OTHER: Final = {("min", "default"): 0, ("default", "max"): 1}

@@ -72,7 +72,7 @@ class PersistentVolumeClaimStrategy(BuiltinStrategy):
 
 
 def _protect(doc: Document, finalizer: str) -> None:
-    """Add a finalizer that a controller removes when nothing uses the object. Same rule as
+    """Add a finalizer that a controller removes when nothing uses the object. This is the rule of
     StorageObjectInUseProtection.
     """
     metadata = doc.setdefault("metadata", {})

@@ -23,7 +23,7 @@ RESERVED_WORDS: Final = frozenset(
     """true false null in as break const continue else for function if import let loop package namespace
     return var void while""".split()  # noqa: SIM905  (a list of words reads better)
 )
-"""Names that are not allowed. Same rule as CEL's syntax."""
+"""Names that CEL's syntax does not allow."""
 
 POLICY_VARIABLES: Final = CONDITION_VARIABLES | {"namespaceObject"}
 """Variables of an admission policy's validations; `params` and `variables` are added for policies that have them."""
@@ -93,7 +93,7 @@ def evaluate_conditions(conditions: Iterable[Expression], variables: Mapping[str
     """Whether all match conditions are true. With one false condition, the result is false, even if another
     condition cannot be evaluated.
 
-    Raises EvaluationError. Same rule as Kubernetes' matchConditions.
+    Raises EvaluationError. This is the rule of Kubernetes' matchConditions.
     """
     failed: list[str] = []
     for condition in conditions:

@@ -1,4 +1,4 @@
-"""Owners of an object's fields: stored compactly, computed when read.
+"""Field managers of an object: stored compactly, computed when read.
 
     a write ──▶ record_creation() / record_update(), or applies.py ──▶ bytes stored beside the object (`Stored.managed`)
     a read  ──▶ spell_out(bytes, object) ──▶ metadata.managedFields
@@ -56,8 +56,8 @@ _MOST_UPDATERS: Final = 10
 def record_creation(
     who: FieldManager, now: str, asked: Document, new: Document, shape: Shape, *, ignored: FieldSet
 ) -> bytes:
-    """Return the managers of a new object: its creator owns the fields that it sent; fields that the server added
-    have no owner.
+    """Return the managers of a new object: its creator owns the fields that it sent. No manager owns the fields that
+    the server added.
     """
     taken = set_between(*find_differences(asked, new, ignored), shape)
     entry = ManagedEntry(who.name, who.operation, who.api_version, now, who.subresource, None)
@@ -65,7 +65,7 @@ def record_creation(
 
 
 def record_server_change(kept: bytes, old: Document, new: Document, shape: Shape) -> bytes:
-    """Return the managers after a change by the server itself: the fields that it set have no owner."""
+    """Return the managers after a change by the server itself: no manager owns the fields that it set."""
     if not kept:
         return kept
     changes = compare(old, new, shape)

@@ -2,7 +2,7 @@
 
 writes.py ──▶ check_namespace(), check_not_immortal() ──▶ Refusal, or nothing
 
-Same rule as a real API server's NamespaceLifecycle admission plugin.
+This is the rule of a real API server's NamespaceLifecycle admission plugin.
 """
 
 from collections.abc import Mapping

@@ -278,7 +278,9 @@ _CHECKED: Final[tuple[tuple[str, Callable[[Any], list[Cause]]], ...]] = (
 
 
 def _without_dash(base: str) -> str:
-    """Replace the end of a base name that ends in a dash, because a suffix follows it. Same rule as apimachinery."""
+    """Replace the end of a base name that ends in a dash, because a suffix follows it. This is the rule of
+    apimachinery.
+    """
     return f"{base[:-2]}a" if len(base) > 1 and base.endswith("-") else base
 
 

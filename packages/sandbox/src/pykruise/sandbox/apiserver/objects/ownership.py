@@ -141,8 +141,8 @@ class FieldOwnership:
     # --- writes ----------------------------------------
 
     def record_creation(self, call: Call, asked: Document, doc: Document, now: Instant) -> bytes:
-        """Owners of a new object: its creator owns the fields that it sent; fields that the server added have no
-        owner.
+        """Return the field managers of a new object: its creator owns the fields that it sent. No manager owns the
+        fields that the server added.
         """
         if not self._tracks:
             return b""
@@ -157,7 +157,7 @@ class FieldOwnership:
     async def record_change(
         self, call: Call, stored: Stored, old: Document, new: Document, now: Instant
     ) -> bytes:
-        """Owners of an object after a PUT or PATCH. Removes managedFields from the new document."""
+        """Return the field managers of an object after a PUT or PATCH. Removes managedFields from the new document."""
         sent = new["metadata"].pop("managedFields", None)
         if not self._tracks:
             return b""
@@ -256,8 +256,8 @@ class FieldOwnership:
         return data or stored.managed
 
     def record_server_change(self, entry: CatalogEntry, kept: bytes, old: Document, new: Document) -> bytes:
-        """Owners after a change by the server itself: the fields that it set have no manager. Both documents are in
-        the stored version.
+        """Return the field managers after a change by the server itself: no manager owns the fields that it set. Both
+        documents are in the stored version.
         """
         if not self._tracks:
             return b""

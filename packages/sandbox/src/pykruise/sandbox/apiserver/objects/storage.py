@@ -37,7 +37,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     fields: tuple[str, ...] = ()
     """Values of the resource's selectable fields, in the order of `CatalogEntry.selectable`."""
     managed: bytes = b""
-    """Owners of fields (ownership.py); empty when no owner is known."""
+    """Field managers (ownership.py); empty when none is known."""
 
     @property
     def path(self) -> str:

@@ -110,7 +110,7 @@ def _describe_exceeded(name: str, which: Sequence[str], asked: Amounts, used: Am
 
 
 def _is_charged(call: Call, new: Document, old: Document | None) -> bool:
-    """Whether the write can increase usage. Same rule as the evaluators of quota admission."""
+    """Whether the write can increase usage. This is the rule of the evaluators of quota admission."""
     shelf = call.entry.shelf
     if shelf in _UNCOUNTED:
         return False

@@ -29,8 +29,8 @@ _ATTEMPTS: Final = 10
 
 
 async def await_default_account(core: Core, call: Call, doc: Document) -> None:
-    """Wait until a controller has created the service account `default` of a new namespace. Same rule as Kubernetes: at
-    most ten checks, 0.1 to 0.2 s apart.
+    """Wait until a controller has created the service account `default` of a new namespace. This is the rule of
+    Kubernetes: at most ten checks, 0.1 to 0.2 s apart.
     """
     if call.subresource:
         return

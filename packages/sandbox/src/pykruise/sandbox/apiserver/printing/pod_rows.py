@@ -2,7 +2,7 @@
 
 a pod, now ──▶ print_pod() ──▶ cells
 
-Pure. Same rule as Kubernetes' printPod.
+Pure. This is the rule of Kubernetes' printPod.
 """
 
 from typing import Any

@@ -60,7 +60,7 @@ class DeletionOptions(NamedTuple):
     dry_run: bool = False
 
     def to_document(self) -> dict[str, Any]:
-        """The `DeleteOptions` that strategies and reviewers read."""
+        """Return the `DeleteOptions` that registry strategies and admission read."""
         doc: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
         if self.grace_s is not None:
             doc["gracePeriodSeconds"] = self.grace_s
@@ -232,7 +232,7 @@ async def _run_reviewers(core: Core, call: Call, options: DeletionOptions, store
 
 
 async def _delete_now(core: Core, call: Call, options: DeletionOptions, stored: Stored) -> CallAnswer:
-    """Delete the object without awaiting a reviewer before the commit."""
+    """Delete the object. Nothing awaits before the commit, so no other request can change the object in between."""
     entry = call.entry
     doc = decode(stored.raw)
     meta: dict[str, Any] = doc["metadata"]
@@ -248,7 +248,7 @@ async def _delete_now(core: Core, call: Call, options: DeletionOptions, stored: 
         case "mark":
             if options.dry_run:
                 return CallAnswer(200, await _render(core, call, encode_object(doc), stored))
-            marked = core.put(entry, stored, doc, managed=_owners_of_marked(core, entry, stored, doc))
+            marked = core.put(entry, stored, doc, managed=_managers_of_marked(core, entry, stored, doc))
             status = 202 if options.orphan_dependents is False else 200
             return CallAnswer(status, await core.answer(call, marked))
         case "mark and remove":
@@ -267,8 +267,8 @@ async def _render(core: Core, call: Call, raw: bytes, stored: Stored) -> bytes:
     return core.ownership.show(call.entry, shown, stored) if call.shows_managed else shown
 
 
-def _owners_of_marked(core: Core, entry: CatalogEntry, stored: Stored, doc: Document) -> bytes:
-    """Owners of a marked object: finalizers that the server adds have no owner."""
+def _managers_of_marked(core: Core, entry: CatalogEntry, stored: Stored, doc: Document) -> bytes:
+    """Return the field managers of a marked object. No manager owns the finalizers that the server adds."""
     if not doc["metadata"].get("finalizers"):
         return stored.managed
     return core.ownership.record_server_change(entry, stored.managed, decode(stored.raw), doc)

@@ -1,6 +1,6 @@
 """POST serviceaccounts/NAME/token: a token for a service account.
 
-Same rule as Kubernetes' TokenRequest. access/tokens.py issues and verifies tokens.
+This is the rule of Kubernetes' TokenRequest. access/tokens.py issues and verifies tokens.
 """
 
 from typing import Any, Final

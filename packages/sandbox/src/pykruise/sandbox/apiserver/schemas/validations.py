@@ -240,7 +240,7 @@ def _object_as_cel(value: Mapping[str, Any], node: Schema, *, root: bool) -> dic
 
 
 def _escape_name(name: str) -> str:
-    """Escape a field's name to an identifier. Same rule as Kubernetes."""
+    """Escape a field's name to an identifier. This is the rule of Kubernetes."""
     if name in RESERVED_WORDS:
         return f"__{name}__"
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and "__" not in name:

@@ -2,7 +2,7 @@
 
 a write under review + rules ──▶ Seeing.find_seen() ──▶ SeenByAdmission ──▶ to_document(), convert_shown()
 
-Reads the catalog and the namespaces; changes nothing. Same rule as apiserver's matchPolicy and AdmissionRequest.
+Reads the catalog and the namespaces; changes nothing. This is the rule of apiserver's matchPolicy and AdmissionRequest.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,0 +1,111 @@
+"""Workloads whose pods the API server rejects, and into whose pods a SidecarSet would inject its sidecars.
+
+Client ──list workloads──▶ find_refused_workloads() ──▶ RefusedWorkload ──▶ explain_refused() ──▶ Wait
+
+This module only reads, and only while the SidecarSet has no pods: perhaps its own sidecars are the reason.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.cli.insight.explanations import Wait
+from pykruise.cli.insight.known_kinds import list_known_kinds
+from pykruise.cli.insight.refused_writes import make_refusal_wait
+from pykruise.kinds.sidecarset.sidecar_contents import list_sidecar_names
+from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kube.client.client import Client
+from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.errors import ApiError
+from pykruise.kube.resources import DEPLOYMENTS, Resource
+from pykruise.plans.insight import WorkloadInsight
+from pykruise.pods.reasons import NOT_WRITTEN, Code
+from pykruise.pods.workload.waiting import WAITING
+from pykruise.runtime.refusals import explain_refusal, list_unspecified_containers
+
+MOST: Final = 3
+"""Maximum number of workloads that are reported."""
+
+_REPLICA_FAILURE: Final = "ReplicaFailure"
+"""Type of the condition of a Deployment whose pods are rejected."""
+
+
+class RefusedWorkload(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload whose pods the API server rejects."""
+
+    kind: str
+    namespace: str
+    name: str
+    code: Code
+    message: str
+    """Message of the condition."""
+
+
+async def find_refused_workloads(
+    client: Client, view: SidecarSetView, selects_namespace: Callable[[str], bool]
+) -> list[RefusedWorkload]:
+    """Return the workloads whose pods the SidecarSet selects and the API server rejects, at most `MOST`. Kinds that the
+    user may not list are left out.
+    """
+    found: list[RefusedWorkload] = []
+    for resource in _list_resources():
+        try:
+            listed = await client.list(resource)
+        except ApiError:
+            continue
+        for raw in listed.items:
+            workload = decode(raw)
+            labels = get_path(workload, "spec", "template", "metadata", "labels") or {}
+            if view.selects(labels) and selects_namespace(workload["metadata"]["namespace"]):
+                found += _read_refusal(resource, workload)
+            if len(found) >= MOST:
+                return found[:MOST]
+    return found
+
+
+def _list_resources() -> Iterator[Resource]:
+    yield from (kind.resource for kind in list_known_kinds() if isinstance(kind.insight, WorkloadInsight))
+    yield DEPLOYMENTS
+
+
+def _read_refusal(resource: Resource, workload: Document) -> Iterator[RefusedWorkload]:
+    meta = workload["metadata"]
+    conditions: list[Mapping[str, Any]] = get_path(workload, "status", "conditions", default=[])
+    for condition in conditions:
+        code = _code_of(condition, meta["namespace"])
+        if condition.get("status") == "True" and code is not None:
+            message = str(condition.get("message") or "")
+            yield RefusedWorkload(
+                kind=resource.kind, namespace=meta["namespace"], name=meta["name"], code=code, message=message
+            )
+            return
+
+
+def _code_of(condition: Mapping[str, Any], namespace: str) -> Code | None:
+    """Return the code of a rejected write that the condition reports; None if it reports none."""
+    reason, message = condition.get("reason"), str(condition.get("message") or "")
+    if condition.get("type") == WAITING and reason in NOT_WRITTEN - {Code.NO_MANAGER}:
+        return Code(reason)
+    if condition.get("type") == _REPLICA_FAILURE:
+        known = explain_refusal(message, namespace=namespace)
+        return Code(known[0].value) if known is not None else Code.WRITE_FAILED
+    return None
+
+
+def explain_refused(workload: RefusedWorkload, view: SidecarSetView) -> Wait:
+    """Return the wait of the SidecarSet for a workload that cannot create pods. If a sidecar lacks resources that a
+    quota requires, the remedy is to set them in the SidecarSet.
+    """
+    wait = make_refusal_wait(workload.code, workload.message, namespace=workload.namespace)
+    own = list_sidecar_names(view.contents.containers) if view.contents is not None else ()
+    remedy = wait.remedy
+    if any(name in own for name in list_unspecified_containers(wait.words)):
+        known = explain_refusal(
+            wait.words, namespace=workload.namespace, template=f"spec.containers of SidecarSet {view.name}"
+        )
+        remedy = known[1] if known is not None else remedy
+    words = (
+        f"{workload.kind} {workload.namespace}/{workload.name}, whose pods it selects, has none: {wait.words}"
+    )
+    return msgspec.structs.replace(wait, words=words, remedy=remedy)
