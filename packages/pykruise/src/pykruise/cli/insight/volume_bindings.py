@@ -123,8 +123,8 @@ async def _find_binding(
 async def _is_made_by_hand(client: Client, claim: Document) -> bool:
     """Whether only a person creates volumes of the storage class of a PVC."""
     wanted = get_path(claim, "spec", "storageClassName")
-    found = await read_optional(client, STORAGE_CLASSES, Key("", str(wanted))) if wanted else None
-    return found is not None and found.get("provisioner") == _NO_PROVISIONER
+    storage_class = await read_optional(client, STORAGE_CLASSES, Key("", str(wanted))) if wanted else None
+    return storage_class is not None and storage_class.get("provisioner") == _NO_PROVISIONER
 
 
 async def _find_binding_of_class(
