@@ -38,7 +38,7 @@ from pykruise.plans.config_content import CONFIG_MISSING
 from pykruise.plans.insight import JobInsight, WorkloadInsight
 from pykruise.plans.progress import Phase, add_waits
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.corrections import Correction
+from pykruise.pods.corrections import KEEPS_OLD_ONE, Correction
 from pykruise.pods.reasons import (
     AT_REST,
     CODES,
@@ -47,6 +47,7 @@ from pykruise.pods.reasons import (
     REPLACED_WITH_ITS_POD,
     RESUME,
     Code,
+    add_room,
     remedy_of,
 )
 from pykruise.pods.view.pod_view import PodView
@@ -201,9 +202,12 @@ def _find_waits(
     crowded: dict[tuple[str, str], WaitCause] = {}
     pods: Sequence[PodView] = getattr(sight.snapshot, "pods", ())
     unplaced = sum(bool(pod.wanted_node) and pod.is_active for pod in pods)
+    keeping_old = msgspec.structs.replace(correction, then=KEEPS_OLD_ONE)
     for pod in pods:
         if (document := documents.get(pod.name)) is None:
             continue  # the kind selects pods of other owners
+        held = plan.skipped.get(pod.name)
+        is_kept = held is not None and held.code == Code.OLDER_REVISION
         cause = cause_of(
             document,
             pod,
@@ -213,12 +217,12 @@ def _find_waits(
             lost_nodes=sight.lost_nodes,
             claims=sight.claim_problems,
             gates=sight.gate_problems,
-            correction=correction,
+            correction=keeping_old if is_kept else correction,
             names_node=unplaced <= _NAMED,
         )
-        has_failed = pod.name in plan.skipped and plan.skipped[pod.name].code == Code.POD_FAILED
+        has_failed = held is not None and held.code == Code.POD_FAILED
         if cause is not None and (pod.is_active or pod.is_deleting) and not has_failed:
-            cause = _held_as(cause, pod, plan.skipped.get(pod.name), target)
+            cause = _held_as(cause, pod, held, target)
             if cause.code == Code.UNSCHEDULABLE and isinstance(insight, WorkloadInsight):
                 wanted = insight.counts(sight.document, status, plan).wanted
                 surging = explain_surge(cause, document, sight, wanted=wanted, correction=correction)
@@ -262,7 +266,8 @@ def _held_as(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -
     if not is_old or held is None:
         return cause
     if held.code == Code.OLDER_REVISION and cause.code in REPLACED_WITH_ITS_POD:
-        return msgspec.structs.replace(cause, words=f"{cause.words}; {held.message}", remedy=held.remedy)
+        remedy = add_room(cause.code, cause.remedy, held.remedy)
+        return msgspec.structs.replace(cause, words=f"{cause.words}; {held.message}", remedy=remedy)
     if held.code not in HELD or cause.code not in OF_THE_TEMPLATE:
         return cause
     words = f"{cause.words}; the pod was created from an older template, and {held.message}"
