@@ -416,7 +416,9 @@ def _wait_of_skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
     others = [text for text in down if text != name]
     if reason.code == Code.BUDGET and others:
         words += f" by {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"
-    return Wait(code=reason.code, words=words, pods=(name,), remedy=remedy_of(reason))
+    return Wait(
+        code=reason.code, words=words, pods=(name,), remedy=remedy_of(reason), container=reason.container
+    )
 
 
 def _pods_have(count: int, revision: str) -> str:
