@@ -11,7 +11,7 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS as ADVANCED_DAEMON_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
-from pykruise.kube.resources import DAEMON_SETS, PODS, STATEFUL_SETS, Resource
+from pykruise.kube.resources import DAEMON_SETS, HORIZONTAL_POD_AUTOSCALERS, PODS, STATEFUL_SETS, Resource
 from pykruise.kube.values.owners import controller_of
 from support.faults import Answer, FaultyTransport, Request, deletes
 from support.kruise import Kruise
@@ -24,7 +24,6 @@ OF_KIND = {
     "StatefulSet": {"replicas": 3, "serviceName": "web", "volumeClaimTemplates": [claim_template()]},
     "DaemonSet": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}},
 }
-HPAS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 
 
 def built_in(kind: str, **spec: Any) -> Object:
@@ -219,7 +218,7 @@ async def test_wrong_arguments_are_refused_before_anything_is_done(stage: Stage)
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web"},
         },
     }
-    await stage.create(scaler, resource=HPAS)
+    await stage.create(scaler, resource=HORIZONTAL_POD_AUTOSCALERS)
     kruise = Kruise(stage)
     words = ("migrate", "sts", "--from", "sts", "-n", stage.namespace, "--src-name", "web")
     assert "target must have the name web" in await kruise.refuses(*words, "--dst-name", "other")

@@ -1450,6 +1450,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (remove_the_gates,),
     ),
     (r"change the schedulingGates of spec.template, if it sets any", (set_no_gates,)),
+    (r"create what is missing", ()),
     (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
     (

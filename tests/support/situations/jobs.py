@@ -574,7 +574,23 @@ async def its_parallelism_is_nothing(world: World) -> None:
     await world.put(ephemeraljob(parallelism=0))
 
 
+async def its_security_context_is_not_allowed(world: World) -> None:
+    await world.put(cloneset(replicas=1))
+    await world.wait(30)
+    job = ephemeraljob()
+    (container,) = job["spec"]["template"]["ephemeralContainers"]
+    container["securityContext"] = {"runAsNonRoot": True, "runAsUser": 0}
+    await world.put(job)
+
+
 EPHEMERAL_JOBS: Final = (
+    Situation(
+        stage=its_security_context_is_not_allowed,
+        cause=Code.CONTAINER_FAILS,
+        says="container's runAsUser breaks non-root policy",
+        ways=1,
+        useless=(0,),
+    ),
     Situation(
         stage=no_pod_is_selected,
         cause=Code.NOTHING_SELECTED,

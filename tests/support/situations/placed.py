@@ -205,6 +205,16 @@ async def its_first_pod_finds_no_node(world: World) -> None:
     await world.put(statefulset(podManagementPolicy="OrderedReady", pod={"nodeSelector": {"disk": "ssd"}}))
 
 
+async def its_older_pod_finds_no_node(world: World) -> None:
+    await world.put(statefulset(podManagementPolicy="OrderedReady"))
+    await world.wait(30)
+    for number in range(1, 5):
+        await world.node(f"node-{number}", spec={"unschedulable": True})
+    await world.delete("pod/web-1")
+    await world.wait(10)
+    await world.set_image("statefulset/web", "nginx:2")
+
+
 # ── host ports ───────────────────────────────────────────────────────────────
 
 
@@ -248,6 +258,13 @@ PLACED: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
     ),
     "statefulset": (
+        Situation(
+            stage=its_older_pod_finds_no_node,
+            cause=Code.UNSCHEDULABLE,
+            says="uncordon nodes, or add nodes; or kubectl delete pod web-1",
+            ways=3,
+            useless=(1, 2),
+        ),
         Situation(
             stage=its_first_pod_finds_no_node,
             cause=Code.UNSCHEDULABLE,

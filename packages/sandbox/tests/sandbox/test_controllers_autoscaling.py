@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import DEPLOYMENTS
+from pykruise.kube.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS
 from pykruise.sandbox.controllers.autoscaling import (
-    AUTOSCALERS,
     METRIC,
     compute_wanted_replicas,
     read_current_metrics,
@@ -94,13 +93,15 @@ def test_the_status_shows_the_metric(
 async def test_an_autoscaler_scales_up_and_down_with_its_metric() -> None:
     async with small_cluster() as place:
         await place.create(DEPLOYMENTS, DEPLOYMENT)
-        made = await place.create(AUTOSCALERS, autoscaler())
+        made = await place.create(HORIZONTAL_POD_AUTOSCALERS, autoscaler())
         assert made["spec"]["minReplicas"] == 1
         assert made["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] == 80
 
         async def say(metric: str, wanted: int) -> None:
             patch = {"metadata": {"annotations": {METRIC: metric}}}
-            await place.client.patch(AUTOSCALERS, "default", "web", patch, patch_type=PatchType.MERGE)
+            await place.client.patch(
+                HORIZONTAL_POD_AUTOSCALERS, "default", "web", patch, patch_type=PatchType.MERGE
+            )
 
             async def has_scaled() -> bool:
                 return bool((await place.get(DEPLOYMENTS, "web"))["spec"]["replicas"] == wanted)
@@ -110,16 +111,16 @@ async def test_an_autoscaler_scales_up_and_down_with_its_metric() -> None:
         await say("160", 4)
         await asyncio.sleep(60)
         # the same share again: it is the average over more pods now
-        assert (await place.get(AUTOSCALERS, "web"))["status"]["desiredReplicas"] == 6
+        assert (await place.get(HORIZONTAL_POD_AUTOSCALERS, "web"))["status"]["desiredReplicas"] == 6
         await say("10", 1)
 
 
 async def test_a_missing_scale_target_is_reported() -> None:
     async with small_cluster() as place:
-        await place.create(AUTOSCALERS, autoscaler())
+        await place.create(HORIZONTAL_POD_AUTOSCALERS, autoscaler())
 
         async def says_so() -> bool:
-            status = (await place.get(AUTOSCALERS, "web")).get("status") or {}
+            status = (await place.get(HORIZONTAL_POD_AUTOSCALERS, "web")).get("status") or {}
             return [condition["reason"] for condition in status.get("conditions") or ()] == ["FailedGetScale"]
 
         await place.until(says_so)

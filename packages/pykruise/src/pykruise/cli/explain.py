@@ -39,6 +39,7 @@ from pykruise.cli.insight.known_kinds import (
 from pykruise.cli.insight.missing import make_missing_error
 from pykruise.cli.insight.mount_failures import add_mounts
 from pykruise.cli.insight.namesakes import with_namesakes
+from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
 from pykruise.cli.insight.other_namespaces import add_other_namespaces
 from pykruise.cli.insight.overview import format_overview
 from pykruise.cli.insight.pod_origins import add_pod_origins
@@ -64,10 +65,10 @@ from pykruise.kube.client.object_events import list_events_about
 from pykruise.kube.client.recorder import CODE
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.control.queue import BASE_DELAY_S, MAX_DELAY_S
-from pykruise.kube.documents import Document, annotations_of, decode
+from pykruise.kube.documents import Document, annotations_of, decode, get_path
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import PODS
+from pykruise.kube.resources import EVENTS, PODS
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import InsightChild, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
@@ -172,9 +173,51 @@ async def _add_details_of_others(
     explained, its waits already contain these details.
     """
     explanation = await add_claims(client, explanation)
+    explanation = await _add_refusals_of_nodes(client, explanation, now)
     if insight_of(kind).conditions is not None:
         return explanation  # the plan of this object already has the reasons
     return await add_gates(client, explanation, now=now, settings=settings)
+
+
+_OBJECTS_OF_NODES: Final = {Code.NO_AGENT: "NodePodProbe", Code.NO_NODE_IMAGE: "NodeImage"}
+"""Codes of waits for a node, and the kind of the object that the manager maintains for each node."""
+
+_MOST_READ: Final = 10
+"""Maximum number of pods that are read to find their nodes."""
+
+
+async def _add_refusals_of_nodes(client: Client, explanation: Explanation, now: Instant) -> Explanation:
+    """Return the explanation with the rejected writes of the objects of nodes for which it waits. Only events about
+    these objects report the rejections.
+    """
+    waits: list[Wait] = []
+    for number, wait in enumerate(explanation.waits):
+        kind = _OBJECTS_OF_NODES.get(Code(wait.code)) if wait.pods and number < _MOST_READ else None
+        refused = None if kind is None else await _find_refusal_of_node(client, kind, wait, explanation, now)
+        waits.append(wait if refused is None else refused)
+    return msgspec.structs.replace(explanation, waits=rank_waits(waits))
+
+
+async def _find_refusal_of_node(
+    client: Client, kind: str, wait: Wait, explanation: Explanation, now: Instant
+) -> Wait | None:
+    """Return the wait with the rejected write of the object of the first node; None if no write is rejected now."""
+    node = wait.pods[0]
+    key = find_pod_key(node, explanation.namespace)
+    pod = None if key is None or kind == "NodeImage" else await read_optional(client, PODS, key)
+    node = node if pod is None else str(get_path(pod, "spec", "nodeName", default=""))
+    try:
+        selector = f"involvedObject.kind={kind},involvedObject.name={node},type=Warning"
+        listed = await client.list(EVENTS, "default", field_selector=selector)
+    except ApiError:
+        return None
+    known = [event for raw in listed.items if (event := refusal_of(decode(raw))) is not None]
+    latest = max(known, key=lambda event: event.last, default=None)
+    if latest is None or now > latest.again + _LATE_S:
+        return None
+    since = format_time(latest.first)
+    refused = make_refusal_wait(Code(latest.code), latest.message, namespace="default", since=since)
+    return msgspec.structs.replace(refused, pods=wait.pods, words=f"{wait.words}: {refused.words}")
 
 
 def _has_own_pods(kind: Kind) -> bool:

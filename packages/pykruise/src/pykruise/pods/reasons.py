@@ -578,6 +578,15 @@ REPLACED_WITH_ITS_POD: Final = frozenset(
 )
 """Codes of obstacles that may disappear when the pod is replaced by a pod of a newer template."""
 
+
+def add_room(code: str, own: str, replace: str) -> str:
+    """Return the remedy of a pod of an older template. `own`: remedy of the obstacle; `replace`: instruction that
+    replaces the pod. A pod of the newest template perhaps finds no node either, so an unschedulable pod keeps its own
+    remedy too.
+    """
+    return f"{own}; or {replace}" if code == Code.UNSCHEDULABLE else replace
+
+
 NEVER_OBSERVED: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, Code.SELECTOR_CHANGED})
 """Reasons for which a spec is rejected: the status may describe the previous generation forever."""
 

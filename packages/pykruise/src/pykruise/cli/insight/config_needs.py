@@ -39,9 +39,11 @@ class ConfigNeed(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys((*self.literals, *self.files)))
 
 
-def list_environment_needs(pod: Document) -> Sequence[ConfigNeed]:
-    """Return the objects without which containers of the pod cannot be created: those of their environments."""
-    return _merge(_list_environment(pod["spec"]))
+def list_environment_needs(pod: Document, container: str = "") -> Sequence[ConfigNeed]:
+    """Return the objects without which containers of the pod cannot be created: those of their environments.
+    `container`: the only container to read; empty for all containers.
+    """
+    return _merge(_list_environment(pod["spec"], container))
 
 
 def list_volume_needs(pod: Document) -> Sequence[ConfigNeed]:
@@ -73,9 +75,11 @@ def _merge(needs: Iterable[ConfigNeed]) -> Sequence[ConfigNeed]:
     return list(merged.values())
 
 
-def _list_environment(spec: Mapping[str, Any]) -> Iterator[ConfigNeed]:
+def _list_environment(spec: Mapping[str, Any], only: str = "") -> Iterator[ConfigNeed]:
     lists = (spec.get(field) or () for field in ("initContainers", "containers", "ephemeralContainers"))
     for container in (container for listed in lists for container in listed):
+        if only not in ("", container["name"]):
+            continue
         for reference in list_environment_references(container):
             if not reference.is_optional:
                 yield ConfigNeed(kind=reference.kind, name=reference.name, literals=reference.keys)

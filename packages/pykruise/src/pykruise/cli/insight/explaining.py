@@ -42,7 +42,13 @@ from pykruise.plans.config_content import CONFIG_MISSING
 from pykruise.plans.insight import JobInsight, WorkloadInsight
 from pykruise.plans.progress import Phase, add_waits
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.corrections import IN_TEMPLATE, Correction, describe_holders, release_object
+from pykruise.pods.corrections import (
+    IN_TEMPLATE,
+    KEEPS_OLD_ONE,
+    Correction,
+    describe_holders,
+    release_object,
+)
 from pykruise.pods.lifecycle.blockers import is_overdue
 from pykruise.pods.reasons import (
     AT_REST,
@@ -53,6 +59,7 @@ from pykruise.pods.reasons import (
     REPLACED_WITH_ITS_POD,
     RESUME,
     Code,
+    add_room,
     remedy_of,
 )
 from pykruise.pods.view.pod_view import PodView
@@ -218,9 +225,12 @@ def _find_waits(
     stored = get_path(sight.document, "spec", "template", "metadata", "finalizers")
     finalizers = [name for name in stored if isinstance(name, str)] if isinstance(stored, list) else []
     explained: set[str] = set()
+    keeping_old = msgspec.structs.replace(correction, then=KEEPS_OLD_ONE)
     for pod in pods:
         if (document := documents.get(pod.name)) is None:
             continue  # the kind selects pods of other owners
+        held = plan.skipped.get(pod.name)
+        is_kept = held is not None and held.code == Code.OLDER_REVISION
         cause = cause_of(
             document,
             pod,
@@ -230,16 +240,16 @@ def _find_waits(
             lost_nodes=sight.lost_nodes,
             claims=sight.claim_problems,
             gates=sight.gate_problems,
-            correction=correction,
+            correction=keeping_old if is_kept else correction,
             names_node=unplaced <= _NAMED,
             returns_to=departing | stays,
             template_finalizers=finalizers,
         )
         if cause is not None and pod.is_deleting and pod.node_name in departing:
             explained.add(pod.node_name)
-        has_failed = pod.name in plan.skipped and plan.skipped[pod.name].code == Code.POD_FAILED
+        has_failed = held is not None and held.code == Code.POD_FAILED
         if cause is not None and (pod.is_active or pod.is_deleting) and not has_failed:
-            cause = _held_as(cause, pod, plan.skipped.get(pod.name), target)
+            cause = _held_as(cause, pod, held, target)
             if cause.code == Code.UNSCHEDULABLE and isinstance(insight, WorkloadInsight):
                 wanted = insight.counts(sight.document, status, plan).wanted
                 surging = explain_surge(cause, document, sight, wanted=wanted, correction=correction)
@@ -284,7 +294,8 @@ def _held_as(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -
     if not is_old or held is None:
         return cause
     if held.code == Code.OLDER_REVISION and cause.code in REPLACED_WITH_ITS_POD:
-        return msgspec.structs.replace(cause, words=f"{cause.words}; {held.message}", remedy=held.remedy)
+        remedy = add_room(cause.code, cause.remedy, held.remedy)
+        return msgspec.structs.replace(cause, words=f"{cause.words}; {held.message}", remedy=remedy)
     if held.code not in HELD or cause.code not in OF_THE_TEMPLATE:
         return cause
     words = f"{cause.words}; the pod was created from an older template, and {held.message}"
@@ -453,7 +464,9 @@ def _wait_of_skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
     others = [text for text in down if text != name]
     if reason.code == Code.BUDGET and others:
         words += f" by {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"
-    return Wait(code=reason.code, words=words, pods=(name,), remedy=remedy_of(reason))
+    return Wait(
+        code=reason.code, words=words, pods=(name,), remedy=remedy_of(reason), container=reason.container
+    )
 
 
 def _pods_have(count: int, revision: str) -> str:

@@ -28,6 +28,8 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     again: str = ""
     """Estimated time of the next attempt; empty if the time is unknown."""
     remedy: str = ""
+    container: str = ""
+    """Container that the wait is about; empty if it is about no single container."""
     origin: str = ""
     """Object that defines the failing container instead of the pods' owner: `SidecarSet mesh`; empty if the owner
     defines it.
@@ -71,6 +73,7 @@ def wait_of(cause: WaitCause, pod: str) -> Wait:
         pods=(pod,),
         since=since,
         remedy=cause.remedy,
+        container=cause.container,
         origin=cause.origin,
     )
 

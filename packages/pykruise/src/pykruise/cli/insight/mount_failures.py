@@ -94,7 +94,9 @@ async def _with_environment(client: Client, wait: Wait, namespace: str) -> Wait:
     pod = None if key is None else await read_optional(client, PODS, key)
     if pod is None or key is None:
         return wait
-    needs = list_pull_needs(pod) if wait.code == Code.IMAGE_PULL else list_environment_needs(pod)
+    needs = (
+        list_pull_needs(pod) if wait.code == Code.IMAGE_PULL else list_environment_needs(pod, wait.container)
+    )
     lacks = await _select_lacking(client, key.namespace, needs)
     if not lacks:
         return wait

@@ -13,8 +13,9 @@ from pykruise.kinds.statefulset.older_pods import explain_older_pod
 from pykruise.kinds.statefulset.scale import TERMINATES, Scale
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.values.counts import format_count
-from pykruise.pods.lifecycle.blockers import blockers_of, find_end_blocker
-from pykruise.pods.reasons import REPLACED_WITH_ITS_POD, Code
+from pykruise.pods.corrections import OF_A_JOB
+from pykruise.pods.lifecycle.blockers import blocker_of, blockers_of, find_end_blocker
+from pykruise.pods.reasons import REPLACED_WITH_ITS_POD, Code, add_room
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import find_pod_wait, find_strategy_wait
 from pykruise.runtime.reasons import Reason
@@ -107,7 +108,9 @@ def _reason_of_outdated(
     older = explain_older_pod(ws, slot, never_ready)
     if older is None:
         return None
-    return Reason(first.code, f"pod {pod.name}: {first.message}; {older.message}", older.remedy)
+    kept = blocker_of(pod, ws.spec.lifecycle, now=ws.now, correction=OF_A_JOB) or first
+    remedy = add_room(first.code, kept.remedy, older.remedy)
+    return Reason(first.code, f"pod {pod.name}: {first.message}; {older.message}", remedy)
 
 
 def _reason_of_missing(

@@ -207,8 +207,10 @@ def find_ephemeral_blocker(pod: PodView, ephemeral: EphemeralView, image: str) -
     if ephemeral.reason in _START_FAILURES:
         return Reason(
             Code.CONTAINER_FAILS,
-            f"container {ephemeral.name} does not start ({ephemeral.reason})",
-            "create the missing object that the container refers to; an ephemeral container cannot be changed",
+            f"container {ephemeral.name} does not start ({ephemeral.reason})"
+            f"{f': {ephemeral.lacks}' if ephemeral.lacks else ''}",
+            "create what is missing; or create the job again with another container name: an ephemeral container cannot"
+            " be changed, so the new job must have a correct reference or securityContext",
             ephemeral.name,
         )
     return None

@@ -236,7 +236,7 @@ class _Waiting(msgspec.Struct, frozen=True, gc=False):
     message: str | None = None
 
 
-_NOT_CONFIGURED: Final = "CreateContainerConfigError"
+NOT_CONFIGURED: Final = "CreateContainerConfigError"
 """Waiting reason whose message is kept. Messages of other reasons change all the time."""
 
 
@@ -308,7 +308,7 @@ def read_status_facts(raw: RawStatus) -> ContainerStatusFacts:
         waiting=(waiting.reason or "") if waiting else "",
         resources=resources_of(raw.resources) if raw.resources is not None else None,
         exit_code=terminated.exit_code if terminated else None,
-        lacks=(waiting.message or "") if waiting and waiting.reason == _NOT_CONFIGURED else "",
+        lacks=(waiting.message or "") if waiting and waiting.reason == NOT_CONFIGURED else "",
         last_exit_code=raw.last_exit_code,
     )
 

@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from pykruise.pods.view.containers import NOT_CONFIGURED
+
 JOB_ENV: Final = "KRUISE_EJOB_ID"
 """Environment variable with the uid of the EphemeralJob that added the container."""
 
@@ -38,6 +40,8 @@ class EphemeralView(msgspec.Struct, frozen=True, gc=False):
     """The kubelet's reason why the container waits or why it ended."""
     exit_code: int = 0
     """Exit code of an ended container."""
+    lacks: str = ""
+    """The kubelet's message about what prevents the creation of the container; empty if nothing does."""
 
 
 class _Env(msgspec.Struct, gc=False):
@@ -52,6 +56,7 @@ class _Container(msgspec.Struct, gc=False):
 
 class _Waiting(msgspec.Struct, gc=False):
     reason: str | None = None
+    message: str | None = None
 
 
 class _Terminated(msgspec.Struct, gc=False, rename="camel"):
@@ -91,13 +96,15 @@ def decode_ephemeral_views(containers: msgspec.Raw, statuses: msgspec.Raw) -> tu
 
 def _view_of(container: _Container, state: _State | None) -> EphemeralView:
     ended = state.terminated if state is not None else None
-    said = ended or (state.waiting if state is not None else None)
+    waiting = state.waiting if state is not None else None
+    said = ended or waiting
     return EphemeralView(
         container.name,
         _job_of(container),
         _state_of(state),
         (said.reason or "") if said is not None else "",
         ended.exit_code if ended is not None else 0,
+        (waiting.message or "") if waiting is not None and waiting.reason == NOT_CONFIGURED else "",
     )
 
 
