@@ -767,9 +767,9 @@ REQUESTS: Final = (
     ),
     Situation(
         stage=another_request_for_its_pod_has_not_ended,
-        cause=Code.PARALLELISM,
+        cause=Code.NOT_READY,
         phase=Phase.PROGRESSING,
-        says="ContainerRecreateRequest first for the same pod is carried out first",
+        says="ContainerRecreateRequest first for the same pod is carried out first, and waits: pod app",
         ways=1,
     ),
     Situation(

@@ -128,9 +128,7 @@ _OTHERS_UNAVAILABLE: Final = (
 )
 _FIX: Final = "first fix the cause above"
 _OTHERS_FAIL_TOO: Final = f"{_FIX}: with a higher limit, it would stop the others too"
-_OTHERS_CONTINUE: Final = (
-    "fix the cause above; or raise spec.parallelism, so that the others do not wait for it"
-)
+_OTHERS_CONTINUE: Final = "wait until the cause above is corrected, or raise spec.parallelism, so that the others do not wait for it"
 
 
 def _rollback_command(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
