@@ -851,7 +851,10 @@ async def reselect_or_create_again(person: Person, match: re.Match[str]) -> None
         await person.change(selector=None, podSelector=None)
 
 
-_BY_A_LIST: Final = r"(?P<list>; if the job must be created again, create ImageListPullJob \S+ again instead, which creates the job)?"
+_BY_A_LIST: Final = (
+    r"(?P<list>; if the job must be created again,"
+    r" create ImageListPullJob \S+ again instead, which creates the job)?"
+)
 
 
 async def replace_the_job(person: Person, _match: re.Match[str]) -> None:
@@ -1227,8 +1230,9 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (create_the_priority_class,),
     ),
     (
-        r"correct (the pod template|spec\.template\.ephemeralContainers), or have the level of the namespace lowered \(kubectl label namespace (?P<place>\S+)"
-        r" --overwrite (?P<label>\S+)=LEVEL\)",
+        r"correct (the pod template|spec\.template\.ephemeralContainers), or have the level of the namespace lowered"
+        r" \(kubectl label namespace (?P<place>\S+)"
+        r" --overwrite (?P<label>\S+)=(LEVEL|privileged)\)",
         (lower_the_level,),
     ),
     (r"have an administrator of the nodes create RuntimeClass \S+, or correct runtimeClassName.*", ()),
