@@ -404,7 +404,7 @@ CRON_JOBS: Final = (
         stage=the_deadline_of_its_broadcastjob_passes,
         cause=Code.RUN_FAILED,
         phase=Phase.FAILED,
-        says="so create AdvancedCronJob web again with these changes",
+        says="create AdvancedCronJob web again instead, which creates the job",
         known_by="plan",
     ),
     Situation(
