@@ -1,6 +1,7 @@
 """`explain`, `plan` and `simulate` of BroadcastJobs and AdvancedCronJobs: which nodes wait and why, when the next time
 is, and what a month of it would be."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from pykruise.kinds.broadcastjob.kind import KIND as BROADCAST_JOB
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kube.client.client import Client
 from pykruise.kube.ids import Key
+from pykruise.kube.resources import RESOURCE_QUOTAS
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
 from pykruise.sandbox.nodes.faults import Rule
@@ -71,6 +73,71 @@ async def test_explain_reports_a_finished_job_as_done(stage: Stage, pool: Pool) 
     await broadcast.phase("completed")
 
     assert (await said_of(stage)).verdict == "done"
+
+
+async def test_explain_names_a_node_that_got_no_pod_after_the_end_of_the_job(
+    stage: Stage, pool: Pool
+) -> None:
+    broadcast = Broadcast(stage, pool)
+    await stage.start_manager()
+    await pool.cordon(pool.nodes[0])
+    await broadcast.create()
+    await broadcast.phase("completed")
+
+    explanation = await said_of(stage)
+
+    assert (explanation.verdict, explanation.phase, explanation.cause) == (
+        "done",
+        Phase.COMPLETED,
+        Code.UNFIT_NODE,
+    )
+    (wait,) = explanation.waits
+    assert wait.pods == (pool.nodes[0],)
+    assert wait.words.startswith("it got no pod: ")
+    assert wait.remedy.endswith("then create the job again, if it must run on this node too")
+
+
+async def test_explain_says_that_kept_jobs_use_up_the_quota_for_jobs(stage: Stage) -> None:
+    body = {"metadata": {"name": "objects"}, "spec": {"hard": {"count/jobs.batch": "2"}}}
+    await stage.create(body, resource=RESOURCE_QUOTAS)
+    await stage.start_manager()
+    container = {"name": "main", "image": "job:1"}
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    template = {"jobTemplate": {"spec": {"template": {"spec": pod}}}}
+    schedule = {"schedule": "* * * * *", "template": template}
+    stage.kubelets.set_rules([Rule(image="job:1", exit_code=0, after_s=1)])
+    await stage.create({**cron(), "spec": schedule}, resource=ADVANCED_CRON_JOBS)
+    await asyncio.sleep(200)
+
+    explanation = await said_of(stage, "often")
+
+    assert explanation.cause == Code.QUOTA
+    wait = explanation.waits[0]
+    assert "ResourceQuota objects counts 2 Jobs; 2 of them have ended and are kept" in wait.words
+    assert wait.remedy.startswith(
+        "set spec.successfulJobsHistoryLimit to 1 and spec.failedJobsHistoryLimit to 0; or raise count/jobs.batch of"
+        " ResourceQuota objects to at least 5 "
+    )
+    spec = {"successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 0}
+    await stage.merge("often", {"spec": spec}, resource=ADVANCED_CRON_JOBS)
+    await asyncio.sleep(600)
+    assert (await said_of(stage, "often")).phase is Phase.HEALTHY
+
+
+async def test_explain_asks_for_the_controller_of_a_foreign_finalizer(stage: Stage) -> None:
+    await stage.start_manager()
+    document = cron()
+    document["metadata"]["finalizers"] = ["example.com/archive"]
+    await stage.create(document, resource=ADVANCED_CRON_JOBS)
+    await asyncio.sleep(10)
+    await stage.delete("often", resource=ADVANCED_CRON_JOBS)
+    assert (await said_of(stage, "often")).cause == Code.TERMINATING_OBJECT
+    await asyncio.sleep(100)
+
+    explanation = await said_of(stage, "often")
+
+    assert (explanation.cause, explanation.phase) == (Code.FINALIZER, Phase.DEGRADED)
+    assert "the controller that set example.com/archive must remove it" in explanation.waits[0].remedy
 
 
 async def test_plan_shows_which_pods_a_job_would_create(stage: Stage, pool: Pool) -> None:

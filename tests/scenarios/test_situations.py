@@ -117,7 +117,6 @@ def says_its_remedy(wait: Wait, namespace: str) -> bool:
 OF_OTHERS = (
     "of PersistentPodState",
     "of WorkloadSpread",
-    "creates the job, so create",
     "which creates the job",
     "with this change in its template",
 )

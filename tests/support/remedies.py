@@ -863,8 +863,8 @@ async def reselect_or_create_again(person: Person, match: re.Match[str]) -> None
 
 
 _BY_A_LIST: Final = (
-    r"(?P<list>; ImageListPullJob \S+ creates the job,"
-    r" so create ImageListPullJob \S+ again with these changes)?"
+    r"(?P<list>; if the job must be created again,"
+    r" create ImageListPullJob \S+ again instead, which creates the job)?"
 )
 
 
@@ -1273,8 +1273,9 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (create_the_priority_class,),
     ),
     (
-        r"correct the pod template, or have the level of the namespace lowered \(kubectl label namespace (?P<place>\S+)"
-        r" --overwrite (?P<label>\S+)=LEVEL\)",
+        r"correct (the pod template|spec\.template\.ephemeralContainers), or have the level of the namespace lowered"
+        r" \(kubectl label namespace (?P<place>\S+)"
+        r" --overwrite (?P<label>\S+)=(LEVEL|privileged)\)",
         (lower_the_level,),
     ),
     (r"have an administrator of the nodes create RuntimeClass \S+, or correct runtimeClassName.*", ()),
@@ -1384,6 +1385,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (raise_the_quota,),
     ),
     (r"start the agent on node (?P<node>\S+), or bring the node back", (start_the_node,)),
+    (r"bring node (?P<node>\S+) back \(kubectl describe node \S+\)", (start_the_node,)),
+    (r"bring node \S+ back \(kubectl describe node \S+\); (then create|if the job must be created) .*", ()),
     (
         r"correct the labels of the pods, or create the (job|marker) again with another selector",
         (have_such_pods,),
@@ -1547,7 +1550,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"correct what prevented its pods from completing, or raise spec.\S+; then create the job again"
-        r"(; AdvancedCronJob \S+ creates the job, so create AdvancedCronJob \S+ again with these changes)?",
+        r"(; if the job must be created again, create AdvancedCronJob \S+ again instead, which creates the job)?",
         (),
     ),
     (r"correct the name; .*", ()),
@@ -1606,11 +1609,14 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"delete .* if nothing needs it, or create (it|that pod) again with another name", ()),
     (r"start the agent on that node, or bring the node back; then create the request again", ()),
     (r"if that lasts, make the image available, or create the job again .*", ()),
-    (r"make the image available, or correct the image .*; then create the job again; AdvancedCronJob .*", ()),
+    (
+        r"make the image available, or correct the image .*; then create the job again; if .* AdvancedCronJob .*",
+        (),
+    ),
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),
     (
-        r"see what it waits for \(.*\); if nothing needs it, delete it \(kubectl delete crr (?P<name>\S+) -n \S+\)",
+        r"(see what it waits for \(.*\); )?if nothing needs \S+, delete it \(kubectl delete crr (?P<name>\S+) -n \S+\)",
         (delete_the_request,),
     ),
     (
@@ -1636,7 +1642,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" (?P<names>[^()]+)\)",
         (run_one_at_a_time,),
     ),
-    (r"create the \w+ in namespace \S+ instead", ()),
+    (r"create the \w+ in (namespace \S+|the namespace of the pods that it must select) instead", ()),
     (
         r"for volumes that every node can mount \(.*\), change the volumes of spec.template, then delete the pod, which"
         r" keeps the old value",
@@ -1650,6 +1656,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     # nothing that is done
     (r"first correct the cause above: another run would have the same problem", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),
+    (r"first fix the cause above(: with a higher limit, it would stop the others too)?", ()),
     (r"no action is needed: .*", ()),
     (r"wait.*", ()),
     (r"(see|find|find out) (what|why) .*", ()),

@@ -404,7 +404,7 @@ CRON_JOBS: Final = (
         stage=the_deadline_of_its_broadcastjob_passes,
         cause=Code.RUN_FAILED,
         phase=Phase.FAILED,
-        says="so create AdvancedCronJob web again with these changes",
+        says="create AdvancedCronJob web again instead, which creates the job",
         known_by="plan",
     ),
     Situation(
@@ -783,9 +783,9 @@ REQUESTS: Final = (
     ),
     Situation(
         stage=another_request_for_its_pod_has_not_ended,
-        cause=Code.PARALLELISM,
+        cause=Code.NOT_READY,
         phase=Phase.PROGRESSING,
-        says="ContainerRecreateRequest first for the same pod is carried out first",
+        says="ContainerRecreateRequest first for the same pod is carried out first, and waits: pod app",
         ways=1,
     ),
     Situation(

@@ -15,7 +15,7 @@ from pykruise.cli.insight.explanations import Wait
 from pykruise.cli.insight.known_kinds import find_workload_insight
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.plans.insight import WorkloadInsight
-from pykruise.pods.reasons import NOT_WRITTEN, Code, rank_of
+from pykruise.pods.reasons import NOT_WRITTEN, OF_A_NAMED_NODE, Code, rank_of
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Plan
 
@@ -117,7 +117,7 @@ def put_causes_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
 _ACTIVE: Final = frozenset({Code.PODS_ACTIVE, Code.CHILD_ACTIVE})
 """Codes of waits for pods or jobs that must end, which are no limits of a number."""
 
-_OF_A_NODE: Final = frozenset({Code.NODE_LOST, Code.NO_AGENT, Code.NO_NODE_IMAGE})
+_OF_A_NODE: Final = OF_A_NAMED_NODE | {Code.NODE_LOST, Code.NO_AGENT}
 """Codes of obstacles on one node, which do not stop a job on other nodes."""
 
 _REJECTED: Final = NOT_WRITTEN - {Code.NO_MANAGER}
@@ -129,7 +129,7 @@ _OTHERS_UNAVAILABLE: Final = (
 _FIX: Final = "first fix the cause above"
 _OTHERS_FAIL_TOO: Final = f"{_FIX}: with a higher limit, it would stop the others too"
 _OTHERS_CONTINUE: Final = (
-    "fix the cause above; or raise spec.parallelism, so that the others do not wait for it"
+    "wait until the cause above is corrected, or raise spec.parallelism so that the others continue"
 )
 
 

@@ -36,15 +36,17 @@ async def add_kept_children(client: Client, explanation: Explanation, sight: Sig
     except ApiError:
         return explanation
     known = (_explain_quota(decode(raw), kept) for raw in listed.items)
-    found = next((said for said in known if said is not None), None)
-    if found is None:
+    explained = next((said for said in known if said is not None), None)
+    if explained is None:
         return explanation
-    waits = tuple(_with_quota(wait, found) if wait.code == Code.QUOTA else wait for wait in explanation.waits)
+    waits = tuple(
+        _with_quota(wait, explained) if wait.code == Code.QUOTA else wait for wait in explanation.waits
+    )
     return msgspec.structs.replace(explanation, waits=waits)
 
 
-def _with_quota(wait: Wait, found: tuple[str, str]) -> Wait:
-    words, remedy = found
+def _with_quota(wait: Wait, explained: tuple[str, str]) -> Wait:
+    words, remedy = explained
     return msgspec.structs.replace(wait, words=f"{wait.words}; {words}", remedy=remedy)
 
 

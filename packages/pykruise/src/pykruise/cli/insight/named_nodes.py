@@ -76,7 +76,7 @@ def explain_unready_nodes(waits: Sequence[Wait], sight: Sight, *, is_over: bool)
     return tuple(_with_node(wait, find, sight.snapshot, unready, then) for wait in waits)
 
 
-_OF_AGENTS: Final = frozenset({Code.NO_AGENT, Code.IMAGE_PULLING})
+_OF_AGENTS: Final = frozenset({Code.NO_AGENT, Code.IMAGE_PULLING, Code.IMAGE_PULL})
 
 
 def _with_node(
@@ -89,6 +89,7 @@ def _with_node(
     [name] = names
     remedy = f"bring node {name} back (kubectl describe node {name}){then}"
     if wait.code != Code.NO_AGENT:
+        remedy = f"{remedy}; or {wait.remedy}" if wait.code == Code.IMAGE_PULL else remedy
         return msgspec.structs.replace(wait, words=f"{wait.words}; node {name} is not ready", remedy=remedy)
     words = f"node {name} is not ready, so its agent does not answer"
     return msgspec.structs.replace(wait, words=words, since=unready[name], remedy=remedy)

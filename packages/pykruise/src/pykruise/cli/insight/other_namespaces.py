@@ -53,11 +53,16 @@ async def add_other_namespaces(
 
 def _with_namespaces(wait: Wait, kind: str, counts: Counter[str]) -> Wait:
     """Return the wait with the namespaces that have matching pods. `counts`: the number of pods by namespace."""
-    found = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    by_count = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     pods = format_first(
-        [f"{format_count(count, 'pod')} of namespace {namespace}" for namespace, count in found], MOST_NAMED
+        [f"{format_count(count, 'pod')} of namespace {namespace}" for namespace, count in by_count],
+        MOST_NAMED,
     )
-    where = f"namespace {found[0][0]}" if len(found) == 1 else "the namespace of the pods that it must select"
+    where = (
+        f"namespace {by_count[0][0]}"
+        if len(by_count) == 1
+        else "the namespace of the pods that it must select"
+    )
     remedy = f"create the {kind} in {where} instead"
     return msgspec.structs.replace(
         wait, words=f"{wait.words}; {pods} would match", remedy=f"{remedy}; or {wait.remedy}"
