@@ -116,6 +116,7 @@ def says_its_remedy(wait: Wait, namespace: str) -> bool:
 
 OF_OTHERS = (
     "of PersistentPodState",
+    "of SidecarSet",
     "of WorkloadSpread",
     "creates the job, so create",
     "which creates the job",
