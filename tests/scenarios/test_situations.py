@@ -116,6 +116,7 @@ def says_its_remedy(wait: Wait, namespace: str) -> bool:
 
 OF_OTHERS = (
     "of PersistentPodState",
+    "of SidecarSet",
     "of WorkloadSpread",
     "which creates the job",
     "with this change in its template",

@@ -353,6 +353,10 @@ async def set_the_total(person: Person, _match: re.Match[str]) -> None:
     await person.change(protectTotalReplicas=4)
 
 
+async def lower_the_total(person: Person, match: re.Match[str]) -> None:
+    await person.change(protectTotalReplicas=int(match["total"]))
+
+
 async def tolerate_taints(person: Person, _match: re.Match[str]) -> None:
     await person.change(template={"spec": {"tolerations": [{"operator": "Exists"}]}})
 
@@ -1283,7 +1287,14 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"correct (overhead or runtimeClassName|serviceAccountName|priorityClassName.*) in the pod template",
         (),
     ),
-    (r"set in the pod template what the ResourceQuota requires .*, or add a LimitRange with defaults", ()),
+    (
+        r"lower spec\.protectTotalReplicas of PodUnavailableBudget \S+ to (?P<total>\d+), or remove the field",
+        (lower_the_total,),
+    ),
+    (r"remove this annotation from spec\.probes\[\]\.markerPolicy, because .*", ()),
+    (r"cover each pod with only one PodDisruptionBudget", ()),
+    (r"create \w+ \S+ in namespace \S+ by other means \(.*\), or remove \S+ from spec\.targets", ()),
+    (r"set in .* what the ResourceQuota requires .*, or add a LimitRange with defaults", ()),
     (r"change the object so that the webhook allows the write, or have the webhook changed", ()),
     (r"make the server of this webhook respond, or correct or delete the webhook configuration", ()),
     (

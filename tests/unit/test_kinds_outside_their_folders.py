@@ -41,6 +41,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     "cli/insight/simulating/simulation_run.py": _PLAYED,
     "cli/insight/simulating/values.py": _PLAYED,
     "cli/insight/pods.py": _INSIGHT,
+    "cli/insight/rejecting_budgets.py": _INSIGHT,
     "cli/insight/sidecars/": _INSIGHT,
     "cli/insight/spreads/": _INSIGHT,
     "cli/insight/unavailability.py": _INSIGHT,

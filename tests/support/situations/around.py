@@ -383,11 +383,24 @@ async def two_markers_set_one_condition_on_it(world: World) -> None:
     await world.put(cloneset(pod={"nodeName": "node-1"}), marker(), marker("other"))
 
 
+async def a_sidecar_lacks_what_a_quota_requires(world: World) -> None:
+    main = {"name": "main", "image": "nginx:1", "resources": {"limits": {"cpu": "100m"}}}
+    await world.quota(**{"limits.cpu": "8"})
+    await world.change(f"namespace/{world.namespace}", {"metadata": {"labels": {"mesh": "on"}}})
+    await world.put(sidecarset(namespaceSelector={"matchLabels": {"mesh": "on"}}))
+    await world.put(cloneset(pod={"containers": [main]}))
+
+
 _PLAN: Final[Any] = "plan"
 _EXPLAIN: Final[Any] = "explain"
 
 AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
     "cloneset": (
+        Situation(
+            stage=a_sidecar_lacks_what_a_quota_requires,
+            cause=Code.QUOTA,
+            says="SidecarSet web adds container log",
+        ),
         Situation(
             stage=its_deleted_pods_stop_slowly,
             cause=Code.TERMINATING,

@@ -11,6 +11,7 @@ from support.situations.documents import (
     budget,
     cloneset,
     daemonset,
+    disruption_budget,
     distribution,
     podstate,
     sidecarset,
@@ -71,7 +72,21 @@ async def a_budget_refuses_its_upgrade(world: World) -> None:
     await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
 
 
+async def a_quota_rejects_the_pods_because_of_its_container(world: World) -> None:
+    await world.quota(**{"limits.cpu": "8"})
+    await world.put(sidecarset(), cloneset(pod={"containers": [_LIMITED]}))
+
+
+_LIMITED: Final = {"name": "main", "image": "nginx:1", "resources": {"limits": {"cpu": "100m"}}}
+
+
 SIDECAR_SETS: Final = (
+    Situation(
+        stage=a_quota_rejects_the_pods_because_of_its_container,
+        cause=Code.QUOTA,
+        says="set in spec.containers of SidecarSet web what the ResourceQuota requires",
+        known_by="explain",
+    ),
     Situation(
         stage=a_budget_refuses_its_upgrade,
         ways=1,
@@ -146,7 +161,28 @@ async def its_patch_was_corrected_before_a_pod_was_tried_again(world: World) -> 
     await world.set("workloadspread/web", subsets=_TWO)
 
 
+async def the_template_requires_the_nodes_of_another_subset(world: World) -> None:
+    subsets = [
+        {"name": name, "requiredNodeSelector": {"matchExpressions": [_in_pool(name)]}, **limit}
+        for name, limit in (("a", {"maxReplicas": 2}), ("b", {}))
+    ]
+    await world.node("node-1", metadata={"labels": {"pool": "a"}})
+    await world.node("node-2", metadata={"labels": {"pool": "b"}})
+    await world.put(spread(subsets=subsets), cloneset(pod={"nodeSelector": {"pool": "a"}}))
+
+
+def _in_pool(name: str) -> dict[str, Any]:
+    return {"key": "pool", "operator": "In", "values": [name]}
+
+
 SPREADS: Final = (
+    Situation(
+        stage=the_template_requires_the_nodes_of_another_subset,
+        cause=Code.UNSCHEDULABLE,
+        says="node-2 does not match the pod, which requires pool=a; b is the last subset, whose pods always wait",
+        ways=2,
+        known_by="plan",
+    ),
     Situation(
         stage=its_patch_was_corrected_before_a_pod_was_tried_again,
         cause="",
@@ -198,7 +234,28 @@ async def no_number_of_pods_is_known(world: World) -> None:
     await world.put(daemonset(), budget(maxUnavailable=1))
 
 
+async def it_counts_more_pods_than_its_workload_wants(world: World) -> None:
+    await world.put(cloneset(), budget(protectTotalReplicas=10))
+
+
+async def two_disruption_budgets_cover_its_pods(world: World) -> None:
+    await world.put(cloneset(), budget(), disruption_budget("chart"), disruption_budget("web"))
+
+
 BUDGETS: Final = (
+    Situation(
+        stage=it_counts_more_pods_than_its_workload_wants,
+        cause=Code.DISRUPTION_REFUSED,
+        says="spec.protectTotalReplicas is 10, but CloneSet web should have only 3 pods",
+        ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=two_disruption_budgets_cover_its_pods,
+        cause=Code.EVICTION_BUDGET,
+        says="is covered by PodDisruptionBudgets chart and web",
+        known_by="explain",
+    ),
     Situation(stage=a_budget_is_met, cause="", phase=Phase.HEALTHY),
     Situation(stage=it_is_about_no_pod, cause=Code.NO_PODS, phase=Phase.HEALTHY, ways=2),
     Situation(stage=its_target_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="plan"),
@@ -259,7 +316,18 @@ async def a_finalizer_holds_a_deleted_copy(world: World) -> None:
     await world.delete("configmap/shared")
 
 
+async def it_names_a_namespace_that_never_receives_a_copy(world: World) -> None:
+    names = [{"name": world.namespace}, {"name": "kube-system"}]
+    await world.put(distribution(targets={"includedNamespaces": {"list": names}}))
+
+
 DISTRIBUTIONS: Final = (
+    Situation(
+        stage=it_names_a_namespace_that_never_receives_a_copy,
+        cause=Code.NO_EFFECT,
+        phase=Phase.HEALTHY,
+        says="kube-system: spec.targets names this namespace, but it never receives a copy",
+    ),
     Situation(stage=a_finalizer_holds_a_deleted_copy, cause=Code.FINALIZER, says="example.com/hold", ways=1),
     Situation(stage=a_distribution_is_everywhere, cause="", phase=Phase.HEALTHY),
     Situation(stage=a_namespace_is_not_there, cause=Code.NO_NAMESPACE, says="ghost", ways=1),

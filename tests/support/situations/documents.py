@@ -193,6 +193,13 @@ def budget(name: str = "web", *, app: str = "web", **spec: Any) -> Object:
     )
 
 
+def disruption_budget(name: str = "web", *, app: str = "web") -> Object:
+    """A PodDisruptionBudget for the pods of an application."""
+    return made(
+        "PodDisruptionBudget", name, {"selector": selector(app), "maxUnavailable": 1}, version="policy/v1"
+    )
+
+
 def distribution(name: str = "web", *, targets: Object | None = None, **resource: Any) -> Object:
     """A ResourceDistribution of a ConfigMap."""
     document = {

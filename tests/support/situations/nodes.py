@@ -7,7 +7,7 @@ from typing import Final
 
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
-from support.situations.documents import cloneset, listjob, marker, pulljob
+from support.situations.documents import cloneset, listjob, marker, pulljob, spread
 from support.situations.world import Situation, World, pods_in_another_namespace
 
 # ── ImagePullJob ─────────────────────────────────────────────────────────────
@@ -457,6 +457,14 @@ async def its_probes_fail(world: World) -> None:
     await world.put(cloneset(), marker())
 
 
+async def a_spread_sets_the_deletion_cost_too(world: World) -> None:
+    world.fail(image="nginx:1", fails_probe="*#idle", output="no file /idle")
+    costs = {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "10"}}
+    probe = {**marker()["spec"]["probes"][0], "markerPolicy": [{"state": "Failed", **costs}]}
+    subsets = [{"name": "a", "maxReplicas": 2}, {"name": "b"}]
+    await world.put(spread(subsets=subsets), cloneset(), marker(probes=[probe]))
+
+
 async def its_failing_probe_is_a_readiness_gate(world: World) -> None:
     world.fail(image="nginx:1", fails_probe="*#idle", output="no file /idle")
     gates = [{"conditionType": "example.com/idle"}]
@@ -495,6 +503,12 @@ async def it_names_a_container_that_is_not_there(world: World) -> None:
 
 
 MARKERS: Final = (
+    Situation(
+        stage=a_spread_sets_the_deletion_cost_too,
+        cause=Code.CONFLICT,
+        says="WorkloadSpread web sets annotation controller.kubernetes.io/pod-deletion-cost too",
+        known_by="explain",
+    ),
     Situation(stage=its_probes_fail, cause=Code.PROBE_FAILS, phase=Phase.HEALTHY, says="no file /idle"),
     Situation(
         stage=its_failing_probe_is_a_readiness_gate,

@@ -29,6 +29,7 @@ from pykruise.kube.resources import (
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     SECRETS,
     STATEFUL_SETS,
@@ -53,8 +54,7 @@ PRIORITY_CLASSES: Final = Resource(
 KINDS: Final = {kind.name: kind for kind in list_kinds() if kind.versions}
 _BUILT_IN: Final = (
     *(CONFIG_MAPS, DEPLOYMENTS, JOBS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, QUOTAS),
-    STATEFUL_SETS,
-    HORIZONTAL_POD_AUTOSCALERS,
+    *(STATEFUL_SETS, HORIZONTAL_POD_AUTOSCALERS, POD_DISRUPTION_BUDGETS),
 )
 RESOURCES: Final = {
     (resource.group, resource.kind): resource

@@ -53,7 +53,7 @@ async def find_container_origins(
     A container of the template is left out.
     """
     namespace = workload["metadata"].get("namespace", "")
-    found: dict[str, PodOrigin] = {}
+    result: dict[str, PodOrigin] = {}
     try:
         labels = await _read_namespace_labels(client, namespace)
         for kind, origins in _find_origins():
@@ -62,10 +62,10 @@ async def find_container_origins(
             stored = await _list_stored(client, kind, namespace)
             for name in containers[:MOST_CONTAINERS]:
                 if (origin := origins.of_container(name, workload, stored, labels)) is not None:
-                    found[name] = origin
+                    result[name] = origin
     except ApiError:
         return {}
-    return found
+    return result
 
 
 MOST_CONTAINERS: Final = 5

@@ -27,7 +27,7 @@ from pykruise.pods.probes.marks import (
     compute_conditions_after,
     marks_of,
 )
-from pykruise.pods.probes.obstacles import Probed, find_next_late_time, obstacles_of
+from pykruise.pods.probes.obstacles import Probed, explain_lost_node, find_next_late_time, obstacles_of
 from pykruise.pods.probes.views import (
     NODE_POD_PROBES,
     POD_PROBE_MARKERS,
@@ -162,12 +162,8 @@ def _map_conditions(snapshot: NodePodProbeSnapshot) -> dict[str, str]:
 
 
 def _node_lost(probed: Sequence[Probed], node: NodeView) -> dict[str, Reason]:
-    """Return the same reason for every pod, because the node does not report: the results of its probes are old."""
-    reason = Reason(
-        Code.NODE_LOST,
-        f"node {node.name} does not answer, so the results of its probes are outdated",
-        f"bring {node.name} back, or delete the node: its pods are then replaced",
-    )
+    """Return the same reason for every pod, because the node does not report."""
+    reason = explain_lost_node(node.name)
     return {pod.name: reason for pod, _, _ in probed}
 
 

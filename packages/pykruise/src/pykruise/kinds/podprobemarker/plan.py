@@ -29,7 +29,13 @@ from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blockers_of, find_next_blocker_time
 from pykruise.pods.probes.api import MarkerPolicy
 from pykruise.pods.probes.marks import build_metadata_patch, marks_of
-from pykruise.pods.probes.obstacles import ANSWERS_IN_S, Probed, find_next_late_time, obstacles_of
+from pykruise.pods.probes.obstacles import (
+    ANSWERS_IN_S,
+    Probed,
+    explain_lost_node,
+    find_next_late_time,
+    obstacles_of,
+)
 from pykruise.pods.probes.views import (
     FAILED,
     NODE_POD_PROBES,
@@ -99,6 +105,11 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
             **_list_stuck(snapshot),
             **dict(_list_unprobed_virtual(snapshot)),
             **failing,
+            **{
+                pod.name: explain_lost_node(pod.node_name)
+                for pod in snapshot.checked
+                if pod.node_name in snapshot.lost_nodes
+            },
             **dict(_list_overwritten_costs(snapshot, probed)),
             **_list_overwritten(snapshot, wanted),
             **_list_conflicts(snapshot, wanted),

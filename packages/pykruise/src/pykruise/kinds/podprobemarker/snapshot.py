@@ -44,6 +44,8 @@ class PodProbeMarkerSnapshot(Judged, frozen=True, kw_only=True):
     """Selected pods that cannot be probed yet, because they do not run."""
     virtual_pods: Sequence[PodView] = ()
     """Selected pods on virtual nodes."""
+    lost_nodes: frozenset[str] = frozenset()
+    """Names of the nodes of `checked` that are not ready."""
     node_probes: Mapping[str, NodeProbesView] = {}
     """NodePodProbes by node: those of the nodes of `checked`, and all others that have probes of the marker."""
     others: Mapping[str, MarkerView] = {}
@@ -88,16 +90,20 @@ async def read_snapshot(
     selected = list(_select_pods(view, read))
     pods: list[PodView] = []
     virtual: list[PodView] = []
+    lost: set[str] = set()
     for pod in sorted(filter(is_probed, selected), key=lambda pod: pod.name):
         node = read.get(NODE_VIEWS, Key("", pod.node_name))
         if node is not None:
             (virtual if node.is_virtual else pods).append(pod)
+            if node.ready_since is None and not node.is_virtual:
+                lost.add(node.name)
     has_annotations = read.settings.on_virtual_nodes and any(_sets_annotations(view))
     return PodProbeMarkerSnapshot(
         marker=view,
         checked=pods,
         unprobed=[pod for pod in selected if pod.is_active and not is_probed(pod)],
         virtual_pods=virtual,
+        lost_nodes=frozenset(lost),
         node_probes={probe.name: probe for probe in _find_node_probes(view, pods, read)},
         others={other.name: other for other in _find_rivals(view, read)},
         annotations=await annotations_of(read, virtual) if has_annotations else {},

@@ -26,6 +26,15 @@ ANSWERS_IN_S: Final = 60.0
 """Maximum seconds that a working agent needs to probe a ready pod."""
 
 
+def explain_lost_node(node: str) -> Reason:
+    """Reason for the pods of a node that does not report: the results of its probes are old."""
+    return Reason(
+        Code.NODE_LOST,
+        f"node {node} does not answer, so the results of its probes are outdated",
+        f"bring {node} back, or delete the node: its pods are then replaced",
+    )
+
+
 def obstacle_of(
     pod: PodView,
     probes: Sequence[NamedProbe],

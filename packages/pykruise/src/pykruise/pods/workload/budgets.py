@@ -125,7 +125,7 @@ class BudgetAnswer(msgspec.Struct, frozen=True):
     refusal: str = ""
     code: RefusalCode | None = None
     remedy: str = ""
-    """What a person can do if waiting perhaps never helps; empty if only more serving pods are needed."""
+    """Action for a case in which waiting perhaps never helps; empty if only more serving pods are needed."""
 
 
 FREE: Final = BudgetAnswer()

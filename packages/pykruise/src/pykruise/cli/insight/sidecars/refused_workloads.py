@@ -48,7 +48,7 @@ async def find_refused_workloads(
     """Return the workloads whose pods the SidecarSet selects and the API server rejects, at most `MOST`. Kinds that the
     user may not list are left out.
     """
-    found: list[RefusedWorkload] = []
+    refused: list[RefusedWorkload] = []
     for resource in _list_resources():
         try:
             listed = await client.list(resource)
@@ -58,10 +58,10 @@ async def find_refused_workloads(
             workload = decode(raw)
             labels = get_path(workload, "spec", "template", "metadata", "labels") or {}
             if view.selects(labels) and selects_namespace(workload["metadata"]["namespace"]):
-                found += _read_refusal(resource, workload)
-            if len(found) >= MOST:
-                return found[:MOST]
-    return found
+                refused += _read_refusal(resource, workload)
+            if len(refused) >= MOST:
+                return refused[:MOST]
+    return refused
 
 
 def _list_resources() -> Iterator[Resource]:
