@@ -97,7 +97,7 @@ async def test_explain_names_a_node_that_got_no_pod_after_the_end_of_the_job(
     assert wait.remedy.endswith("then create the job again, if it must run on this node too")
 
 
-async def test_explain_says_that_kept_jobs_use_up_the_quota_for_jobs(stage: Stage) -> None:
+async def test_explain_reports_that_kept_jobs_use_up_the_quota_for_jobs(stage: Stage) -> None:
     body = {"metadata": {"name": "objects"}, "spec": {"hard": {"count/jobs.batch": "2"}}}
     await stage.create(body, resource=RESOURCE_QUOTAS)
     await stage.start_manager()
@@ -124,7 +124,7 @@ async def test_explain_says_that_kept_jobs_use_up_the_quota_for_jobs(stage: Stag
     assert (await said_of(stage, "often")).phase is Phase.HEALTHY
 
 
-async def test_explain_asks_for_the_controller_of_a_foreign_finalizer(stage: Stage) -> None:
+async def test_explain_names_the_controller_that_must_remove_its_finalizer(stage: Stage) -> None:
     await stage.start_manager()
     document = cron()
     document["metadata"]["finalizers"] = ["example.com/archive"]

@@ -345,7 +345,7 @@ CASES = (
     Stuck(no_manager_runs, "NoManager", "check that the manager runs"),
     Stuck(
         it_is_being_deleted,
-        "TerminatingObject",
+        "Finalizer",
         "finalizer example.com/archive holds it",
         "terminating",
         ways=0,

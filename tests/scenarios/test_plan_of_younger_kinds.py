@@ -48,7 +48,7 @@ async def said_of(stage: Stage, document: Object) -> str:
 PLANS: list[tuple[Any, list[str]]] = [
     (broadcastjob, ["create Pod: node node-1 has not run a pod of the job yet"]),
     (cronjob, ["the next run is due at "]),
-    (ephemeraljob, ["update Pod (the job selects it): web-", "parallelism is used up"]),
+    (ephemeraljob, ["update Pod (the job selects it): web-", "others are started first"]),
     (pulljob, ["update NodeImage (a job requests image app:1): node-1, node-2, node-3, node-4"]),
     (listjob, ["create ImagePullJob: image app:1 has no ImagePullJob, image db:1 has no ImagePullJob"]),
     (marker, ["update NodePodProbe (PodProbeMarker scenario/new): node-"]),

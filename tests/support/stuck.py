@@ -112,11 +112,15 @@ _WORDS_OF: Final[Mapping[str, set[str]]] = {
 
 
 async def _condition_says_the_same(stage: Stage, kind: Kind, key: Key, explanation: Explanation) -> None:
-    """Where `explain` names a remedy first, the object's own conditions have that code."""
+    """Where `explain` names a remedy first, the object's own conditions have that code. An object that is being deleted
+    keeps its last conditions.
+    """
     first = next(iter(explanation.waits), None)
     if kind.control is None or kind.control.standing is None or first is None or not first.remedy:
         return
     if explanation.cause in AT_REST or explanation.cause in _NOT_KNOWN_TO_IT:
+        return
+    if explanation.verdict == "terminating":
         return
     said = _WORDS_OF.get(explanation.cause, {explanation.cause})
 
