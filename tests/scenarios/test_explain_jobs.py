@@ -137,7 +137,10 @@ async def test_explain_names_the_controller_that_must_remove_its_finalizer(stage
     explanation = await said_of(stage, "often")
 
     assert (explanation.cause, explanation.phase) == (Code.FINALIZER, Phase.DEGRADED)
-    assert "the controller that set example.com/archive must remove it" in explanation.waits[0].remedy
+    assert (
+        "the controller that is responsible for example.com/archive must remove it"
+        in explanation.waits[0].remedy
+    )
 
 
 async def test_plan_shows_which_pods_a_job_would_create(stage: Stage, pool: Pool) -> None:

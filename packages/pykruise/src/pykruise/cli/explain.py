@@ -6,7 +6,7 @@ kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ expl
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -74,7 +74,7 @@ from pykruise.plans.insight import InsightChild, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import OPEN, Phase
 from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
-from pykruise.pods.reasons import NOT_WRITTEN, Code
+from pykruise.pods.reasons import NOT_WRITTEN, OF_A_NAMED_NODE, Code
 from pykruise.runtime.refusals import list_unspecified_containers
 
 
@@ -173,26 +173,25 @@ async def _add_details_of_others(
     explained, its waits already contain these details.
     """
     explanation = await add_claims(client, explanation)
-    explanation = await _add_refusals_of_nodes(client, explanation, now)
+    explanation = await _add_refusals_of_nodes(client, explanation, insight_of(kind).objects_of_nodes, now)
     if insight_of(kind).conditions is not None:
         return explanation  # the plan of this object already has the reasons
     return await add_gates(client, explanation, now=now, settings=settings)
 
 
-_OBJECTS_OF_NODES: Final = {Code.NO_AGENT: "NodePodProbe", Code.NO_NODE_IMAGE: "NodeImage"}
-"""Codes of waits for a node, and the kind of the object that the manager maintains for each node."""
-
 _MOST_READ: Final = 10
 """Maximum number of pods that are read to find their nodes."""
 
 
-async def _add_refusals_of_nodes(client: Client, explanation: Explanation, now: Instant) -> Explanation:
+async def _add_refusals_of_nodes(
+    client: Client, explanation: Explanation, kinds: Mapping[str, str], now: Instant
+) -> Explanation:
     """Return the explanation with the rejected writes of the objects of nodes for which it waits. Only events about
-    these objects report the rejections.
+    these objects report the rejections. `kinds`: code of a wait -> kind of these objects.
     """
     waits: list[Wait] = []
     for number, wait in enumerate(explanation.waits):
-        kind = _OBJECTS_OF_NODES.get(Code(wait.code)) if wait.pods and number < _MOST_READ else None
+        kind = kinds.get(wait.code) if wait.pods and number < _MOST_READ else None
         refused = None if kind is None else await _find_refusal_of_node(client, kind, wait, explanation, now)
         waits.append(wait if refused is None else refused)
     return msgspec.structs.replace(explanation, waits=rank_waits(waits))
@@ -204,7 +203,8 @@ async def _find_refusal_of_node(
     """Return the wait with the rejected write of the object of the first node; None if no write is rejected now."""
     node = wait.pods[0]
     key = find_pod_key(node, explanation.namespace)
-    pod = None if key is None or kind == "NodeImage" else await read_optional(client, PODS, key)
+    is_node = wait.code in OF_A_NAMED_NODE
+    pod = None if key is None or is_node else await read_optional(client, PODS, key)
     node = node if pod is None else str(get_path(pod, "spec", "nodeName", default=""))
     try:
         selector = f"involvedObject.kind={kind},involvedObject.name={node},type=Warning"

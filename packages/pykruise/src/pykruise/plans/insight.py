@@ -194,8 +194,8 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     keeps failed children. If this field is None, the kind never deletes them immediately.
     """
     kept_children: Callable[[Any], KeptChildren | None] | None = None
-    """Returns, from a snapshot, how many children the object has and keeps, or None if this is unknown. None: the kind
-    keeps no ended children.
+    """Returns, from a snapshot, how many children the object has and keeps, or None if this is unknown. If this field is
+    None, the kind keeps no ended children.
     """
     bindings: Callable[[Document], Iterator[Binding]] | None = None
     """Yields the pods that the object binds to nodes. If this field is None, objects of the kind bind no pods."""
@@ -208,6 +208,10 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Whether annotations of a workload request an object of the kind with the workload's name."""
     conditions: Callable[[Document], Iterator[SetCondition]] | None = None
     """Yields the conditions that the object sets in pods. If this field is None, objects of the kind set no conditions.
+    """
+    objects_of_nodes: Mapping[str, str] = {}
+    """Code of a wait for a node -> kind of the object that the manager maintains for each node, and that is missing in
+    this case. The API server perhaps rejects it.
     """
     has_observed_generation: bool = True
     """Whether the status has observedGeneration."""

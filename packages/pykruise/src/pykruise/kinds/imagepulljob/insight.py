@@ -13,6 +13,7 @@ from pykruise.kube.values.selectors import Selector
 from pykruise.plans.insight import AtWork, Insight
 from pykruise.plans.views import SECRET_VIEWS
 from pykruise.pods.jobs.fan_out import TargetState
+from pykruise.pods.reasons import Code
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
@@ -60,5 +61,6 @@ INSIGHT: Final = Insight(
     selector_of_nodes=selector_of_nodes,
     pod_selector=("spec", "podSelector"),
     everywhere=(SECRET_VIEWS,),
+    objects_of_nodes={Code.NO_NODE_IMAGE: "NodeImage"},
     has_observed_generation=False,
 )

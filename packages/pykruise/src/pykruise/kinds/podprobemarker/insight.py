@@ -10,6 +10,7 @@ from pykruise.kube.documents import Document, encode
 from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import Insight, SetCondition
 from pykruise.pods.probes.views import make_marker_projector
+from pykruise.pods.reasons import Code
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
@@ -31,4 +32,5 @@ INSIGHT: Final = Insight(
     headline=headline_of,
     conditions=list_conditions,
     pod_selector=("spec", "selector"),
+    objects_of_nodes={Code.NO_AGENT: "NodePodProbe"},
 )
