@@ -7,7 +7,7 @@ the pods show why they are not available. The first wait is the cause. Waits tha
 is used up, a pod's turn) come later.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +24,7 @@ from pykruise.cli.insight.harmless_remedies import (
     find_rollback_number,
     is_paused,
 )
-from pykruise.cli.insight.host_ports import explain_own_ports
+from pykruise.cli.insight.host_ports import MOST_EXAMINED, explain_own_ports
 from pykruise.cli.insight.known_kinds import correction_of, find_workload_insight, is_per_node
 from pykruise.cli.insight.named_nodes import (
     explain_matching_nodes,
@@ -210,26 +210,63 @@ def _find_waits(
     sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant, correction: Correction
 ) -> Iterator[Wait]:
     yield from _waits_of_object(sight, plan, status)
+    pods: Sequence[PodView] = getattr(sight.snapshot, "pods", ())
+    causes = _find_causes(sight, plan, status, now, correction)
+    written = {chain.subject for stage in plan.stages for chain in stage.chains}
+    for name, cause in causes.items():
+        if not (name in written and cause.code in (Code.STARTING, Code.SCHEDULING)):
+            yield wait_of(cause, name)
+    down = [
+        pod.name
+        for pod in pods
+        if pod.is_active and pod.name in sight.pods and (pod.name in causes or not pod.is_serving)
+    ]
+    for name, reason in plan.skipped.items():
+        wait = _wait_of_skipped(name, reason, down)
+        if not _is_explained_by(wait, causes.get(name)):
+            yield wait
+    ending = {pod.node_name for pod in pods if pod.is_deleting and pod.name in causes}
+    yield from _waits_of_nodes(sight, plan, status, ending)
+
+
+def _waits_of_nodes(
+    sight: Sight, plan: Plan, status: Mapping[str, Any], ending: Collection[str]
+) -> Iterator[Wait]:
+    """Yield a wait for each node that has no pod. `ending`: nodes whose pod terminates and has a wait of its own."""
+    insight = sight.kind.insight
+    has_pods = insight is None or bool(insight.containers)
+    no_pod = "it got no pod" if status.get("completionTime") else "no pod yet"
+    for node, reason in plan.skipped_nodes.items():
+        is_explained = reason.code == Code.DEPARTING and node in ending
+        if reason.code not in _HIDDEN_ON_NODES and not is_explained:
+            words = f"{no_pod}: {reason.message}" if has_pods else reason.message
+            yield Wait(code=reason.code, words=words, pods=(node,), remedy=remedy_of(reason))
+
+
+def _find_causes(
+    sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant, correction: Correction
+) -> dict[str, WaitCause]:
+    """Return the cause of each pod of the object that is not available, by the name of the pod."""
     insight = sight.kind.insight
     strategy = insight.strategy(sight.document["spec"])[0] if isinstance(insight, WorkloadInsight) else None
-    documents = sight.pods
-    written = {chain.subject for stage in plan.stages for chain in stage.chains}
-    target = _target_of(sight, plan, status)
-    down: list[str] = []
-    causes: dict[str, WaitCause] = {}
-    crowded: dict[tuple[str, str], WaitCause] = {}
     pods: Sequence[PodView] = getattr(sight.snapshot, "pods", ())
     unplaced = sum(bool(pod.wanted_node) and pod.is_active for pod in pods)
     departing = {node for node, reason in plan.skipped_nodes.items() if reason.code == Code.DEPARTING}
     stays = {pod.node_name for pod in pods if pod.is_active} if is_per_node(sight.kind) else set[str]()
+    returns_to = departing | stays
     stored = get_path(sight.document, "spec", "template", "metadata", "finalizers")
     finalizers = [name for name in stored if isinstance(name, str)] if isinstance(stored, list) else []
-    explained: set[str] = set()
     keeping_old = msgspec.structs.replace(correction, then=KEEPS_OLD_ONE)
+    target = _target_of(sight, plan, status)
+    place = _make_placer(sight, plan, status, correction)
+    causes: dict[str, WaitCause] = {}
     for pod in pods:
-        if (document := documents.get(pod.name)) is None:
-            continue  # the kind selects pods of other owners
+        # A pod without a document belongs to another owner.
+        if (document := sight.pods.get(pod.name)) is None or not (pod.is_active or pod.is_deleting):
+            continue
         held = plan.skipped.get(pod.name)
+        if held is not None and held.code == Code.POD_FAILED:
+            continue
         is_kept = held is not None and held.code == Code.OLDER_REVISION
         cause = cause_of(
             document,
@@ -242,41 +279,40 @@ def _find_waits(
             gates=sight.gate_problems,
             correction=keeping_old if is_kept else correction,
             names_node=unplaced <= _NAMED,
-            returns_to=departing | stays,
+            returns_to=returns_to,
             template_finalizers=finalizers,
         )
-        if cause is not None and pod.is_deleting and pod.node_name in departing:
-            explained.add(pod.node_name)
-        has_failed = held is not None and held.code == Code.POD_FAILED
-        if cause is not None and (pod.is_active or pod.is_deleting) and not has_failed:
-            cause = _held_as(cause, pod, held, target)
-            if cause.code == Code.UNSCHEDULABLE and isinstance(insight, WorkloadInsight):
-                wanted = insight.counts(sight.document, status, plan).wanted
-                surging = explain_surge(cause, document, sight, wanted=wanted, correction=correction)
-                alike = (cause.words, pod.revision)
-                if surging is cause and alike not in crowded:
-                    crowded[alike] = explain_own_ports(cause, document, sight, correction=correction)
-                if surging is cause:
-                    cause = msgspec.structs.replace(crowded[alike], since=cause.since)
-                else:
-                    cause = surging
-            causes[pod.name] = cause
-            if pod.is_active:
-                down.append(pod.name)
-            if not (pod.name in written and cause.code in (Code.STARTING, Code.SCHEDULING)):
-                yield wait_of(cause, pod.name)
-        elif pod.is_active and not pod.is_serving:
-            down.append(pod.name)
-    for name, reason in plan.skipped.items():
-        wait = _wait_of_skipped(name, reason, down)
-        if not _is_explained_by(wait, causes.get(name)):
-            yield wait
-    no_pod = "it got no pod" if status.get("completionTime") else "no pod yet"
-    for node, reason in plan.skipped_nodes.items():
-        if reason.code not in _HIDDEN_ON_NODES and node not in explained:
-            has_pods = insight is None or bool(insight.containers)
-            words = f"{no_pod}: {reason.message}" if has_pods else reason.message
-            yield Wait(code=reason.code, words=words, pods=(node,), remedy=remedy_of(reason))
+        if cause is not None:
+            causes[pod.name] = place(_held_as(cause, pod, held, target), pod, document)
+    return causes
+
+
+def _make_placer(
+    sight: Sight, plan: Plan, status: Mapping[str, Any], correction: Correction
+) -> Callable[[WaitCause, PodView, Document], WaitCause]:
+    """Return a function that adds to the cause of an unschedulable pod that it surges, or which pods hold its ports."""
+    insight = sight.kind.insight
+    if not isinstance(insight, WorkloadInsight):
+        return lambda cause, pod, document: cause
+    wanted = insight.counts(sight.document, status, plan).wanted
+    known: dict[tuple[str, str], WaitCause] = {}
+    """Causes with holders of ports, by the words and the revision: they are searched once for pods that are alike."""
+
+    def place(cause: WaitCause, pod: PodView, document: Document) -> WaitCause:
+        if cause.code != Code.UNSCHEDULABLE:
+            return cause
+        surging = explain_surge(cause, document, sight, wanted=wanted, correction=correction)
+        if surging is not cause:
+            return surging
+        alike = (cause.words, pod.revision)
+        if alike not in known:
+            is_examined = len(known) < MOST_EXAMINED
+            known[alike] = (
+                explain_own_ports(cause, document, sight, correction=correction) if is_examined else cause
+            )
+        return msgspec.structs.replace(known[alike], since=cause.since)
+
+    return place
 
 
 def _target_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.template.node_placement import requirements_of
 from pykruise.pods.view.nodes import NodeView
 
-MOST: Final = 10
+MOST_EXAMINED: Final = 10
 """Maximum number of waits for which a pod is examined."""
 
 _MOST_NODES: Final = 3
@@ -107,7 +107,7 @@ async def add_host_ports(client: Client, explanation: Explanation) -> Explanatio
     seen: dict[str, Sequence[Document]] = {}
     waits = [
         await _with_holders(client, wait, explanation.namespace, seen)
-        if wait.code == Code.UNSCHEDULABLE and wait.pods and number < MOST
+        if wait.code == Code.UNSCHEDULABLE and wait.pods and number < MOST_EXAMINED
         else wait
         for number, wait in enumerate(explanation.waits)
     ]
