@@ -31,7 +31,7 @@ __all__ = [
     "explain_refusal",
     "find_exceeded_quota",
     "find_refused_fields",
-    "list_unspecified_containers",
+    "list_refused_parts",
     "split_remedy",
 ]
 
@@ -187,15 +187,26 @@ def _explain_each(
             )
 
 
-def list_unspecified_containers(message: str) -> list[str]:
-    """Return the names of the containers that lack resources which a ResourceQuota requires, from the message with
-    which the API server rejects their pod; empty for other messages.
+def list_refused_parts(message: str) -> list[tuple[str, str]]:
+    """Return the parts of a pod that the API server rejects, each with its kind (`container` or `volume`) and its name:
+    containers that lack resources which a ResourceQuota requires, or parts that violate the PodSecurity level of the
+    namespace. Empty for other messages.
     """
-    names = (name for match in _UNSPECIFIED.findall(message) for name in match.split(","))
-    return list(dict.fromkeys(name for name in names if name))
+    if "violates PodSecurity" in message:
+        parts = [
+            (match["kind"], name)
+            for match in _INSECURE.finditer(message)
+            for name in re.findall(r'"([^"]+)"', match["names"])
+        ]
+    else:
+        parts = [
+            ("container", name) for match in _UNSPECIFIED.findall(message) for name in match.split(",") if name
+        ]
+    return list(dict.fromkeys(parts))
 
 
 _UNSPECIFIED: Final = re.compile(r"[a-z]\S* for: ([a-z0-9,-]+)")
+_INSECURE: Final = re.compile(r'\b(?P<kind>container|volume)s? (?P<names>"[^"]+"(?:, "[^"]+")*)')
 
 _NAMESPACED_COMMAND: Final = re.compile(r" \([^()]*\{(place|namespace)\}[^()]*\)")
 """A command that needs the namespace of the write."""

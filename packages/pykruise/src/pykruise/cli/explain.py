@@ -26,7 +26,7 @@ from pykruise.cli.insight.gated_kinds import hold_for_gates
 from pykruise.cli.insight.gates import fit_settings, parse_settings, read_manager_settings
 from pykruise.cli.insight.host_ports import add_host_ports
 from pykruise.cli.insight.image_pulls import add_pulls
-from pykruise.cli.insight.injection_check import find_container_origins, find_refused_origin
+from pykruise.cli.insight.injection_check import find_part_origins, find_refused_origin
 from pykruise.cli.insight.kept_children import add_kept_children
 from pykruise.cli.insight.kind_insights import ATTACHED
 from pykruise.cli.insight.known_kinds import (
@@ -49,8 +49,8 @@ from pykruise.cli.insight.quotas import add_open_quotas
 from pykruise.cli.insight.readiness_gates import add_gates, see_gates
 from pykruise.cli.insight.refused_writes import (
     find_refusal_remedy,
-    make_container_wait,
     make_origin_wait,
+    make_part_wait,
     make_refusal_wait,
     name_template,
 )
@@ -75,7 +75,7 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.progress import OPEN, Phase
 from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
 from pykruise.pods.reasons import NOT_WRITTEN, OF_A_NAMED_NODE, Code
-from pykruise.runtime.refusals import list_unspecified_containers
+from pykruise.runtime.refusals import list_refused_parts
 
 
 async def read_and_explain(
@@ -256,7 +256,7 @@ async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> 
     """Return the explanation with the origin of a rejected field, if an object other than the template adds this field
     to new pods.
     """
-    explanation = await _add_container_origins(client, explanation, sight.document)
+    explanation = await _add_part_origins(client, explanation, sight.document)
     refused = {wait.code for wait in explanation.waits} & {Code.WRITE_FAILED, Code.POLICY}
     if not refused:
         return explanation
@@ -270,13 +270,13 @@ async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> 
     return msgspec.structs.replace(explanation, waits=waits)
 
 
-async def _add_container_origins(client: Client, explanation: Explanation, workload: Document) -> Explanation:
-    """Return the explanation with the objects that add the containers without the resources that a quota requires."""
+async def _add_part_origins(client: Client, explanation: Explanation, workload: Document) -> Explanation:
+    """Return the explanation with the objects that add the containers and volumes which the API server rejects."""
     waits: list[Wait] = []
     for wait in explanation.waits:
-        names = list_unspecified_containers(wait.words) if wait.code == Code.QUOTA else []
-        origins = await find_container_origins(client, workload, names) if names else {}
-        waits.append(make_container_wait(wait, origins, namespace=explanation.namespace) if origins else wait)
+        parts = list_refused_parts(wait.words) if wait.code in (Code.QUOTA, Code.POLICY) else []
+        origins = await find_part_origins(client, workload, parts) if parts else {}
+        waits.append(make_part_wait(wait, origins, namespace=explanation.namespace) if origins else wait)
     return msgspec.structs.replace(explanation, waits=tuple(waits))
 
 

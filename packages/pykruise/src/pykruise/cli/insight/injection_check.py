@@ -3,7 +3,7 @@ creation.
 
 a pod of the template ──dry run──▶ refused fields ──▶ PodOrigins.of_field (pure) ──▶ an object and its field
                       ──▶ PodOrigins.untraced (pure) ──dry run──▶ refused or not
-containers that lack required resources ──▶ PodOrigins.of_container (pure) ──▶ the objects that add them
+rejected containers and volumes ──▶ PodOrigins.of_part (pure) ──▶ the objects that add them
 
 Kinds that change new pods declare their changes (`KIND.pods.origins`). The dry run sends the same request as the
 manager and writes nothing. Without permission to create pods, no origin is found.
@@ -46,30 +46,30 @@ async def find_refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
         return None
 
 
-async def find_container_origins(
-    client: Client, workload: Document, containers: Sequence[str]
-) -> Mapping[str, PodOrigin]:
-    """Return the objects that add some of these containers to the new pods of a workload, by the name of the container.
-    A container of the template is left out.
+async def find_part_origins(
+    client: Client, workload: Document, parts: Sequence[tuple[str, str]]
+) -> Mapping[tuple[str, str], PodOrigin]:
+    """Return the objects that add some of these containers and volumes to the new pods of a workload, by the kind and
+    the name of the part. A part of the template is left out.
     """
     namespace = workload["metadata"].get("namespace", "")
-    result: dict[str, PodOrigin] = {}
+    result: dict[tuple[str, str], PodOrigin] = {}
     try:
         labels = await _read_namespace_labels(client, namespace)
         for kind, origins in _find_origins():
-            if origins.of_container is None:
+            if origins.of_part is None:
                 continue
             stored = await _list_stored(client, kind, namespace)
-            for name in containers[:MOST_CONTAINERS]:
-                if (origin := origins.of_container(name, workload, stored, labels)) is not None:
-                    result[name] = origin
+            for part in parts[:MOST_PARTS]:
+                if (origin := origins.of_part(part, workload, stored, labels)) is not None:
+                    result[part] = origin
     except ApiError:
         return {}
     return result
 
 
-MOST_CONTAINERS: Final = 5
-"""Maximum number of containers of a message whose origins are found."""
+MOST_PARTS: Final = 5
+"""Maximum number of parts of a message whose origins are found."""
 
 
 async def _read_namespace_labels(client: Client, namespace: str) -> Labels:

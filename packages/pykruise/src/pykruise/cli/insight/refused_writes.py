@@ -13,7 +13,7 @@ from pykruise.cli.insight.explanations import Wait
 from pykruise.plans.pod_steps import PodOrigin
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.workload.budgets import split_budget_remedy
-from pykruise.runtime.refusals import explain_refusal, list_unspecified_containers, split_remedy
+from pykruise.runtime.refusals import explain_refusal, list_refused_parts, split_remedy
 
 
 def make_refusal_wait(code: Code, message: str, *, namespace: str, since: str = "") -> Wait:
@@ -47,17 +47,17 @@ def name_template(wait: Wait, template: str, *, namespace: str) -> Wait:
     return msgspec.structs.replace(wait, remedy=find_template_remedy(wait, template, namespace=namespace))
 
 
-def make_container_wait(wait: Wait, origins: Mapping[str, PodOrigin], *, namespace: str) -> Wait:
-    """Return the wait of pods that a ResourceQuota rejects, because containers that other objects add lack resources.
-    `origins`: these objects, by the name of the container.
+def make_part_wait(wait: Wait, origins: Mapping[tuple[str, str], PodOrigin], *, namespace: str) -> Wait:
+    """Return the wait of pods that the API server rejects, because other objects add rejected containers or volumes to
+    them. `origins`: these objects, by the kind and the name of the part.
     """
-    others = [name for name in list_unspecified_containers(wait.words) if name not in origins]
+    others = [part for part in list_refused_parts(wait.words) if part not in origins]
     where = [*(["the pod template"] if others else []), *dict.fromkeys(map(str, origins.values()))]
     known = explain_refusal(wait.words, namespace=namespace, template=" and in ".join(where))
     if known is None:
         return wait
     added = ", ".join(
-        f"{origin.kind} {origin.name} adds container {name}" for name, origin in origins.items()
+        f"{origin.kind} {origin.name} adds {what} {name}" for (what, name), origin in origins.items()
     )
     return msgspec.structs.replace(wait, words=f"{wait.words}; {added}", remedy=known[1])
 

@@ -40,18 +40,26 @@ def origin_of(
     return added.find_origin(parts[index], section) if index < len(parts) else None
 
 
-def origin_of_container(
-    name: str, workload: Document, sidecars: Sequence[Document], namespace_labels: Labels = None
+def origin_of_part(
+    part: tuple[str, str],
+    workload: Document,
+    sidecars: Sequence[Document],
+    namespace_labels: Labels = None,
 ) -> PodOrigin | None:
-    """Find the SidecarSet that added the container of this name to a new pod. None: the container is in the template,
-    or its origin is unknown.
+    """Find the SidecarSet that added a container or volume to a new pod. `part`: its kind and its name. None: the part
+    is in the template, or its origin is unknown.
     """
+    what, name = part
     added = _inject(workload, sidecars, namespace_labels)
-    for section in ("containers", "initContainers"):
-        for part in get_path(added.pod, "spec", section) or ():
-            if part.get("name") == name:
-                return added.find_origin(part, section)
+    for section in _SECTIONS.get(what, ()):
+        for item in get_path(added.pod, "spec", section) or ():
+            if item.get("name") == name:
+                return added.find_origin(item, section)
     return None
+
+
+_SECTIONS: Final = {"container": ("containers", "initContainers"), "volume": ("volumes",)}
+"""Fields of a pod's spec that contain the parts of a kind."""
 
 
 class _Injected(msgspec.Struct, frozen=True, kw_only=True):

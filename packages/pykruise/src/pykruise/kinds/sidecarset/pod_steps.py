@@ -12,7 +12,7 @@ from pykruise.kinds.sidecarset.admission_facts import SidecarReader
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.injection import InjectionSurroundings, inject
 from pykruise.kinds.sidecarset.matching import select_candidates
-from pykruise.kinds.sidecarset.origins import origin_of, origin_of_container
+from pykruise.kinds.sidecarset.origins import origin_of, origin_of_part
 from pykruise.kinds.sidecarset.readers import RIGHTS, CachedSidecars, LiveSidecars
 from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, SidecarSetSettings
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -165,6 +165,6 @@ STEPS: Final = PodSteps(
     ),
     rights=RIGHTS,
     component=COMPONENT,
-    origins=PodOrigins(of_field=origin_of, of_container=origin_of_container),
+    origins=PodOrigins(of_field=origin_of, of_part=origin_of_part),
     carries="mutating",
 )

@@ -22,7 +22,7 @@ from pykruise.kube.resources import DEPLOYMENTS, Resource
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.pods.reasons import NOT_WRITTEN, Code
 from pykruise.pods.workload.waiting import WAITING
-from pykruise.runtime.refusals import explain_refusal, list_unspecified_containers
+from pykruise.runtime.refusals import explain_refusal, list_refused_parts
 
 MOST: Final = 3
 """Maximum number of workloads that are reported."""
@@ -94,18 +94,32 @@ def _code_of(condition: Mapping[str, Any], namespace: str) -> Code | None:
 
 
 def explain_refused(workload: RefusedWorkload, view: SidecarSetView) -> Wait:
-    """Return the wait of the SidecarSet for a workload that cannot create pods. If a sidecar lacks resources that a
-    quota requires, the remedy is to set them in the SidecarSet.
+    """Return the wait of the SidecarSet for a workload that cannot create pods. If the SidecarSet adds a container or
+    volume that is rejected, the remedy is to correct it in the SidecarSet.
     """
     wait = make_refusal_wait(workload.code, workload.message, namespace=workload.namespace)
-    own = list_sidecar_names(view.contents.containers) if view.contents is not None else ()
-    remedy = wait.remedy
-    if any(name in own for name in list_unspecified_containers(wait.words)):
-        known = explain_refusal(
-            wait.words, namespace=workload.namespace, template=f"spec.containers of SidecarSet {view.name}"
-        )
-        remedy = known[1] if known is not None else remedy
-    words = (
-        f"{workload.kind} {workload.namespace}/{workload.name}, whose pods it selects, has none: {wait.words}"
+    words, remedy = wait.words, wait.remedy
+    own = _list_parts(view)
+    added = {part: own[part] for part in list_refused_parts(wait.words) if part in own}
+    fields = " and ".join(dict.fromkeys(added.values()))
+    known = explain_refusal(
+        wait.words, namespace=workload.namespace, template=f"{fields} of SidecarSet {view.name}"
     )
+    if added and known is not None:
+        parts = ", ".join(f"{what} {name}" for what, name in added)
+        words = f"{words}; SidecarSet {view.name} adds {parts}"
+        remedy = f"{known[1]}; or exclude the namespace with spec.namespaceSelector of SidecarSet {view.name}"
+    words = f"{workload.kind} {workload.namespace}/{workload.name}, whose pods it selects, has none: {words}"
     return msgspec.structs.replace(wait, words=words, remedy=remedy)
+
+
+def _list_parts(view: SidecarSetView) -> dict[tuple[str, str], str]:
+    """Return the containers and volumes that the SidecarSet adds to pods, with the field that defines them."""
+    contents = view.contents
+    if contents is None:
+        return {}
+    return {
+        **{("volume", name): "spec.volumes" for name in contents.volumes},
+        **{("container", name): "spec.initContainers" for name in list_sidecar_names(contents.init_containers)},
+        **{("container", name): "spec.containers" for name in list_sidecar_names(contents.containers)},
+    }

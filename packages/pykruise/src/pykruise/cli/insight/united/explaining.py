@@ -23,6 +23,7 @@ from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.cli.insight.readiness_gates import see_gates
 from pykruise.cli.insight.refused_writes import find_template_remedy, make_refusal_wait
 from pykruise.cli.insight.refusing_nodes import judge_nodes
+from pykruise.cli.insight.united.protected_workloads import find_protected_workloads
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.kinds import find_kind
 from pykruise.kinds.uniteddeployment.insight import headline_of
@@ -92,7 +93,9 @@ async def explain_united(
         moving = moving or explanation.verdict == "moving"
     detailed = {wait.code for wait in below} & _REPEATED_FROM_WORKLOADS
     of_own = [wait for wait in own.waits if wait.code not in detailed]
-    waits = drop_repeats(rank_waits(_drop_vague([*of_own, *_failed_writes(sight.document), *below])))
+    protected = list(find_protected_workloads(sight.document, sight.snapshot.workloads, settings))
+    all_waits = [*protected, *of_own, *_failed_writes(sight.document), *below]
+    waits = drop_repeats(rank_waits(_drop_vague(all_waits)))
     ignored = {wait.code for wait in harmless} - {wait.code for wait in below if wait not in harmless}
     verdict = own.verdict
     if verdict not in ("terminating", "refused"):
