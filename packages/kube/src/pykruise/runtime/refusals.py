@@ -200,7 +200,10 @@ def list_refused_parts(message: str) -> list[tuple[str, str]]:
         ]
     else:
         parts = [
-            ("container", name) for match in _UNSPECIFIED.findall(message) for name in match.split(",") if name
+            ("container", name)
+            for match in _UNSPECIFIED.findall(message)
+            for name in match.split(",")
+            if name
         ]
     return list(dict.fromkeys(parts))
 

@@ -16,6 +16,7 @@ from msgspec import Raw
 from pykruise.cli.errors import CommandError, CommandLineError
 from pykruise.cli.insight.autoscalers import add_autoscalers
 from pykruise.cli.insight.bindings import add_bindings, add_claims
+from pykruise.cli.insight.changed_labels import add_changed_labels
 from pykruise.cli.insight.children import add_children
 from pykruise.cli.insight.cluster_reading import Sight, look
 from pykruise.cli.insight.creators import find_creation, redirect_remedies
@@ -137,11 +138,13 @@ async def _read_and_explain(
         inner = await look(client, kind, child.key, now=now, settings=settings)
         inner = await see_gates(client, inner, settings=settings)
         said = await _with_refusals(client, inner, now, settings=settings, correction=child.correction)
+        said = await add_origin(client, said, inner)
         creator = child.correction.again if child.correction is not None else ""
         return await add_children(client, said, inner, explain_child, creator=creator)
 
     explanation = await add_children(client, explanation, sight, explain_child)
     explanation = await add_unheeded(client, explanation, sight.document, insight_of(kind))
+    explanation = await add_changed_labels(client, explanation, sight.document, insight_of(kind))
     correction = (creation and creation.correction) or correction_of(kind, sight.document)
     return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
 
@@ -260,7 +263,7 @@ async def add_origin(client: Client, explanation: Explanation, sight: Sight) -> 
     refused = {wait.code for wait in explanation.waits} & {Code.WRITE_FAILED, Code.POLICY}
     if not refused:
         return explanation
-    origin = await find_refused_origin(client, sight)
+    origin = await find_refused_origin(client, sight.document)
     if origin is None:
         return explanation
     waits = tuple(

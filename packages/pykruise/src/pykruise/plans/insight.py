@@ -101,6 +101,16 @@ class SetCondition(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the object sets the condition of pods with these labels."""
 
 
+class SetLabels(msgspec.Struct, frozen=True, kw_only=True):
+    """Labels that an object sets in pods."""
+
+    where: str
+    """Field of the object that contains the labels."""
+    labels: Mapping[str, str]
+    selects: Callable[[Mapping[str, str]], bool]
+    """Whether the object selects pods with these labels."""
+
+
 class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
     """An object that its parent created. A problem of the child is also a problem of the parent."""
 
@@ -209,6 +219,8 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Callable[[Document], Iterator[SetCondition]] | None = None
     """Yields the conditions that the object sets in pods. If this field is None, objects of the kind set no conditions.
     """
+    labels: Callable[[Document], Iterator[SetLabels]] | None = None
+    """Yields the labels that the object sets in pods. If this field is None, objects of the kind set no labels."""
     objects_of_nodes: Mapping[str, str] = {}
     """Code of a wait for a node -> kind of the object that the manager maintains for each node, and that is missing in
     this case. The API server perhaps rejects it.

@@ -217,9 +217,7 @@ class PodOrigins(msgspec.Struct, frozen=True, kw_only=True):
     """Returns the object that added the rejected field. The arguments are the field, the workload, objects of the kind,
     and the labels of the workload's namespace.
     """
-    of_part: (
-        Callable[[tuple[str, str], Document, Sequence[Document], Labels], PodOrigin | None] | None
-    ) = None
+    of_part: Callable[[tuple[str, str], Document, Sequence[Document], Labels], PodOrigin | None] | None = None
     """Returns the object that added a part of the pod. The first argument is the kind of the part (`container` or
     `volume`) and its name. The other arguments are the same.
     """

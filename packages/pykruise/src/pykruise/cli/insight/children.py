@@ -3,8 +3,9 @@
 Sight, list of the children ──▶ add_children() ──▶ the Explanation with the waits of the children
 
 This module only reads. A kind lists the objects that it has created (`Insight.children`). A child of a known kind is
-explained as `explain` explains it on the command line. For a Job, the pods are examined. The text of each wait names
-its child. At most `MOST` children are examined, in the order in which their kind lists them, and the last ones.
+explained as `explain` explains it on the command line. For a Job, the pods are examined; for another workload of
+Kubernetes, the rejections of its pods. The text of each wait names its child. At most `MOST` children are examined, in
+the order in which their kind lists them, and the last ones.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -15,8 +16,10 @@ import msgspec
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.cluster_reading import GateProblem, Sight
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
+from pykruise.cli.insight.injection_check import find_refused_origin
 from pykruise.cli.insight.known_kinds import list_known_kinds
 from pykruise.cli.insight.readiness_gates import find_gate_problems
+from pykruise.cli.insight.refused_writes import code_of_refusal, make_origin_wait, make_refusal_wait
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import last_time_of, list_events_about
 from pykruise.kube.clock import Instant, parse_time
@@ -24,7 +27,7 @@ from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.excerpts import excerpt
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import EVENTS, JOBS, PODS
+from pykruise.kube.resources import EVENTS, JOBS, PODS, Resource
 from pykruise.kube.values.counts import format_count, format_first
 from pykruise.plans.insight import InsightChild
 from pykruise.plans.kind import Kind
@@ -266,9 +269,37 @@ async def _read_waits(client: Client, child: InsightChild, explain: Explain, now
     try:
         if kind is not None:
             return (await explain(client, kind, child)).waits
-        return await _waits_of_job(client, child, now) if child.resource == JOBS else ()
+        if child.resource == JOBS:
+            return await _waits_of_job(client, child, now)
+        return await _waits_of_workload(client, child.resource, child.key)
     except (NotFoundError, ForbiddenError):
         return ()
+
+
+async def _waits_of_workload(client: Client, resource: Resource, key: Key) -> Sequence[Wait]:
+    """Return the wait of a workload of Kubernetes whose pods are rejected, from its condition or its events, with the
+    object that adds the rejected field to its pods.
+    """
+    workload = decode(await client.get(resource, key.namespace, key.name))
+    conditions: Sequence[Document] = get_path(workload, "status", "conditions", default=())
+    waits: list[Wait] = [
+        make_refusal_wait(
+            code,
+            str(condition.get("message") or ""),
+            namespace=key.namespace,
+            since=condition.get("lastTransitionTime") or "",
+        )
+        for condition in conditions
+        if condition.get("status") == "True"
+        and (code := code_of_refusal(condition, key.namespace)) is not None
+    ]
+    if not waits:
+        uid = str(workload["metadata"]["uid"])
+        waits += await read_refused_creations(client, uid, key.namespace)
+    origin = await find_refused_origin(client, workload) if waits else None
+    if origin is None:
+        return waits
+    return [make_origin_wait(wait, str(origin), namespace=key.namespace) for wait in waits]
 
 
 async def _waits_of_job(client: Client, child: InsightChild, now: Instant) -> Sequence[Wait]:

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pykruise.admission.pods.chain import list_pod_kinds
-from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, deep_copy, get_path, labels_of
@@ -24,24 +23,24 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import Labels, PodOrigin, PodOrigins
 
 
-async def find_refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
+async def find_refused_origin(client: Client, workload: Document) -> PodOrigin | None:
     """Return the admission plugin or webhook that adds the rejected part to new pods; None if there is no such plugin
     or webhook, or it is unknown.
     """
-    template = get_path(sight.document, "spec", "template")
-    namespace = sight.document["metadata"].get("namespace", "")
+    template = get_path(workload, "spec", "template")
+    namespace = workload["metadata"].get("namespace", "")
     if not isinstance(template, dict) or not namespace:
         return None
-    pod = _pod_of(sight.document, template)
+    pod = _pod_of(workload, template)
     try:
         stored = {kind.name: await _list_stored(client, kind, namespace) for kind, _ in _find_origins()}
         refusal = await _try_to_create(client, namespace, pod)
         if refusal is None:
-            return await _find_untraced(client, sight.document, pod, stored)
+            return await _find_untraced(client, workload, pod, stored)
         if isinstance(refusal, ForbiddenError):
             return None
         labels = await _read_namespace_labels(client, namespace)
-        return _origin_of_fields([cause.field for cause in refusal.causes], sight.document, stored, labels)
+        return _origin_of_fields([cause.field for cause in refusal.causes], workload, stored, labels)
     except ApiError:
         return None
 

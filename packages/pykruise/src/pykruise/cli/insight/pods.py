@@ -6,7 +6,7 @@ This module only reads. Its text about the budget is the text of `explain pub/NA
 decisions are those of admission (pods/workload/budgets.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -25,8 +25,8 @@ from pykruise.kinds.podunavailablebudget.readers import LiveBudgets, find_surgin
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSettings as BudgetSettings
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, decode
-from pykruise.kube.errors import NotFoundError
+from pykruise.kube.documents import Document, decode, encode
+from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import ManagerSettings
@@ -72,6 +72,8 @@ class PodSight(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the budgets that cover the pod, whether or not the pod names them."""
     disruption: Sequence[Document] = ()
     """PodDisruptionBudgets that select it."""
+    unhealthy: Mapping[str, Document] = {}
+    """Other pods that use up the only PodDisruptionBudget of the pod, because they are not ready, by name."""
     surging: str = ""
     """Name of the CloneSet that creates a successor before the pod is evicted; empty if no CloneSet does."""
     settings: BudgetSettings = BudgetSettings()
@@ -89,19 +91,38 @@ async def look_at_pod(
     for budget in await _budgets_for(client, view, named):
         sights[budget.name] = await look_at(client, budget.key, now=now, settings=settings)
     disruption = await read_disruption_budgets(client, key.namespace)
+    disruption = [entry for entry in disruption if make_selection(entry)(view)]
     own: BudgetSettings = (settings or ManagerSettings()).read_kind_settings(KIND)
     return PodSight(
         document=decode(raw),
         view=view,
         budget=sights.get(named),
         meant_by=sorted(name for name, sight in sights.items() if key.name in sight.pods),
-        disruption=[entry for entry in disruption if make_selection(entry)(view)],
+        disruption=disruption,
+        unhealthy=await _read_unhealthy(client, disruption[0], view)
+        if len(disruption) == 1 and not _allowed_disruptions(disruption[0])
+        else {},
         surging=await find_surging_owner(view, LiveBudgets(lambda: client, clock=lambda: now))
         if named
         else "",
         settings=own,
         now=now,
     )
+
+
+async def _read_unhealthy(client: Client, budget: Document, pod: PodView) -> Mapping[str, Document]:
+    """Read the other pods that the PodDisruptionBudget selects and that are not ready."""
+    selects = make_selection(budget)
+    try:
+        listed = await client.list(PODS, pod.namespace)
+    except ForbiddenError:
+        return {}
+    pairs = ((project_pod(raw), raw) for raw in listed.items)
+    return {
+        view.name: decode(raw)
+        for view, raw in pairs
+        if view.is_active and not view.is_ready and view.name != pod.name and selects(view)
+    }
 
 
 async def _budgets_for(client: Client, pod: PodView, named: str) -> list[BudgetView]:
@@ -161,7 +182,11 @@ def _phase_of(sight: PodSight, answers: dict[Operation, str], waits: Sequence[Wa
     pod = sight.view
     own = {wait.code for wait in waits if pod.name in wait.pods}
     is_late = pod.ends_at is not None and is_overdue(pod.ends_at, now=sight.now)
-    needs_a_person = bool(own & NEEDS_A_PERSON) or (_is_never_evicted(sight) and not pod.is_deleting)
+    is_stuck = Code.EVICTION_BUDGET in own and any(
+        wait.code in NEEDS_A_PERSON for wait in waits if not sight.unhealthy.keys().isdisjoint(wait.pods)
+    )
+    is_kept = is_stuck or _is_never_evicted(sight)
+    needs_a_person = bool(own & NEEDS_A_PERSON) or (is_kept and not pod.is_deleting)
     if needs_a_person and (is_late or not pod.is_deleting):
         return Phase.DEGRADED
     return Phase.HEALTHY if _verdict(pod, answers, waits) == "done" else Phase.PROGRESSING
@@ -193,7 +218,10 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
     if doubles := find_doubles(sight.disruption, [pod]):
         yield from doubles.values()
     elif sight.disruption and pod.has_ready_condition and not _allowed_disruptions(sight.disruption[0]):
-        yield _wait_for_disruption_budget(sight.disruption[0], pod)
+        used_up = list(_find_unhealthy_waits(sight))
+        yield _wait_for_disruption_budget(sight.disruption[0], pod, used_up)
+        covered = sight.budget.pods if sight.budget is not None else {}
+        yield from (wait for wait in used_up if covered.keys().isdisjoint(wait.pods))
     if sight.budget is None or pod.name not in sight.budget.pods:
         # Otherwise the budget's explanation has the cause.
         cause = cause_of(sight.document, pod, now=sight.now, correction=OF_THE_WORKLOAD)
@@ -201,11 +229,34 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
             yield wait_of(cause, pod.name)
 
 
-def _wait_for_disruption_budget(budget: Document, pod: PodView) -> Wait:
-    """Return the wait of a pod whose PodDisruptionBudget allows no eviction now."""
+def _find_unhealthy_waits(sight: PodSight) -> Iterator[Wait]:
+    """Yield the causes why other pods are not ready and use up the PodDisruptionBudget."""
+    for name, document in list(sight.unhealthy.items())[:_MOST_UNHEALTHY]:
+        view = project_pod(encode(document))
+        cause = cause_of(document, view, now=sight.now, correction=OF_THE_WORKLOAD)
+        if cause is not None:
+            yield wait_of(cause, name)
+
+
+_MOST_UNHEALTHY: Final = 5
+"""Maximum number of pods that use up a PodDisruptionBudget and are examined."""
+
+
+def _wait_for_disruption_budget(budget: Document, pod: PodView, used_up: Sequence[Wait]) -> Wait:
+    """Return the wait of a pod whose PodDisruptionBudget allows no eviction now. `used_up`: waits of the pods that use
+    up the budget.
+    """
     name, namespace = budget["metadata"]["name"], budget["metadata"]["namespace"]
     words = f"PodDisruptionBudget {name} allows no eviction of its pods now"
     remedy = CODES[Code.EVICTION_BUDGET].helps
+    if used_up:
+        names = ", ".join(name for wait in used_up for name in wait.pods)
+        words += f", because pods that it covers are not ready ({names})"
+    if any(wait.code in NEEDS_A_PERSON for wait in used_up):
+        remedy = (
+            "correct the cause of the pods that are not ready; or change the budget so that it allows more, or does not"
+            f" cover them (kubectl edit pdb -n {namespace} {name})"
+        )
     if _allows_none_ever(budget):
         spec = budget["spec"]
         field, change = (

@@ -6,13 +6,15 @@ Pure.
 """
 
 from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
 from pykruise.cli.insight.explanations import Wait
 from pykruise.plans.pod_steps import PodOrigin
-from pykruise.pods.reasons import CODES, Code
+from pykruise.pods.reasons import CODES, NOT_WRITTEN, Code
 from pykruise.pods.workload.budgets import split_budget_remedy
+from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.refusals import explain_refusal, list_refused_parts, split_remedy
 
 
@@ -32,6 +34,21 @@ def find_refusal_remedy(code: Code, message: str, *, namespace: str) -> str:
     """
     known = explain_refusal(message, namespace=namespace)
     return known[1] if known is not None and known[0].value == code.value else CODES[code].helps
+
+
+def code_of_refusal(condition: Mapping[str, Any], namespace: str) -> Code | None:
+    """Return the code of a rejected write that the condition of a workload reports; None if it reports none."""
+    reason, message = condition.get("reason"), str(condition.get("message") or "")
+    if condition.get("type") == WAITING and reason in NOT_WRITTEN - {Code.NO_MANAGER}:
+        return Code(reason)
+    if condition.get("type") == _REPLICA_FAILURE:
+        known = explain_refusal(message, namespace=namespace)
+        return Code(known[0].value) if known is not None else Code.WRITE_FAILED
+    return None
+
+
+_REPLICA_FAILURE: Final = "ReplicaFailure"
+"""Type of the condition of a Deployment or ReplicaSet whose pods are rejected."""
 
 
 def find_template_remedy(wait: Wait, template: str, *, namespace: str) -> str:

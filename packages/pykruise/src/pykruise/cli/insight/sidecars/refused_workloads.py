@@ -12,7 +12,7 @@ import msgspec
 
 from pykruise.cli.insight.explanations import Wait
 from pykruise.cli.insight.known_kinds import list_known_kinds
-from pykruise.cli.insight.refused_writes import make_refusal_wait
+from pykruise.cli.insight.refused_writes import code_of_refusal, make_refusal_wait
 from pykruise.kinds.sidecarset.sidecar_contents import list_sidecar_names
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.client.client import Client
@@ -20,15 +20,11 @@ from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError
 from pykruise.kube.resources import DEPLOYMENTS, Resource
 from pykruise.plans.insight import WorkloadInsight
-from pykruise.pods.reasons import NOT_WRITTEN, Code
-from pykruise.pods.workload.waiting import WAITING
+from pykruise.pods.reasons import Code
 from pykruise.runtime.refusals import explain_refusal, list_refused_parts
 
 MOST: Final = 3
 """Maximum number of workloads that are reported."""
-
-_REPLICA_FAILURE: Final = "ReplicaFailure"
-"""Type of the condition of a Deployment whose pods are rejected."""
 
 
 class RefusedWorkload(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,24 +69,13 @@ def _read_refusal(resource: Resource, workload: Document) -> Iterator[RefusedWor
     meta = workload["metadata"]
     conditions: list[Mapping[str, Any]] = get_path(workload, "status", "conditions", default=[])
     for condition in conditions:
-        code = _code_of(condition, meta["namespace"])
+        code = code_of_refusal(condition, meta["namespace"])
         if condition.get("status") == "True" and code is not None:
             message = str(condition.get("message") or "")
             yield RefusedWorkload(
                 kind=resource.kind, namespace=meta["namespace"], name=meta["name"], code=code, message=message
             )
             return
-
-
-def _code_of(condition: Mapping[str, Any], namespace: str) -> Code | None:
-    """Return the code of a rejected write that the condition reports; None if it reports none."""
-    reason, message = condition.get("reason"), str(condition.get("message") or "")
-    if condition.get("type") == WAITING and reason in NOT_WRITTEN - {Code.NO_MANAGER}:
-        return Code(reason)
-    if condition.get("type") == _REPLICA_FAILURE:
-        known = explain_refusal(message, namespace=namespace)
-        return Code(known[0].value) if known is not None else Code.WRITE_FAILED
-    return None
 
 
 def explain_refused(workload: RefusedWorkload, view: SidecarSetView) -> Wait:
@@ -120,6 +105,9 @@ def _list_parts(view: SidecarSetView) -> dict[tuple[str, str], str]:
         return {}
     return {
         **{("volume", name): "spec.volumes" for name in contents.volumes},
-        **{("container", name): "spec.initContainers" for name in list_sidecar_names(contents.init_containers)},
+        **{
+            ("container", name): "spec.initContainers"
+            for name in list_sidecar_names(contents.init_containers)
+        },
         **{("container", name): "spec.containers" for name in list_sidecar_names(contents.containers)},
     }

@@ -30,9 +30,13 @@ def find_protected_workloads(
     meta = document["metadata"]
     if "deletionTimestamp" not in meta or "foregroundDeletion" not in (meta.get("finalizers") or ()):
         return
-    if settings is not None and settings.is_known:
-        if not make_admission_settings(settings.gates).deletion_protection:
-            return
+    is_off = (
+        settings is not None
+        and settings.is_known
+        and not make_admission_settings(settings.gates).deletion_protection
+    )
+    if is_off:
+        return
     held: dict[str, list[SubsetWorkload]] = {}
     for workload in workloads:
         if not workload.is_deleting and _is_protected(workload):
