@@ -103,8 +103,10 @@ async def test_a_volume_of_a_sidecarset_that_violates_the_level_of_the_namespace
     await world.start()
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}
     await stage.client.patch(NAMESPACES, "", stage.namespace, label, patch_type=PatchType.MERGE)
-    await world.put(sidecarset("logs", volumes=[{"name": "varlog", "hostPath": {"path": "/var/log"}}]))
-    await world.put(cloneset())
+    mount = {"name": "varlog", "mountPath": "/var/log"}
+    sidecar = {"name": "log", "image": "log:1", "volumeMounts": [mount]}
+    volume = {"name": "varlog", "hostPath": {"path": "/var/log"}}
+    await world.put(sidecarset("logs", containers=[sidecar], volumes=[volume]), cloneset())
     await world.wait(20)
 
     of_workload = (await world.explained(KINDS["cloneset"], "web")).waits[0]

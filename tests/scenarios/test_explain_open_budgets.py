@@ -1,6 +1,7 @@
 """`explain` of a write that a budget rejected: after the budget has changed, it asks nobody to change it again."""
 
 from pykruise.kinds.statefulset.kind import KIND
+from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
 from support.scenario import Stage
 from support.situations.documents import budget, statefulset
@@ -25,7 +26,7 @@ async def test_a_write_that_the_budget_allows_now_needs_no_action(stage: Stage) 
     await world.wait(1)
     # then
     allowed = await world.explained(KIND, "web")
-    assert allowed.cause == Code.DISRUPTION_REFUSED
+    assert (allowed.cause, allowed.phase) == (Code.DISRUPTION_REFUSED, Phase.PROGRESSING)
     assert allowed.waits[0].remedy == "no action is needed: the manager tries the write again"
     assert "the budget allows disruptions now" in await world.text(allowed)
     # and at the next attempt the write succeeds

@@ -221,7 +221,9 @@ async def test_a_disruption_budget_that_is_used_up_allows_more_when_its_pods_are
     await asyncio.sleep(20)
     explanation = await of_pod(stage, pods[0].name)
     assert (explanation.cause, explanation.phase) == ("EvictionBudget", Phase.PROGRESSING)
-    assert explanation.waits[0].words == "PodDisruptionBudget pdb allows no eviction of its pods now"
+    assert explanation.waits[0].words.startswith(
+        "PodDisruptionBudget pdb allows no eviction of its pods now, because pods that it covers are not ready (web-"
+    )
     assert explanation.waits[0].remedy.startswith(
         "wait until more of its pods are healthy, or change the budget"
     )

@@ -139,10 +139,10 @@ def _describe_state(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
         if counts.to_be_updated != counts.wanted and counts.updated < counts.wanted
         else f"all {counts.wanted}"
     )
-    return (
-        f"{_pods_have(counts.updated, counts.revision)} (wanted: {goal}), "
-        f"{counts.available} of {counts.wanted} available"
-    )
+    available = f"{counts.available} of {counts.wanted} available"
+    if counts.available > counts.wanted:
+        available = f"{counts.available} available, {counts.available - counts.wanted} more than wanted"
+    return f"{_pods_have(counts.updated, counts.revision)} (wanted: {goal}), {available}"
 
 
 def _condition_of(status: Mapping[str, Any]) -> str:

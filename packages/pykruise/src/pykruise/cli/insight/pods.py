@@ -221,7 +221,9 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
         used_up = list(_find_unhealthy_waits(sight))
         yield _wait_for_disruption_budget(sight.disruption[0], pod, used_up)
         covered = sight.budget.pods if sight.budget is not None else {}
-        yield from (wait for wait in used_up if covered.keys().isdisjoint(wait.pods))
+        yield from (
+            wait for wait in used_up if wait.code in NEEDS_A_PERSON and covered.keys().isdisjoint(wait.pods)
+        )
     if sight.budget is None or pod.name not in sight.budget.pods:
         # Otherwise the budget's explanation has the cause.
         cause = cause_of(sight.document, pod, now=sight.now, correction=OF_THE_WORKLOAD)

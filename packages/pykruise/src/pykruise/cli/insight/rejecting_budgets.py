@@ -20,7 +20,8 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import ManagerSettings
-from pykruise.pods.reasons import Code
+from pykruise.plans.progress import Phase
+from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.workload.budgets import budget_name_of
 
 _IS_OPEN: Final = "the budget allows disruptions now"
@@ -30,7 +31,8 @@ async def add_rejecting_budgets(
     client: Client, explanation: Explanation, sight: Sight, *, now: Instant, settings: ManagerSettings | None
 ) -> Explanation:
     """Return the explanation. If all budgets of the object's pods allow disruptions now, the remedy of a rejected write
-    is to wait for the next attempt. If a budget counts more pods than its workload wants, the remedy is to correct it.
+    is to wait for the next attempt, and no person is needed. If a budget counts more pods than its workload wants, the
+    remedy is to correct it.
     """
     if not any(wait.code == Code.DISRUPTION_REFUSED for wait in explanation.waits):
         return explanation
@@ -50,8 +52,11 @@ async def add_rejecting_budgets(
     if not budgets or not all(map(_is_open, budgets)):
         return explanation
     remedy = "no action is needed: the manager tries the write again"
+    others = {wait.code for wait in explanation.waits} - {Code.DISRUPTION_REFUSED}
+    is_only_late = explanation.phase is Phase.DEGRADED and not others & NEEDS_A_PERSON
     return msgspec.structs.replace(
         _replace_refusals(explanation, words=_IS_OPEN, remedy=remedy),
+        phase=Phase.PROGRESSING if is_only_late else explanation.phase,
         next=tuple(line for line in explanation.next if line != NOTHING_HAPPENS),
     )
 

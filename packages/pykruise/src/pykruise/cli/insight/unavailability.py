@@ -177,7 +177,8 @@ def _describe_budget(snapshot: BudgetSnapshot, computed: ComputedBudget | None) 
         return "the number of pods that must serve cannot be computed"
     status = computed.status
     desired, current = status["desiredAvailable"], status["currentAvailable"]
-    serving = f"{current} of {format_count(_count_whole(snapshot), 'pod serves', 'pods serve')}"
+    whole = max(_count_whole(snapshot), current)
+    serving = f"{current} of {format_count(whole, 'pod serves', 'pods serve')}"
     if desired == 0:
         return f"{serving}, and the budget requires none: all disruptions are allowed"
     required = format_count(desired, "is required", "are required")
