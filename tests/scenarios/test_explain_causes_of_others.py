@@ -67,7 +67,7 @@ async def test_a_marker_that_changes_a_label_of_a_selector_is_the_cause(stage: S
         assert f"kubectl delete pod -n {stage.namespace} -l app=web-closed" in wait.remedy
 
 
-async def test_a_marker_with_labels_of_its_own_is_no_cause(stage: Stage) -> None:
+async def test_a_marker_with_other_labels_is_not_reported(stage: Stage) -> None:
     world = World(stage)
     await world.start()
     await world.put(cloneset(), marker())

@@ -61,8 +61,8 @@ async def add_changed_labels(
         for workload in workloads
         for change in _find_changes(setter, labels, workload)
     ]
-    found = [await _make_wait(client, change, namespace) for change in changes[:MOST]]
-    waits = [wait for wait in found if wait is not None]
+    candidates = [await _make_wait(client, change, namespace) for change in changes[:MOST]]
+    waits = [wait for wait in candidates if wait is not None]
     if not waits:
         return explanation
     return msgspec.structs.replace(
