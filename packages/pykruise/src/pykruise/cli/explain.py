@@ -52,6 +52,7 @@ from pykruise.cli.insight.refused_writes import (
     make_container_wait,
     make_origin_wait,
     make_refusal_wait,
+    name_fixed_template,
     name_template,
 )
 from pykruise.cli.insight.rejecting_budgets import add_rejecting_budgets
@@ -70,7 +71,7 @@ from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS, PODS
 from pykruise.manager.settings import ManagerSettings
-from pykruise.plans.insight import InsightChild, JobInsight, WorkloadInsight
+from pykruise.plans.insight import ClockInsight, InsightChild, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import OPEN, Phase
 from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
@@ -241,7 +242,12 @@ async def _with_refusals(
     plan = sight.plan()
     explanation = known or explain(sight, plan, correction=correction)
     tried = await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
-    path = insight_of(sight.kind).containers
+    insight = insight_of(sight.kind)
+    path = insight.containers
+    if isinstance(insight, ClockInsight):
+        owner = f"{tried.kind} {tried.name}"
+        fixed = (name_fixed_template(wait, owner) for wait in tried.waits)
+        tried = msgspec.structs.replace(tried, waits=tuple(fixed))
     if path and path[:-1] != _POD_SPEC:  # the kind has no pod template
         field = ".".join(path)
         named = (name_template(wait, field, namespace=tried.namespace) for wait in tried.waits)
