@@ -451,7 +451,12 @@ async def run_explain(
             explanations = await explain_each(client, asked, now, settings)
             if explanations != shown:
                 text_now = _render(
-                    explanations, output, now, words, is_everywhere=everywhere, with_details=with_details
+                    explanations,
+                    output,
+                    now,
+                    words,
+                    names_namespace=where != default_namespace,
+                    with_details=with_details,
                 )
                 say(text_now if shown is None else f"\n{text_now}")
                 shown = explanations
@@ -597,13 +602,13 @@ def _render(
     now: Instant,
     words: ExplainTargets,
     *,
-    is_everywhere: bool,
+    names_namespace: bool,
     with_details: bool,
 ) -> str:
     is_single = bool(words.single)
     if output == "text":
         if not explanations or (words.is_all and not with_details):
-            return format_overview(explanations, is_everywhere=is_everywhere)
+            return format_overview(explanations, names_namespace=names_namespace)
         return "\n\n".join(
             format_explanation(explanation, now=now).rstrip("\n") for explanation in explanations
         )
