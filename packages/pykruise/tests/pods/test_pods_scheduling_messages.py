@@ -27,6 +27,20 @@ PREEMPTION = ". preemption: 0/6 nodes are available: 6 Insufficient cpu."
             "Insufficient memory",
         ),
         (
+            "2 node(s) had untolerated taint {rented: true}, 1 node(s) were unschedulable, 1 node(s) didn't have free"
+            " ports for the requested pod ports, 2 node(s) didn't match Pod's node affinity/selector",
+            "node node-3",
+            "free the host ports on node node-3, or change the host ports or node affinity of spec.template",
+            "didn't have free ports",
+        ),
+        (
+            f"1 node(s) had untolerated taint {{rented: true}}, {MISMATCH}",
+            "node node-3",
+            "take the taint {rented: true} off node node-3, or change the tolerations or node affinity of"
+            " spec.template",
+            "untolerated taint {rented: true}",
+        ),
+        (
             "2 node(s) had untolerated taint {rented: true}, 4 node(s) were unschedulable.",
             "",
             "take the taint {rented: true} off nodes, or uncordon nodes, or add nodes, or change the tolerations"

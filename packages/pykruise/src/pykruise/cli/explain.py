@@ -53,6 +53,7 @@ from pykruise.cli.insight.refused_writes import (
     make_origin_wait,
     make_part_wait,
     make_refusal_wait,
+    name_fixed_template,
     name_template,
 )
 from pykruise.cli.insight.rejecting_budgets import add_rejecting_budgets
@@ -71,7 +72,7 @@ from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS, PODS
 from pykruise.manager.settings import ManagerSettings
-from pykruise.plans.insight import InsightChild, JobInsight, WorkloadInsight
+from pykruise.plans.insight import ClockInsight, InsightChild, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import OPEN, Phase
 from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
@@ -244,7 +245,12 @@ async def _with_refusals(
     plan = sight.plan()
     explanation = known or explain(sight, plan, correction=correction)
     tried = await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
-    path = insight_of(sight.kind).containers
+    insight = insight_of(sight.kind)
+    path = insight.containers
+    if isinstance(insight, ClockInsight):
+        owner = f"{tried.kind} {tried.name}"
+        fixed = (name_fixed_template(wait, owner) for wait in tried.waits)
+        tried = msgspec.structs.replace(tried, waits=tuple(fixed))
     if path and path[:-1] != _POD_SPEC:  # the kind has no pod template
         field = ".".join(path)
         named = (name_template(wait, field, namespace=tried.namespace) for wait in tried.waits)
@@ -448,7 +454,12 @@ async def run_explain(
             explanations = await explain_each(client, asked, now, settings)
             if explanations != shown:
                 text_now = _render(
-                    explanations, output, now, words, is_everywhere=everywhere, with_details=with_details
+                    explanations,
+                    output,
+                    now,
+                    words,
+                    names_namespace=where != default_namespace,
+                    with_details=with_details,
                 )
                 say(text_now if shown is None else f"\n{text_now}")
                 shown = explanations
@@ -594,13 +605,13 @@ def _render(
     now: Instant,
     words: ExplainTargets,
     *,
-    is_everywhere: bool,
+    names_namespace: bool,
     with_details: bool,
 ) -> str:
     is_single = bool(words.single)
     if output == "text":
         if not explanations or (words.is_all and not with_details):
-            return format_overview(explanations, is_everywhere=is_everywhere)
+            return format_overview(explanations, names_namespace=names_namespace)
         return "\n\n".join(
             format_explanation(explanation, now=now).rstrip("\n") for explanation in explanations
         )

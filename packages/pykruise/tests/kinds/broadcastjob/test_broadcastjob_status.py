@@ -147,6 +147,20 @@ def test_a_job_that_a_person_has_paused_must_only_be_resumed(
     assert (plan.waiting.code, plan.waiting.remedy) == (Code.PAUSED, RESUME)
 
 
+@pytest.mark.parametrize(("deadline_s", "raises_first"), [(0, True), (600, False)])
+def test_the_deadline_of_a_paused_job_is_raised_before_the_job_is_resumed(
+    deadline_s: int, raises_first: bool
+) -> None:
+    world = BroadcastWorld(2, completionPolicy={"activeDeadlineSeconds": deadline_s}).spec(paused=True).sync()
+
+    waiting = world.plan().waiting
+
+    assert waiting is not None
+    assert "deadline" in waiting.message
+    assert waiting.remedy.startswith("raise spec.completionPolicy.activeDeadlineSeconds") is raises_first
+    assert waiting.remedy.endswith(RESUME)
+
+
 @pytest.mark.parametrize(("nodes", "fails", "is_selected"), [(7, 1, False), (7, 5, False), (7, 6, True)])
 def test_the_remedy_of_a_job_that_failures_pause_deletes_every_failed_pod(
     nodes: int, fails: int, is_selected: bool

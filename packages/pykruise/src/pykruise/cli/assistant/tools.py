@@ -178,7 +178,7 @@ async def list_objects(session: ToolSession, arguments: OverviewArguments) -> Ov
         if explanation.phase.needs_a_person or not arguments.only_needing_action
     )
     return OverviewAnswer(
-        text=format_overview(rows[:MOST_ITEMS], is_everywhere=arguments.all_namespaces),
+        text=format_overview(rows[:MOST_ITEMS], names_namespace=True),
         objects=[_overview_row(explanation) for explanation in rows[:MOST_ITEMS]],
         omitted=max(len(rows) - MOST_ITEMS, 0),
     )

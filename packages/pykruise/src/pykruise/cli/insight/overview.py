@@ -20,9 +20,9 @@ _ORDER: Final = (
 MOST_WORDS: Final = 120
 
 
-def format_overview(explanations: Sequence[Explanation], *, is_everywhere: bool = False) -> str:
-    """Return the overview as text for people. `is_everywhere`: the objects are of all namespaces, so commands must name
-    the namespace.
+def format_overview(explanations: Sequence[Explanation], *, names_namespace: bool = False) -> str:
+    """Return the overview as text for people. `names_namespace`: commands must name the namespace, because the objects
+    are of all namespaces or of another one than the default.
     """
     if not explanations:
         return "There is nothing to explain."
@@ -34,7 +34,7 @@ def format_overview(explanations: Sequence[Explanation], *, is_everywhere: bool 
         for name, explanation in zip(names, ordered, strict=True)
     ]
     return "\n".join(
-        [_count_line(ordered), "", *lines, *_details_lines(ordered[0], is_everywhere=is_everywhere)]
+        [_count_line(ordered), "", *lines, *_details_lines(ordered[0], names_namespace=names_namespace)]
     )
 
 
@@ -82,9 +82,9 @@ def _in_brief(explanation: Explanation) -> str:
     return words if len(words) <= MOST_WORDS else f"{words[: MOST_WORDS - 1]}…"
 
 
-def _details_lines(first: Explanation, *, is_everywhere: bool) -> list[str]:
+def _details_lines(first: Explanation, *, names_namespace: bool) -> list[str]:
     """Return the command that shows details of the first row, when that object needs action."""
     if not first.phase.needs_a_person:
         return []
-    where = f" -n {first.namespace}" if first.namespace and is_everywhere else ""
+    where = f" -n {first.namespace}" if first.namespace and names_namespace else ""
     return ["", f"Details and remedies: pykruise explain {first.kind.lower()}/{first.name}{where}"]

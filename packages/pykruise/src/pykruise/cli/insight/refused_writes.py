@@ -64,6 +64,16 @@ def name_template(wait: Wait, template: str, *, namespace: str) -> Wait:
     return msgspec.structs.replace(wait, remedy=find_template_remedy(wait, template, namespace=namespace))
 
 
+def name_fixed_template(wait: Wait, owner: str) -> Wait:
+    """Return the wait of a rejected creation of an object from an immutable template. `owner`: the object with this
+    template, which must be created again.
+    """
+    if wait.code != Code.POLICY:
+        return wait
+    remedy = f"create {owner} again with a template that the policy allows, or change the policy"
+    return msgspec.structs.replace(wait, remedy=remedy)
+
+
 def make_part_wait(wait: Wait, origins: Mapping[tuple[str, str], PodOrigin], *, namespace: str) -> Wait:
     """Return the wait of pods that the API server rejects, because other objects add rejected containers or volumes to
     them. `origins`: these objects, by the kind and the name of the part.

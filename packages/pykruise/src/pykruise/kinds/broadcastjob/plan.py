@@ -51,6 +51,7 @@ from pykruise.pods.jobs.fan_out import (
     TargetHold,
     TargetState,
     decide_fan_out,
+    explain_pause,
     find_wait_reason,
     make_deadline_remedy,
 )
@@ -328,15 +329,19 @@ def _plan_paused(
     job = snapshot.job
     status = _document_if_changed(job, compute_status(snapshot, decision.counts, phase=PAUSED))
     failed = _find_failed_pods(targets)
+    paused = explain_pause(policy, _run_of(snapshot), field=_DEADLINE, now=snapshot.now)
     if failed and policy.on_failure is OnFailure.PAUSE:
         return Plan(
             status=status, waiting=_reason_of_pause(job, failed), skipped=_list_pausing_pods(job, failed)
         )
     return Plan(
         status=status,
-        waiting=HELD[TargetHold.PAUSED],
+        waiting=paused,
         skipped={pod.name: explain_failure(pod) for pod in failed},
-        skipped_nodes=_list_held_nodes(decision),
+        skipped_nodes={
+            name: paused if hold is TargetHold.PAUSED else HELD[hold]
+            for name, hold in decision.waiting.items()
+        },
     )
 
 

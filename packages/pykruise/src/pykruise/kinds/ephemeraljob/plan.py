@@ -36,8 +36,10 @@ from pykruise.pods.jobs.fan_out import (
     Finish,
     JobPolicy,
     JobRun,
+    TargetHold,
     TargetState,
     decide_fan_out,
+    explain_pause,
     find_wait_reason,
     make_deadline_remedy,
 )
@@ -60,6 +62,7 @@ deleted.
 """
 
 DEFAULT_TTL_S: Final = 1800
+_DEADLINE: Final = "spec.activeDeadlineSeconds"
 
 
 def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
@@ -215,6 +218,7 @@ def _plan_before_end(
     )
     document = document_of(status)
     obstacles = _find_obstacles(job, pods, snapshot.now)
+    paused = explain_pause(_policy_of(job.spec), _run_of(snapshot), field=_DEADLINE, now=snapshot.now)
     now = decision.start[:MOST_AT_ONCE]
     chains = tuple(_inject_containers(job, pod) for pod in pods if pod.name in set(now))
     stages = (Stage(purpose=Purpose.INJECT_CONTAINERS, chains=chains, ramp=True),) if chains else ()
@@ -224,10 +228,13 @@ def _plan_before_end(
         requeue_after_s=0.0
         if len(now) < len(decision.start)
         else find_soonest([decision.requeue_after_s, _until_blocked(pods, snapshot.now)]),
-        waiting=_find_waiting(snapshot, decision, obstacles),
+        waiting=_find_waiting(snapshot, decision, obstacles, paused),
         skipped={
             **_list_taken(snapshot, pods, until=snapshot.now),
-            **{name: HELD[hold] for name, hold in decision.waiting.items()},
+            **{
+                name: paused if hold is TargetHold.PAUSED else HELD[hold]
+                for name, hold in decision.waiting.items()
+            },
             **{pod.name: obstacle for pod, obstacle in obstacles},
         },
     )
@@ -243,7 +250,7 @@ def _plan_after_end(
         )
         over = Reason(Code.JOB_OVER, "the job has ended")
         if failed is not None and job.status.phase == "Failed":
-            remedy = make_deadline_remedy("spec.activeDeadlineSeconds") if failed.reason == DEADLINE else ""
+            remedy = make_deadline_remedy(_DEADLINE) if failed.reason == DEADLINE else ""
             over = Reason(Code.JOB_FAILED, failed.message or "the job has failed", remedy)
         return Plan(
             requeue_after_s=decision.requeue_after_s,
@@ -310,7 +317,10 @@ def list_pods_at_work(snapshot: EphemeralJobSnapshot) -> Iterator[AtWork]:
 
 
 def _find_waiting(
-    snapshot: ReadableEphemeralJob, decision: FanOutDecision, obstacles: Sequence[tuple[PodView, Reason]]
+    snapshot: ReadableEphemeralJob,
+    decision: FanOutDecision,
+    obstacles: Sequence[tuple[PodView, Reason]],
+    paused: Reason,
 ) -> Reason | None:
     if not snapshot.job.containers:
         remedy = "add a container to spec.template.ephemeralContainers"
@@ -322,7 +332,7 @@ def _find_waiting(
         else _explain_no_pods(snapshot.job)
     )
     return find_wait_reason(
-        decision, nothing_fits=nothing_fits, running=_containers_have, obstacles=obstacles
+        decision, nothing_fits=nothing_fits, running=_containers_have, obstacles=obstacles, paused=paused
     )
 
 

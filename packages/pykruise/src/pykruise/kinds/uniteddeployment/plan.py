@@ -123,7 +123,10 @@ def _plan_ineffective(ws: UnitedDeploymentWorkingSet, error: str) -> Plan:
     note = Note(reason="Failed SpecifySubsetReplicas", message=text, warning=True, again_after_s=_AGAIN_S)
     as_they_are = {name: workload.replicas for name, workload in ws.own.workloads.items()}
     plan = _plan_writes(ws, _store_revision(ws), Changes(), as_they_are, is_effective=False)
-    waiting = Reason(Code.INVALID_SPEC, text, "correct replicas of the subsets, or spec.replicas")
+    remedy = (
+        "correct replicas of the subsets (percentages with the sum 100% fit every number), or spec.replicas"
+    )
+    waiting = Reason(Code.INVALID_SPEC, text, remedy)
     return msgspec.structs.replace(plan, waiting=waiting, notes=(*plan.notes, note))
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kube.clock import Instant
+from pykruise.kube.clock import Instant, format_time
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
@@ -346,24 +346,45 @@ HELD: Final = {
 """Reasons of targets that are not started."""
 
 
+def explain_pause(policy: JobPolicy, run: JobRun, *, field: str, now: Instant) -> Reason:
+    """Return why a paused job starts nothing. The deadline continues during a pause, so a job that is resumed after it
+    ends at once. `field`: path of the deadline.
+    """
+    paused, left = HELD[TargetHold.PAUSED], _seconds_until_deadline(policy, run, now=now)
+    if left is None:
+        return paused
+    ends = format_time(now + left)
+    if left > 0:
+        words = f"{paused.message}; its deadline continues, and ends the job at {ends} ({field})"
+        return Reason(Code.PAUSED, words, paused.remedy)
+    return Reason(
+        Code.PAUSED,
+        f"{paused.message}, and its deadline passed at {ends}: it ends as soon as it is resumed",
+        f"raise {field}, which counts from status.startTime, to a time in the future, or remove it; then"
+        f" {paused.remedy}",
+    )
+
+
 def find_wait_reason(
     decision: FanOutDecision,
     *,
     nothing_fits: Reason,
     running: Callable[[int], str],
     obstacles: Sequence[tuple[PodView, Reason]] = (),
+    paused: Reason = HELD[TargetHold.PAUSED],
 ) -> Reason | None:
     """Reason for which the job waits; None if the job does not wait.
 
     `running`: turns the number of active targets into subject and verb, such as `2 pods have`. `obstacles`: reasons why
-    the job's pods do not run; these come before the job's own limits.
+    the job's pods do not run; these come before the job's own limits. `paused`: see `explain_pause`.
     """
     if not decision.counts.wanted:
         return nothing_fits
     if (of_pods := find_repeated_wait(obstacles)) is not None:
         return of_pods
     if decision.waiting:
-        return HELD[next(iter(decision.waiting.values()))]
+        hold = next(iter(decision.waiting.values()))
+        return paused if hold is TargetHold.PAUSED else HELD[hold]
     if decision.counts.active:
         return Reason(
             Code.PODS_ACTIVE, f"{running(decision.counts.active)} not ended", "wait until they have ended"

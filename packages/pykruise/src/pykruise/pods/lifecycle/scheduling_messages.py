@@ -26,6 +26,8 @@ class _Complaint(msgspec.Struct, frozen=True):
     """Field of the pod that a person can change instead; empty: none."""
     is_mismatch: bool = False
     """Whether the pod selects other nodes."""
+    is_early: bool = False
+    """Whether the scheduler checks this reason before it checks which nodes the pod selects."""
 
 
 _ANY: Final = (
@@ -35,9 +37,10 @@ _ANY: Final = (
 _TAINT: Final = re.compile(r"untolerated taint(?:\(s\))? (\{[^}]*\})")
 _INSUFFICIENT: Final = re.compile(r"Insufficient ([^\s,]*[^\s,.])")
 _VOLUMES: Final = "had volume node affinity conflict"
+_CORDONED: Final = "node(s) were unschedulable"
 _TEXTS: Final = (
     ("Too many pods", "free places for pods on {}", "requests", False),
-    ("node(s) were unschedulable", "uncordon {}", "", False),
+    (_CORDONED, "uncordon {}", "", False),
     ("didn't have free ports", "free the host ports on {}", "host ports", False),
     ("didn't match Pod's node affinity/selector", "label {}", "nodeSelector or node affinity", True),
     (_VOLUMES, "", "", False),
@@ -73,12 +76,18 @@ def describe_obstacles(said: str, node: str) -> str:
 
 
 def _select(said: str, node: str) -> Sequence[_Complaint]:
-    """Return the reasons in the message. For a pod with one possible node, the scheduler counts all other nodes as
-    mismatches, so mismatches are left out.
+    """Return the reasons in the message. For a pod with one possible node, only the reasons of that node.
+
+    For each node, the scheduler reports the first check that fails: cordon, taints, the nodes that the pod selects,
+    then all others. All other nodes fail at the latest as mismatches. So a reason that is checked later belongs to the
+    possible node, and cordons and taints in the same message belong to other nodes.
     """
     # The scheduler reports in a second sentence whether the deletion of other pods would help.
     reasons = list(_find(said.partition(" preemption: ")[0]))
-    return [reason for reason in reasons if not reason.is_mismatch] if node else reasons
+    if not node:
+        return reasons
+    matching = [reason for reason in reasons if not reason.is_mismatch]
+    return [reason for reason in matching if not reason.is_early] or matching
 
 
 def _find(said: str) -> Iterator[_Complaint]:
@@ -88,9 +97,11 @@ def _find(said: str) -> Iterator[_Complaint]:
         # Braces would be placeholders.
         shown = taint.replace("{", "{{").replace("}", "}}")
         if any(key in taint for key in LOST):
-            yield _Complaint(f"untolerated taint {taint}", "make {} ready again", "")
+            yield _Complaint(f"untolerated taint {taint}", "make {} ready again", "", is_early=True)
             continue
-        yield _Complaint(f"untolerated taint {taint}", f"take the taint {shown} off {{}}", "tolerations")
+        yield _Complaint(
+            f"untolerated taint {taint}", f"take the taint {shown} off {{}}", "tolerations", is_early=True
+        )
     for text, on_nodes, field, is_mismatch in _TEXTS:
         if text in said:
-            yield _Complaint(text, on_nodes, field, is_mismatch)
+            yield _Complaint(text, on_nodes, field, is_mismatch, is_early=text == _CORDONED)
