@@ -12,13 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
-from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
+from pykruise.cli.insight.optional_reads import find_pod_key, list_pod_events, read_optional
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import last_time_of
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import ApiError
-from pykruise.kube.resources import EVENTS, PODS
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.resources import PODS
 from pykruise.pods.reasons import Code
 
 _CREATING: Final = frozenset({Code.STARTING, Code.NOT_MOUNTED})
@@ -56,13 +55,7 @@ async def add_pulls(client: Client, explanation: Explanation, *, now: Instant) -
 
 async def _read_times(client: Client, namespace: str, reason: str) -> Mapping[str, str]:
     """Return the time of the latest event with this reason, by UID of the pod."""
-    try:
-        listed = await client.list(
-            EVENTS, namespace, field_selector=f"involvedObject.kind=Pod,reason={reason}"
-        )
-    except ApiError:
-        return {}
-    events = sorted(map(decode, listed.items), key=last_time_of)
+    events = await list_pod_events(client, namespace, reason)
     return {str(event["involvedObject"].get("uid")): last_time_of(event) for event in events}
 
 

@@ -19,14 +19,14 @@ from pykruise.cli.insight.config_needs import (
     list_volume_needs,
 )
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
-from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
+from pykruise.cli.insight.optional_reads import find_pod_key, list_pod_events, read_optional
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import last_time_of
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.excerpts import excerpt
-from pykruise.kube.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, Resource
+from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
 from pykruise.plans.progress import Phase, add_waits
 from pykruise.pods.corrections import Correction
 from pykruise.pods.mounts import MOST_NAMED
@@ -124,13 +124,7 @@ def _join_remedies(*remedies: str) -> str:
 
 async def _read_reports(client: Client, namespace: str, now: Instant) -> Mapping[str, _Report]:
     """Return the latest report by name of the pod, in both forms of the name."""
-    try:
-        listed = await client.list(
-            EVENTS, namespace, field_selector="involvedObject.kind=Pod,reason=FailedMount"
-        )
-    except ApiError:
-        return {}
-    events = sorted(map(decode, listed.items), key=last_time_of)
+    events = await list_pod_events(client, namespace, "FailedMount")
     return {name: report for event in events for name, report in _name_report(event, now)}
 
 

@@ -1,11 +1,12 @@
 """Reads objects that an explanation does not require, and parses the names of pods in waits."""
 
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.object_events import last_time_of
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
 from pykruise.kube.pod_rules.names import is_dns1123_label, is_dns1123_subdomain
-from pykruise.kube.resources import Resource
+from pykruise.kube.resources import EVENTS, Resource
 
 
 async def read_optional(client: Client, resource: Resource, key: Key) -> Document | None:
@@ -26,3 +27,14 @@ def find_pod_key(name: str, namespace: str) -> Key | None:
     key = Key(given or namespace, short)
     problems = (*is_dns1123_label(key.namespace), *is_dns1123_subdomain(key.name))
     return None if problems else key
+
+
+async def list_pod_events(client: Client, namespace: str, reason: str) -> list[Document]:
+    """List the events about pods with this reason, the latest last; none if they cannot be read."""
+    try:
+        listed = await client.list(
+            EVENTS, namespace, field_selector=f"involvedObject.kind=Pod,reason={reason}"
+        )
+    except ApiError:
+        return []
+    return sorted(map(decode, listed.items), key=last_time_of)
