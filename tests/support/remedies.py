@@ -1626,6 +1626,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),
+    (r"correct spec\.subsets\[\d+\]\.patch of WorkloadSpread \S+", (correct_the_patch,)),
+    (r"exclude the namespace with spec\.namespaceSelector of SidecarSet \S+", ()),
     (
         r"(see what it waits for \(.*\); )?if nothing needs \S+, delete it \(kubectl delete crr (?P<name>\S+) -n \S+\)",
         (delete_the_request,),

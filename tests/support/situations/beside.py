@@ -190,7 +190,7 @@ SPREADS: Final = (
     ),
     Situation(stage=a_spread_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(stage=its_workload_is_not_there, cause=Code.NO_TARGET, ways=2, known_by="plan"),
-    Situation(stage=its_patch_makes_invalid_pods, cause=Code.PATCH, ways=1, known_by="plan"),
+    Situation(stage=its_patch_makes_invalid_pods, cause=Code.PATCH, ways=2, known_by="plan"),
     Situation(stage=its_patch_was_corrected, cause="", phase=Phase.HEALTHY),
     Situation(stage=its_first_subset_has_no_room, cause=Code.UNSCHEDULABLE, ways=3, known_by="plan"),
     Situation(stage=its_pods_were_there_before, cause="", phase=Phase.HEALTHY),
