@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from pykruise.cli.explain import read_and_explain
 from pykruise.cli.insight.explanations import Explanation
 from pykruise.cli.insight.generic import forecast_any
@@ -124,6 +126,7 @@ async def test_explain_reports_that_kept_jobs_use_up_the_quota_for_jobs(stage: S
     assert (await said_of(stage, "often")).phase is Phase.HEALTHY
 
 
+@pytest.mark.virtual_time("two minutes")
 async def test_explain_names_the_controller_that_must_remove_its_finalizer(stage: Stage) -> None:
     await stage.start_manager()
     document = cron()
