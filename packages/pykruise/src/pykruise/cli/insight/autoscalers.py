@@ -13,9 +13,9 @@ import msgspec
 
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.known_kinds import list_known_kinds
+from pykruise.cli.insight.optional_reads import list_optional
 from pykruise.kube.client.client import Client
-from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import ApiError
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import HORIZONTAL_POD_AUTOSCALERS, Resource
 from pykruise.kube.values.counts import format_count, format_first
@@ -37,11 +37,7 @@ async def find_autoscalers(client: Client, resource: Resource, key: Key) -> list
 
 async def _list_by_name(client: Client, resource: Resource, key: Key) -> list[Document]:
     """List the autoscalers whose reference has the kind and the name of the workload, in any API group."""
-    try:
-        listed = await client.list(HORIZONTAL_POD_AUTOSCALERS, key.namespace)
-    except ApiError:
-        return []
-    documents = (decode(raw) for raw in listed.items)
+    documents = await list_optional(client, HORIZONTAL_POD_AUTOSCALERS, key.namespace)
     return [
         document
         for document in documents

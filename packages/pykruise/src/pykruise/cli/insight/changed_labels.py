@@ -14,6 +14,7 @@ import msgspec
 
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.known_kinds import insight_of, list_known_kinds
+from pykruise.cli.insight.optional_reads import list_optional
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, get_path, labels_of
 from pykruise.kube.errors import ApiError
@@ -87,12 +88,7 @@ async def _list_setters(client: Client, namespace: str) -> list[tuple[Document, 
 async def _list_all(client: Client, resources: Sequence[Resource], namespace: str) -> list[Document]:
     documents: list[Document] = []
     for resource in resources:
-        try:
-            listed = await client.list(resource, namespace)
-        except ApiError:
-            continue
-        for raw in listed.items:
-            document = decode(raw)
+        for document in await list_optional(client, resource, namespace):
             document.setdefault("kind", resource.kind)
             documents.append(document)
     return documents

@@ -10,9 +10,9 @@ import msgspec
 
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.explanations import Explanation, Wait
+from pykruise.cli.insight.optional_reads import list_optional
 from pykruise.kube.client.client import Client
-from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import ApiError
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import RESOURCE_QUOTAS
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.quantities import parse_quantity
@@ -31,11 +31,8 @@ async def add_kept_children(client: Client, explanation: Explanation, sight: Sig
     kept = find(sight.snapshot)
     if kept is None or not kept.succeeded + kept.failed:
         return explanation
-    try:
-        listed = await client.list(RESOURCE_QUOTAS, explanation.namespace)
-    except ApiError:
-        return explanation
-    known = (_explain_quota(decode(raw), kept) for raw in listed.items)
+    quotas = await list_optional(client, RESOURCE_QUOTAS, explanation.namespace)
+    known = (_explain_quota(quota, kept) for quota in quotas)
     explained = next((said for said in known if said is not None), None)
     if explained is None:
         return explanation

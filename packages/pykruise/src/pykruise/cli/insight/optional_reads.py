@@ -29,12 +29,20 @@ def find_pod_key(name: str, namespace: str) -> Key | None:
     return None if problems else key
 
 
-async def list_pod_events(client: Client, namespace: str, reason: str) -> list[Document]:
-    """List the events about pods with this reason, the latest last; none if they cannot be read."""
+async def list_optional(
+    client: Client, resource: Resource, namespace: str = "", *, field_selector: str = ""
+) -> list[Document]:
+    """List the objects of a namespace, or of all if it is empty; none if the user may not list them or the API server
+    does not serve them. Raises KubeError when the API server does not respond.
+    """
     try:
-        listed = await client.list(
-            EVENTS, namespace, field_selector=f"involvedObject.kind=Pod,reason={reason}"
-        )
+        listed = await client.list(resource, namespace, field_selector=field_selector)
     except ApiError:
         return []
-    return sorted(map(decode, listed.items), key=last_time_of)
+    return list(map(decode, listed.items))
+
+
+async def list_pod_events(client: Client, namespace: str, reason: str) -> list[Document]:
+    """List the events about pods with this reason, the latest last; none if they cannot be read."""
+    selector = f"involvedObject.kind=Pod,reason={reason}"
+    return sorted(await list_optional(client, EVENTS, namespace, field_selector=selector), key=last_time_of)

@@ -12,12 +12,12 @@ import msgspec
 
 from pykruise.cli.insight.explanations import Wait
 from pykruise.cli.insight.known_kinds import list_known_kinds
+from pykruise.cli.insight.optional_reads import list_optional
 from pykruise.cli.insight.refused_writes import code_of_refusal, make_refusal_wait
 from pykruise.kinds.sidecarset.sidecar_contents import list_sidecar_names
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.client.client import Client
-from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import ApiError
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import DEPLOYMENTS, Resource
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.pods.reasons import Code
@@ -46,12 +46,7 @@ async def find_refused_workloads(
     """
     refused: list[RefusedWorkload] = []
     for resource in _list_resources():
-        try:
-            listed = await client.list(resource)
-        except ApiError:
-            continue
-        for raw in listed.items:
-            workload = decode(raw)
+        for workload in await list_optional(client, resource):
             labels = get_path(workload, "spec", "template", "metadata", "labels") or {}
             if view.selects(labels) and selects_namespace(workload["metadata"]["namespace"]):
                 refused += _read_refusal(resource, workload)
