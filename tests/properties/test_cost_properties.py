@@ -421,6 +421,161 @@ def test_the_value_of_a_number_costs_nothing(by_name: Mapping[str, Kind], kind: 
         assert [line for line, count in large.items() if count > 2 * small.get(line, 0) + DIGITS] == [], name
 
 
+# Many pods in trouble, of objects that are small.
+
+TROUBLES: Final[Mapping[str, Document]] = {
+    "cannot pull the image": {"reason": "ImagePullBackOff"},
+    "cannot be scheduled": {"reason": "Unschedulable"},
+    "terminate": {"deletionTimestamp": "2026-11-30T00:00:00Z"},
+    "serve the old revision": {},
+    "are blocked by a finalizer": {
+        "deletionTimestamp": "2026-11-30T00:00:00Z",
+        "finalizers": ["example.com/hold"],
+    },
+}
+"""What prevents the pods, by the words for it."""
+OWNERS: Final = ("clonesets", "statefulsets", "daemonsets", "broadcastjobs")
+
+
+def _pods_in_trouble(owner: Document, count: int, trouble: Document) -> Iterator[Document]:
+    unready = {"type": "Ready", "status": "True" if not trouble else "False"}
+    for number, pod in enumerate(pods_of(owner, count)):
+        scheduled = {"type": "PodScheduled", "status": "True"}
+        container: Document = {"name": "main", "image": "b", "imageID": "", "ready": False, "restartCount": 0}
+        node = {"nodeName": f"node-{number}"}
+        if reason := trouble.get("reason"):
+            container["state"] = {"waiting": {"reason": reason}}
+        if trouble.get("reason") == "Unschedulable":
+            message = f"0/{count} nodes are available: {count} node(s) didn't have free ports."
+            scheduled = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": message,
+            }
+            node = {"nodeName": f"node-{number}"} if number < count / 2 else {}
+        metadata = {key: value for key, value in trouble.items() if key != "reason"}
+        yield {
+            **pod,
+            "metadata": {**pod["metadata"], **metadata},
+            "spec": {**pod["spec"], **node},
+            "status": {
+                "phase": "Running",
+                "conditions": [unready, scheduled],
+                "containerStatuses": [container],
+            },
+        }
+
+
+def _owner_of_pods(known: Any, count: int) -> Document:
+    container = {"name": "main", "image": "b", "ports": [{"containerPort": 1, "hostPort": 1}]}
+    labels = {"app": "web"}
+    return {
+        "apiVersion": f"{known.resource.group}/{known.resource.version}",
+        "kind": known.resource.kind,
+        "metadata": {"name": "web", "namespace": "default", "uid": "u-1", "generation": 1},
+        "spec": {
+            "replicas": count,
+            "parallelism": count,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            "updateStrategy": STRATEGIES.get(known.resource.plural, {}),
+        },
+        "status": {"observedGeneration": 1},
+    }
+
+
+STRATEGIES: Final[Mapping[str, Document]] = {
+    "clonesets": {"rollingUpdate": {"maxSurge": "50%"}},
+    "daemonsets": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 0}},
+}
+
+
+ABOUT: Final[Mapping[str, Document]] = {
+    "sidecarsets": {
+        "selector": {"matchLabels": {"app": "web"}},
+        "containers": [{"name": "main", "image": "new"}],
+        "updateStrategy": {"type": "RollingUpdate"},
+    },
+    "podunavailablebudgets": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": "90%"},
+    "workloadspreads": {
+        "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"},
+        "subsets": [{"name": "a", "maxReplicas": 1}, {"name": "b"}],
+    },
+    "persistentpodstates": {
+        "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"},
+        "requiredPersistentTopology": {"keys": ["kubernetes.io/hostname"]},
+    },
+    "podprobemarkers": {
+        "selector": {"matchLabels": {"app": "web"}},
+        "probes": [
+            {
+                "name": "a",
+                "containerName": "main",
+                "podConditionType": "example.com/a",
+                "probe": {"exec": {"command": ["true"]}},
+            }
+        ],
+    },
+}
+"""Specs of the objects that are about the pods of others."""
+
+
+def _explained_pods(plural: str, trouble: Document) -> Use:
+    """`explain` of an object with as many pods as there are names."""
+    from pykruise.cli.explain import read_and_explain
+    from pykruise.cli.insight.known_kinds import list_known_kinds
+    from pykruise.kube.ids import Key
+
+    by_plural: dict[str, Any] = {kind.resource.plural: kind for kind in list_known_kinds()}
+    known = by_plural[plural]
+    owning = (
+        plural if plural in OWNERS else "statefulsets" if plural == "persistentpodstates" else "clonesets"
+    )
+
+    def use(doc: Document) -> None:
+        count = len(doc["names"])
+        owner = _owner_of_pods(by_plural[owning], count)
+        explained = owner
+        if plural in ABOUT:
+            version = f"{known.resource.group}/{known.resource.version}"
+            metadata = {"name": "web", "namespace": "default", "uid": "u-3", "generation": 1}
+            explained = {
+                "apiVersion": version,
+                "kind": known.resource.kind,
+                "metadata": metadata,
+                "spec": ABOUT[plural],
+                "status": {"observedGeneration": 1},
+            }
+        nodes = [
+            {
+                "metadata": {
+                    "name": f"node-{number}",
+                    "labels": {"kubernetes.io/hostname": f"node-{number}"},
+                },
+                "spec": {},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            }
+            for number in range(count)
+        ]
+        pods = list(_pods_in_trouble(owner, count, trouble))
+        client: Any = StoredObjects({owning: [owner], plural: [explained], "pods": pods, "nodes": nodes})
+        said = asyncio.run(read_and_explain(client, Key("default", "web"), now=1_800_000_000.0, kind=known))
+        assert not {"InvalidSpec", "NoManager"} & {wait.code for wait in said.waits}, said.waits
+
+    return use
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("plural", [*OWNERS, *ABOUT])
+def test_explaining_grows_linearly_with_the_number_of_pods(plural: str, trouble: str) -> None:
+    # given
+    with METER.instrumented():
+        use = _explained_pods(plural, TROUBLES[trouble])
+    # then
+    assert steep_lines(use, _names) == {}
+
+
 # Inputs that schemas do not make, but users can. Each cost seconds or minutes once.
 
 
@@ -549,12 +704,11 @@ def test_formerly_slow_functions_grow_linearly_with_their_input(name: str) -> No
     with METER.instrumented():
         use = FOUND_ONCE[name]()
     # then
-    assert (
-        steep_lines(
-            use, lambda size: orjson.dumps({"names": [f"name-{number:04}" for number in range(8 * size)]})
-        )
-        == {}
-    )
+    assert steep_lines(use, _names) == {}
+
+
+def _names(size: int) -> bytes:
+    return orjson.dumps({"names": [f"name-{number:04}" for number in range(8 * size)]})
 
 
 def test_the_meter_detects_work_that_no_call_shows() -> None:

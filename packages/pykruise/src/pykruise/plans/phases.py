@@ -7,6 +7,7 @@ Pure. A decision is a value: what happens to one pod, and why. Only pod_writes.p
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -155,8 +156,11 @@ class DecidedStage(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
-    """Decisions of one phase, the reasons why pods are not changed, and events."""
+class PlanPhase(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Decisions of one phase, the reasons why pods are not changed, and events.
+
+    `dict=True`: `stages` and `touched` are computed once, because callers read them once per pod.
+    """
 
     decided: tuple[DecidedStage, ...] = ()
     """Stages in their order. A stage without decisions is ignored."""
@@ -170,12 +174,12 @@ class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
     is_partial: bool = False
     """Whether further writes are needed that exceed the limit for one plan. The next plan follows immediately."""
 
-    @property
+    @cached_property
     def stages(self) -> tuple[DecidedStage, ...]:
         """The stages with decisions; empty if the phase writes nothing."""
         return tuple(stage for stage in self.decided if stage.decisions)
 
-    @property
+    @cached_property
     def touched(self) -> frozenset[str]:
         """Names of the pods to which the phase writes."""
         return frozenset(decision.subject for stage in self.decided for decision in stage.decisions)

@@ -8,6 +8,7 @@ same as the manager's.
 
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -57,8 +58,11 @@ class GateProblem(msgspec.Struct, frozen=True, kw_only=True):
         return self.words if self.is_whole else f"{words}; {self.words}"
 
 
-class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """One object as it is now, or as it would be after a change."""
+class Sight(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One object as it is now, or as it would be after a change.
+
+    `dict=True`: what the properties decode from the lists is kept, because functions read it once per pod.
+    """
 
     kind: Kind
     document: Document
@@ -80,7 +84,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
         """UID of the object."""
         return str(self.document["metadata"].get("uid", ""))
 
-    @property
+    @cached_property
     def pods(self) -> Mapping[str, Document]:
         """Stored pods that the object controls, by name, including terminating and finished pods."""
         listed = self.listed.get(POD_VIEWS)
@@ -90,19 +94,19 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
             else {doc["metadata"]["name"]: doc for doc in listed.list_owned_documents(self.uid)}
         )
 
-    @property
+    @cached_property
     def pod_views(self) -> Sequence[PodView]:
         """The same pods as `pods`, as plans read them."""
         listed = self.listed.get(POD_VIEWS)
         return () if listed is None else listed.list_owned(self.uid)
 
-    @property
+    @cached_property
     def claims(self) -> Sequence[ClaimView]:
         """PVCs that the object controls."""
         listed = self.listed.get(CLAIM_VIEWS)
         return () if listed is None else listed.list_owned(self.uid)
 
-    @property
+    @cached_property
     def budgets(self) -> Sequence[Document]:
         """PodUnavailableBudgets of the object's namespace; empty when the manager does not check budgets for this
         kind.

@@ -296,20 +296,20 @@ def _make_placer(
         return lambda cause, pod, document: cause
     wanted = insight.counts(sight.document, status, plan).wanted
     known: dict[tuple[str, str], WaitCause] = {}
-    """Causes with holders of ports, by the words and the revision: they are searched once for pods that are alike."""
+    """Causes with the pods in the way, by the words and the revision: they are searched once for pods that are alike,
+    and for a bounded number of pods.
+    """
 
     def place(cause: WaitCause, pod: PodView, document: Document) -> WaitCause:
         if cause.code != Code.UNSCHEDULABLE:
             return cause
-        surging = explain_surge(cause, document, sight, wanted=wanted, correction=correction)
-        if surging is not cause:
-            return surging
         alike = (cause.words, pod.revision)
         if alike not in known:
-            is_examined = len(known) < MOST_EXAMINED
-            known[alike] = (
-                explain_own_ports(cause, document, sight, correction=correction) if is_examined else cause
-            )
+            if len(known) >= MOST_EXAMINED:
+                return cause
+            known[alike] = explain_surge(cause, document, sight, wanted=wanted, correction=correction)
+            if known[alike] is cause:
+                known[alike] = explain_own_ports(cause, document, sight, correction=correction)
         return msgspec.structs.replace(known[alike], since=cause.since)
 
     return place
@@ -497,8 +497,7 @@ def _is_explained_by(skipped: Wait, cause: WaitCause | None) -> bool:
 
 def _wait_of_skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
     words = reason.message
-    others = [text for text in down if text != name]
-    if reason.code == Code.BUDGET and others:
+    if reason.code == Code.BUDGET and (others := [text for text in down[:7] if text != name]):
         words += f" by {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"
     return Wait(
         code=reason.code, words=words, pods=(name,), remedy=remedy_of(reason), container=reason.container

@@ -9,7 +9,7 @@ one is available.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -24,6 +24,9 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.template.node_placement import REQUIRED, requirements_of
 from pykruise.pods.view.nodes import NodeView
 
+_NAME: Final = ""
+"""Stands for the name of a node where `_map_exclusions` has the key of a label."""
+
 
 def explain_surge(
     cause: WaitCause, pod: Document, sight: Sight, *, wanted: int, correction: Correction
@@ -31,14 +34,17 @@ def explain_surge(
     """Return the cause of an unschedulable pod. If only maxSurge requires the pod to run beside older pods that exclude
     it, the cause names these pods. `wanted`: number of pods that the workload should have.
     """
-    active = _list_active(sight)
-    if not _has_surge(sight) or len(active) <= wanted:
+    if not _has_surge(sight) or len(active := _list_active(sight)) <= wanted:
         return cause
     asked = requirements_of(pod["spec"])
     nodes = [node for node in sight.nodes.values() if asked.find_obstacle(node) is None]
-    exclusions = [_find_exclusion(pod, active, node, sight.nodes) for node in nodes]
-    first = next(iter(exclusions), None)
-    if first is None or not all(exclusions):
+    exclusions = _map_exclusions(pod, active, sight.nodes)
+    in_the_way = [
+        exclusions.get((_NAME, node.name))
+        or next((exclusions[place] for place in node.labels.items() if place in exclusions), None)
+        for node in nodes
+    ]
+    if not in_the_way or (first := in_the_way[0]) is None or not all(in_the_way):
         return cause
     other, why = first
     node = str(other["spec"]["nodeName"])
@@ -86,24 +92,25 @@ def _describe_remedy(sight: Sight, correction: Correction) -> str:
     return f"set {prefix}{'.'.join(surge.find_path(sight.document))} to 0{also}"
 
 
-def _find_exclusion(
-    pod: Document, others: Sequence[Document], node: NodeView, nodes: Mapping[str, NodeView]
-) -> tuple[Document, str] | None:
-    """Return another pod because of which the pod cannot run on this node, and the reason; None if there is no such
-    pod.
+def _map_exclusions(
+    pod: Document, others: Sequence[Document], nodes: Mapping[str, NodeView]
+) -> dict[tuple[str, str], tuple[Document, str]]:
+    """Return one of the other pods that excludes the pod, and the reason, by the label of the nodes to which the
+    exclusion applies; `_NAME` with the name of a node: it applies to this node only.
     """
+    result: dict[tuple[str, str], tuple[Document, str]] = {}
+    ports = list_host_ports(pod)
     for other in others:
         where = nodes.get(other["spec"].get("nodeName") or "")
         if where is None:
             continue
-        ports = list_host_ports(pod) & list_host_ports(other)
-        if where.name == node.name and ports:
-            port, _ = min(ports)
-            return other, f"both pods need host port {port}"
+        if common := ports & list_host_ports(other):
+            result.setdefault((_NAME, where.name), (other, f"both pods need host port {min(common)[0]}"))
         for key in _list_separating_keys(pod, other):
-            if node.labels.get(key) is not None and node.labels[key] == where.labels.get(key):
-                return other, f"required podAntiAffinity allows only one of the two pods per {key}"
-    return None
+            if key in where.labels:
+                why = f"required podAntiAffinity allows only one of the two pods per {key}"
+                result.setdefault((key, where.labels[key]), (other, why))
+    return result
 
 
 def _list_separating_keys(pod: Document, other: Document) -> Iterator[str]:

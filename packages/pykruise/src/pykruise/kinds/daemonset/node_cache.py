@@ -8,6 +8,7 @@ decision. Views are immutable, so a node or pod has changed only if its view is 
 refresh. The cache compares these objects, so no change is missed.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TypeVar
@@ -148,15 +149,15 @@ class NodeStateCache:
         result = {id(pod): pod for pod in chain(pods, orphans)}
         gone, come = _compare_by_identity(self._seen_pods, result)
         self._seen_pods = result
-        changed: set[str] = set()
-        for pod in filter(self._may_count, gone):
-            left = tuple(item for item in self._pods.pop(pod.target_node) if item is not pod)
-            if left:
-                self._pods[pod.target_node] = left
-            changed.add(pod.target_node)
+        lost = {id(pod): pod for pod in gone if self._may_count(pod)}
+        added: defaultdict[str, list[PodView]] = defaultdict(list)
         for pod in filter(self._may_count, come):
-            self._pods[pod.target_node] = (*self._pods.get(pod.target_node, ()), pod)
-            changed.add(pod.target_node)
+            added[pod.target_node].append(pod)
+        changed = {*added, *(pod.target_node for pod in lost.values())}
+        for node in changed:
+            kept = [pod for pod in self._pods.pop(node, ()) if id(pod) not in lost]
+            if pods_of_node := (*kept, *added.get(node, ())):
+                self._pods[node] = pods_of_node
         return changed
 
     def _find_changed_by_time(self, now: Instant) -> set[str]:
