@@ -1,6 +1,6 @@
 """`pykruise explain all`: a row for each object of every kind, those that need action first."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from support.situations.documents import (
     statefulset,
     united,
 )
+from support.situations.nodes import its_agent_is_gone, its_node_does_not_answer
 from support.situations.world import KINDS, World, with_agents
 
 pytestmark = pytest.mark.sandbox_only
@@ -120,6 +121,23 @@ async def test_a_node_with_failed_images_has_a_row_and_healthy_nodes_have_none(s
     assert "NodeImage node-2" in said
     assert "NodeImage node-1" not in said
     assert "NodePodProbe" not in said
+
+
+@pytest.mark.parametrize(
+    ("stage_it", "row"),
+    [(its_node_does_not_answer, "NodeImage node-1"), (its_agent_is_gone, "NodePodProbe node-1")],
+)
+async def test_a_node_whose_agent_reports_nothing_has_a_row(
+    stage: Stage, stage_it: Callable[[World], Awaitable[None]], row: str
+) -> None:
+    world = World(stage)
+    await world.start()
+    await stage_it(world)
+    await world.wait(60)
+    code, said = await said_of_all(stage)
+    assert code == BROKEN
+    rows = [line for line in said.splitlines() if line.startswith(row)]
+    assert [line.split()[2:4] for line in rows] == [["Degraded", "NoAgent:"]]
 
 
 async def test_explain_begins_with_no_action_needed_when_all_is_healthy(stage: Stage) -> None:

@@ -413,6 +413,8 @@ class ExplainRequest(msgspec.Struct, frozen=True):
     name: str
     is_listed: bool = False
     """Whether the object was found in a list; False if the user named it."""
+    is_shown_well: bool = True
+    """Whether the explanation is shown if the object needs no action."""
 
 
 async def run_explain(
@@ -548,9 +550,18 @@ async def list_requests(
             continue  # with several kinds, kinds that the cluster does not have are skipped
         for raw in listed.items:
             metadata = metadata_of(raw)
-            if words.is_all and kind is not None and _is_well(kind, raw):
+            is_for_a_node = words.is_all and _is_made_for_nodes(kind)
+            if is_for_a_node and _is_complete(kind, raw):
                 continue
-            askeds.append(ExplainRequest(kind, metadata.namespace, metadata.name, is_listed=True))
+            askeds.append(
+                ExplainRequest(
+                    kind,
+                    metadata.namespace,
+                    metadata.name,
+                    is_listed=True,
+                    is_shown_well=not is_for_a_node,
+                )
+            )
     return askeds
 
 
@@ -558,11 +569,13 @@ def _is_made_for_nodes(kind: Kind | None) -> bool:
     return kind is not None and kind.shown is not None and kind.shown.is_made_for_nodes
 
 
-def _is_well(kind: Kind, raw: bytes | Raw) -> bool:
-    """Whether an object of a kind with one object per node needs no attention."""
-    if not _is_made_for_nodes(kind) or kind.shown is None:
+def _is_complete(kind: Kind | None, raw: bytes | Raw) -> bool:
+    """Whether the agent has reported everything that the object of a node requests, without a failure."""
+    if kind is None or kind.shown is None:
         return False
-    return not kind.shown.progress_of(decode(raw)).phase.needs_a_person
+    document, unreported = decode(raw), kind.shown.unreported
+    is_reported = unreported is None or not unreported.holds(document)
+    return is_reported and kind.shown.progress_of(document).is_done
 
 
 AT_ONCE: Final = 8
@@ -587,7 +600,11 @@ async def explain_each(
                 return None
 
     explanations = await asyncio.gather(*map(look_at, asked))
-    return [explanation for explanation in explanations if explanation is not None]
+    return [
+        explanation
+        for request, explanation in zip(asked, explanations, strict=True)
+        if explanation is not None and (request.is_shown_well or explanation.phase.needs_a_person)
+    ]
 
 
 async def _explain_one(

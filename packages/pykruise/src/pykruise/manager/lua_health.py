@@ -71,7 +71,7 @@ local function text(path)
 end
 local function items(path, field, value)
   local found = 0
-  for _, item in ipairs(list(path)) do
+  for _, item in pairs(list(path)) do
     if field == nil or (type(item) == "table" and item[field] == value) then found = found + 1 end
   end
   return found

@@ -74,7 +74,9 @@ class Count(msgspec.Struct, frozen=True, tag=True):
 
 
 class Items(msgspec.Struct, frozen=True, tag=True):
-    """The number of items in a list. If `field` is set, only items count in which this field has the value `value`."""
+    """The number of items in a list or map. If `field` is set, only items count in which this field has the value
+    `value`.
+    """
 
     path: str
     field: str = ""
@@ -83,7 +85,8 @@ class Items(msgspec.Struct, frozen=True, tag=True):
     def of(self, document: Document) -> int:
         """Return the number of items in this document."""
         listed = read_at(document, self.path)
-        items = listed if isinstance(listed, list | tuple) else ()
+        members = listed.values() if isinstance(listed, Mapping) else listed
+        items = tuple(members) if isinstance(members, Collection) and not isinstance(members, str) else ()
         if not self.field:
             return len(items)
         return sum(isinstance(item, Mapping) and item.get(self.field) == self.value for item in items)

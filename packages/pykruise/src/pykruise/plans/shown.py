@@ -12,7 +12,7 @@ import msgspec
 
 from pykruise.kube.documents import get_path
 from pykruise.kube.values.go_text import quote_text
-from pykruise.plans.progress import Number, PhaseRules, Progress, Rollout, progress_of, read_at
+from pykruise.plans.progress import Condition, Number, PhaseRules, Progress, Rollout, progress_of, read_at
 
 Document = Mapping[str, Any]
 Path = tuple[str, ...]
@@ -139,6 +139,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Metrics | None = None
     is_made_for_nodes: bool = False
     """Whether the manager creates one object for each node. Healthy objects are then counted, but not listed."""
+    unreported: Condition | None = None
+    """A condition that holds while the agent of a node has not reported everything that the object of the node
+    requests; None for kinds without such objects. The progress alone does not show whether the agent works.
+    """
     is_per_node: bool = False
     """Whether each pod is for one node."""
     pods: Literal["owned", "selected", "marked"] = "owned"

@@ -5,7 +5,7 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Count, Phase, PhaseRules, Positive, ProgressCounts, When
+from pykruise.plans.progress import Count, Items, Less, Phase, PhaseRules, Positive, ProgressCounts, When
 from pykruise.plans.shown import Cell, Shown
 
 _PULLING: Final = Count("status.pulling")
@@ -17,6 +17,7 @@ SHOWN: Final = Shown(
     place=150,
     is_observed=False,
     is_made_for_nodes=True,
+    unreported=Less(Items("status.imageStatuses"), Items("spec.images")),
     progress=PhaseRules(
         rules=(
             When(

@@ -5,7 +5,7 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Items, PhaseRules
+from pykruise.plans.progress import Items, Less, PhaseRules
 from pykruise.plans.shown import Cell, Shown
 
 SHOWN: Final = Shown(
@@ -13,6 +13,7 @@ SHOWN: Final = Shown(
     place=190,
     is_observed=False,
     is_made_for_nodes=True,
+    unreported=Less(Items("status.podProbeStatuses"), Items("spec.podProbes")),
     progress=PhaseRules(),
     columns=(Cell("PODS", Items("spec.podProbes")),),
 )
