@@ -87,3 +87,6 @@ async def test_an_autoscaler_of_a_subset_and_the_uniteddeployment_undo_each_othe
     assert wait.code == Code.TWO_AUTOSCALERS
     assert "HorizontalPodAutoscaler cpu and UnitedDeployment web both set spec.replicas" in wait.words
     assert wait.remedy == "set spec.scaleTargetRef of HorizontalPodAutoscaler cpu to UnitedDeployment web"
+    parent = await world.explained(KINDS["uniteddeployment"], "web")
+    assert [(each.code, each.remedy) for each in parent.waits] == [(wait.code, wait.remedy)]
+    assert subset in parent.waits[0].words

@@ -1,12 +1,13 @@
 """HorizontalPodAutoscalers that set the number of pods of a workload.
 
 Client ──find_autoscalers()──▶ the autoscalers whose scaleTargetRef names the workload
+Client + workloads of subsets ──find_part_autoscalers()──▶ waits TwoAutoscalers of their UnitedDeployment
 Explanation + these autoscalers ──add_autoscalers()──▶ Explanation with waits Autoscaled, TwoAutoscalers and NoEffect
 
 This module only reads. Without permission to list autoscalers, the explanation stays unchanged.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -73,6 +74,24 @@ async def add_autoscalers(
         phase=phase,
         verdict="waiting" if is_stopped else explanation.verdict,
     )
+
+
+async def find_part_autoscalers(
+    client: Client, parent: Document, parts: Iterable[tuple[Resource, str]]
+) -> list[Wait]:
+    """Return a wait for each autoscaler that scales a workload of the parent. `parts`: resource and name of each of
+    these workloads, in the parent's namespace.
+    """
+    by_target = {(resource.group, resource.kind, name): name for resource, name in parts}
+    documents = await list_optional(client, HORIZONTAL_POD_AUTOSCALERS, parent["metadata"]["namespace"])
+    waits: list[Wait] = []
+    for autoscaler in documents:
+        target = _target_of(autoscaler)
+        name = by_target.get((_group_of_target(autoscaler), target.get("kind"), target.get("name")))
+        if name is not None:
+            wait = _explain_parent(autoscaler, f"{parent['kind']} {parent['metadata']['name']}")
+            waits.append(msgspec.structs.replace(wait, words=f"{wait.words} ({target.get('kind')} {name})"))
+    return waits
 
 
 def _find_waits(named: Sequence[Document], resource: Resource, document: Document) -> Iterator[Wait]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.cli.insight.autoscalers import find_part_autoscalers
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.children import read_refused_creations
 from pykruise.cli.insight.cluster_reading import Sight, find_lost_nodes, look
@@ -91,6 +92,8 @@ async def explain_united(
         if explanation.phase is Phase.HEALTHY:
             harmless += explanation.waits  # such as pods that never terminate, but have successors
         moving = moving or explanation.verdict == "moving"
+    parts = ((workload.resource, workload.name) for workload in _subset_workloads(sight.snapshot))
+    below += await find_part_autoscalers(client, sight.document, parts)
     detailed = {wait.code for wait in below} & _REPEATED_FROM_WORKLOADS
     of_own = [wait for wait in own.waits if wait.code not in detailed]
     protected = list(find_protected_workloads(sight.document, sight.snapshot.workloads, settings))
