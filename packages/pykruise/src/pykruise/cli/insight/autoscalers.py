@@ -82,7 +82,9 @@ async def find_part_autoscalers(
     """Return a wait for each autoscaler that scales a workload of the parent. `parts`: resource and name of each of
     these workloads, in the parent's namespace.
     """
-    by_target = {(resource.group, resource.kind, name): name for resource, name in parts}
+    by_target: Mapping[tuple[str | None, Any, Any], str] = {
+        (resource.group, resource.kind, name): name for resource, name in parts
+    }
     documents = await list_optional(client, HORIZONTAL_POD_AUTOSCALERS, parent["metadata"]["namespace"])
     waits: list[Wait] = []
     for autoscaler in documents:
