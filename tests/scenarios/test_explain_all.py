@@ -10,6 +10,7 @@ import pytest
 
 from pykruise.cli.explain import BROKEN, DONE, run_explain
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.sandbox.cluster import ClusterSettings
 from support.scenario import Stage
 from support.situations.documents import (
@@ -41,12 +42,14 @@ def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
     return with_agents(cluster_settings)
 
 
-async def said_of_all(stage: Stage, *targets: str, **options: Any) -> tuple[int, str]:
+async def said_of_all(
+    stage: Stage, *targets: str, client: Client | None = None, **options: Any
+) -> tuple[int, str]:
     """Exit code and output of the command in the stage's namespace."""
 
     @asynccontextmanager
     async def reach(_path: Path | None, _context: str | None) -> AsyncIterator[tuple[Client, str]]:
-        yield stage.client, stage.namespace
+        yield client or stage.client, stage.namespace
 
     said: list[str] = []
     given = {"output": "text", **options}
@@ -138,6 +141,19 @@ async def test_a_node_whose_agent_reports_nothing_has_a_row(
     assert code == BROKEN
     rows = [line for line in said.splitlines() if line.startswith(row)]
     assert [line.split()[2:4] for line in rows] == [["Degraded", "NoAgent:"]]
+
+
+async def test_each_list_is_read_once_for_all_objects(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    lists: list[int] = []
+    for number in (1, 5):
+        await world.put(*(cloneset(f"web-{number}-{each}", replicas=1) for each in range(number)))
+        await world.wait(30)
+        metered = MeteredTransport(stage.client.transport)
+        await said_of_all(stage, client=stage.client.replace_transport(metered))
+        lists.append(metered.requests["GET pods"])
+    assert lists[1] == lists[0]
 
 
 async def test_explain_begins_with_no_action_needed_when_all_is_healthy(stage: Stage) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from pykruise.kube.cache.cache import Projected
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.remembered_lists import RememberedLists
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ForbiddenError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
@@ -96,6 +97,10 @@ class Listed(Generic[T]):
         """All objects as they are stored."""
         return [decode(self._raws[key]) for key in self._by_key]
 
+    def get_document(self, key: Key) -> Document | None:
+        """Return one object as it is stored; None if it is not listed."""
+        return decode(self._raws[key]) if key in self._by_key else None
+
     def list_owned_documents(self, uid: str) -> list[Document]:
         """Stored documents of the objects whose managing owner has this UID."""
         return [decode(self._raws[Key(item.namespace, item.name)]) for item in self.list_owned(uid)]
@@ -117,8 +122,17 @@ async def list_once(
     """
     views = list(dict.fromkeys(needed))
     wanted = [(only or {}).get(view) or Only(namespace=namespace) for view in views]
-    listeds = await asyncio.gather(*(_list_views(client, *item) for item in zip(views, wanted, strict=True)))
+    listeds = await asyncio.gather(
+        *(_remember_views(client, *item) for item in zip(views, wanted, strict=True))
+    )
     return dict(zip(views, listeds, strict=True))
+
+
+async def _remember_views(client: Client, views: Views[Any], wanted: Only) -> Listed[Any]:
+    if isinstance(client, RememberedLists) and not wanted.label_selector:
+        namespace = wanted.namespace if views.resource.namespaced else ""
+        return await client.remember((views, namespace), lambda: _list_views(client, views, wanted))
+    return await _list_views(client, views, wanted)
 
 
 async def _list_views(client: Client, views: Views[Any], wanted: Only) -> Listed[Any]:

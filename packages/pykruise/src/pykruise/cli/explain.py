@@ -65,6 +65,7 @@ from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import list_events_about
 from pykruise.kube.client.recorder import CODE
+from pykruise.kube.client.remembered_lists import RememberedLists
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.control.queue import BASE_DELAY_S, MAX_DELAY_S
 from pykruise.kube.documents import Document, annotations_of, decode, get_path
@@ -589,6 +590,7 @@ async def explain_each(
     Raises CommandError when an object that the user named does not exist.
     """
     places = asyncio.Semaphore(AT_ONCE)
+    client = RememberedLists(client)
 
     async def look_at(asked: ExplainRequest) -> Explanation | None:
         async with places:

@@ -180,7 +180,7 @@ async def look_at(
     sight = msgspec.structs.replace(sight, claim_problems=await _read_claim_problems(client, sight))
     if not sight.nodes:
         return sight
-    return msgspec.structs.replace(sight, lost_nodes=find_lost_nodes(sight.pods, nodes.list_documents()))
+    return msgspec.structs.replace(sight, lost_nodes=find_lost_nodes(sight.pod_views, sight.nodes))
 
 
 async def _read_claim_problems(client: Client, sight: Sight) -> dict[str, ClaimProblem]:
@@ -277,15 +277,12 @@ async def nodes_of(client: Client) -> dict[str, NodeView]:
     return {(view := project_node(raw)).name: view for raw in listed.items}
 
 
-def find_lost_nodes(pods: Mapping[str, Document], nodes: Sequence[Document]) -> frozenset[str]:
-    """Return the names of nodes that are not ready or do not exist, and on which one of these pods is."""
-    used = {pod["spec"].get("nodeName") or "" for pod in pods.values()} - {""}
-    ready = {node["metadata"]["name"] for node in nodes if _is_ready(node)}
-    return frozenset(used - ready)
-
-
-def _is_ready(node: Document) -> bool:
-    return next(find_unready_nodes([node]), None) is None
+def find_lost_nodes(pods: Iterable[PodView], nodes: Mapping[str, NodeView]) -> frozenset[str]:
+    """Return the names of nodes that are not ready or do not exist, and on which one of these pods is. `nodes`: all
+    nodes, by name.
+    """
+    used = {pod.node_name for pod in pods} - {""}
+    return frozenset(name for name in used if (node := nodes.get(name)) is None or node.ready_since is None)
 
 
 def find_unready_nodes(nodes: Iterable[Document]) -> Iterator[tuple[str, str]]:

@@ -49,7 +49,7 @@ from pykruise.kube.values.owners import controller_of
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase
-from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.corrections import Correction
 from pykruise.pods.reasons import AT_REST, NOT_WRITTEN, ONE_AT_A_TIME, REPEATED, Code
 from pykruise.pods.workload.revisions import RevisionView
@@ -428,23 +428,15 @@ def _waits_of_built_in(
         remedy = "set spec.template.deploymentTemplate.spec.paused to false"
         yield Wait(code=Code.PAUSED, words=f"{kind} {workload.name} is paused", remedy=remedy)
     pods = sight.snapshot.subset_pods.get(workload.uid, ())
-    names = {pod.name for pod in pods}
-    documents = {
-        name: doc
-        for doc in sight.listed[POD_VIEWS].list_documents()
-        if (name := doc["metadata"]["name"]) in names
-    }
-    lost = (
-        find_lost_nodes(documents, sight.listed[NODE_VIEWS].list_documents())
-        if sight.nodes
-        else frozenset[str]()
-    )
+    listed = sight.listed[POD_VIEWS]
+    lost = find_lost_nodes(pods, sight.nodes) if sight.nodes else frozenset[str]()
     for pod in pods:
-        if not (pod.is_active or pod.is_deleting):
+        pod_document = listed.get_document(Key(pod.namespace, pod.name))
+        if pod_document is None or not (pod.is_active or pod.is_deleting):
             continue
         min_ready_s = _to_int(document["spec"].get("minReadySeconds"))
         cause = cause_of(
-            documents[pod.name],
+            pod_document,
             pod,
             now=now,
             min_ready_s=min_ready_s,
