@@ -1543,6 +1543,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" Allow",
         (choose_a_rare_schedule, allow_several_runs),
     ),
+    (r"choose a spec\.schedule whose times are further apart than a run lasts", (choose_a_rare_schedule,)),
+    (
+        r"if the events of the AdvancedCronJob show a rejected run, correct its cause|raise"
+        r" spec\.startingDeadlineSeconds above the longest time without a manager",
+        (),
+    ),
     # what only a person can judge
     (r"label the pods so that PodProbeMarker (?P<marker>\S+) selects them", (label_the_pods_for_it,)),
     (r"correct the problem that the probe reports, or correct (the probe in )?PodProbeMarker \S+", ()),

@@ -313,6 +313,29 @@ async def each_run_is_replaced_before_it_ends(world: World) -> None:
     await world.wait(190)
 
 
+async def _until(world: World, second: float, *, every: float = 60.0) -> None:
+    """Wait until so many seconds after the next multiple of `every` seconds."""
+    await world.wait(-world.stage.clock() % every + second)
+
+
+async def a_run_lasts_until_the_next_one_is_due(world: World) -> None:
+    world.fail(image="job:1", exit_code=0, after_s=90)
+    await world.put(cronjob(made_of="jobTemplate", concurrencyPolicy="Forbid", startingDeadlineSeconds=25))
+    await _until(world, 8)
+
+
+async def each_second_run_is_missed(world: World) -> None:
+    await a_run_lasts_until_the_next_one_is_due(world)
+    await world.wait(27)
+
+
+async def no_manager_is_there_at_the_time_of_a_run(world: World) -> None:
+    await world.put(cronjob(schedule="*/10 * * * *", startingDeadlineSeconds=10))
+    await world.stage.stop_manager()
+    await _until(world, 30, every=600)
+    await world.start()
+
+
 async def its_runs_succeed(world: World) -> None:
     world.fail(image="job:1", exit_code=0)
     await world.put(cronjob())
@@ -444,6 +467,28 @@ CRON_JOBS: Final = (
         says="no run has ended yet",
         ways=2,
         useless=(0,),
+        known_by="plan",
+    ),
+    Situation(
+        stage=a_run_lasts_until_the_next_one_is_due,
+        cause=Code.CHILD_ACTIVE,
+        phase=Phase.PROGRESSING,
+        says="can start only until",
+        known_by="plan",
+    ),
+    Situation(
+        stage=each_second_run_is_missed,
+        cause=Code.RUN_MISSED,
+        phase=Phase.HEALTHY,
+        says="was missed: the run before it lasted until",
+        ways=3,
+        known_by="plan",
+    ),
+    Situation(
+        stage=no_manager_is_there_at_the_time_of_a_run,
+        cause=Code.RUN_MISSED,
+        phase=Phase.HEALTHY,
+        says="because no manager was active, or because the API server rejected it",
         known_by="plan",
     ),
     Situation(stage=its_runs_succeed, cause=Code.NEXT_TICK, phase=Phase.HEALTHY),

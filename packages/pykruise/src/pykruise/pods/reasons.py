@@ -141,6 +141,7 @@ class Code(StrEnum):
     PARALLELISM = "Parallelism"
     JOB_OVER = "JobOver"
     CHILD_ACTIVE = "ChildActive"
+    RUN_MISSED = "RunMissed"
     UNFIT_NODE = "UnfitNode"
     NEXT_TICK = "NextTick"
     PROBE_FAILS = "ProbeFails"
@@ -478,6 +479,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the previous run is still active, and concurrencyPolicy is Forbid",
         "wait until this run ends, or set concurrencyPolicy to Allow or Replace",
     ),
+    Code.RUN_MISSED: Meaning(
+        "a run of a schedule could not start within startingDeadlineSeconds, so it was skipped",
+        "raise spec.startingDeadlineSeconds above the time by which a run overlaps the next time",
+    ),
     Code.UNFIT_NODE: Meaning(
         "a node is not eligible for a job's pods, so the job creates no pod for it",
         "make the node fit, or change spec.template",
@@ -551,7 +556,7 @@ AT_REST: Final = frozenset(
         *(Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN),
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
         *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER, Code.IN_RESERVE),
-        *(Code.NEXT_TICK, Code.OTHER_BUDGET, Code.OTHER_OWNERS, Code.NODE_LEFT_OUT),
+        *(Code.RUN_MISSED, Code.NEXT_TICK, Code.OTHER_BUDGET, Code.OTHER_OWNERS, Code.NODE_LEFT_OUT),
         *(Code.NO_NODES, Code.NO_TARGETS, Code.PROBE_FAILS, Code.UNFIT_NODE, Code.NO_EFFECT),
         Code.AUTOSCALED,
     }

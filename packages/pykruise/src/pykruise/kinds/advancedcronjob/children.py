@@ -54,6 +54,8 @@ class ChildView(msgspec.Struct, frozen=True, kw_only=True):
     """Due time of the child; None if its annotation is missing or unreadable."""
     started_at: str = ""
     ending: Ending = Ending.ACTIVE
+    ended_at: Instant | None = None
+    """Time of the end; None if the child is active, or if the time is missing or unreadable."""
     has_failed_pods: bool = False
     """Whether the child ended with success although some of its pods failed. This is possible for a BroadcastJob with
     the failure policy Continue.
@@ -88,10 +90,11 @@ class _Meta(msgspec.Struct, rename="camel"):
     deletion_timestamp: str | None = None
 
 
-class _Condition(msgspec.Struct):
+class _Condition(msgspec.Struct, rename="camel"):
     type: str = ""
     status: str = ""
     message: str = ""
+    last_transition_time: str | None = None
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -135,6 +138,7 @@ def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
         scheduled_at=_scheduled_at(meta.annotations),
         started_at=status.start_time or "",
         ending=ending,
+        ended_at=None if ending is Ending.ACTIVE else _ended_at(status),
         # When a Kubernetes Job succeeds, it has replaced its failed pods.
         has_failed_pods=kind == BROADCAST_JOB.kind and ending is Ending.SUCCESSFUL and status.failed > 0,
         is_deleting=meta.deletion_timestamp is not None,
@@ -159,7 +163,10 @@ def tick_of(document: Mapping[str, Any]) -> Instant | None:
 
 
 def _scheduled_at(annotations: Mapping[str, str] | None) -> Instant | None:
-    text = (annotations or {}).get(SCHEDULED_AT)
+    return _read_time((annotations or {}).get(SCHEDULED_AT))
+
+
+def _read_time(text: str | None) -> Instant | None:
     try:
         return parse_time(text) if text else None
     except ValueError:
@@ -172,6 +179,12 @@ def _job_ending(status: _Status) -> Ending:
         if condition.status == "True" and condition.type in ("Failed", "Complete"):
             return Ending.FAILED if condition.type == "Failed" else Ending.SUCCESSFUL
     return Ending.ACTIVE
+
+
+def _ended_at(status: _Status) -> Instant | None:
+    """Return the time of the end. A Kubernetes Job that failed has it only in its condition."""
+    failures = (item.last_transition_time for item in status.conditions or () if _is_failure(item))
+    return _read_time(status.completion_time or next(failures, None))
 
 
 def _pull_ending(status: _Status) -> Ending:

@@ -20,6 +20,11 @@ from pykruise.kinds.advancedcronjob.children import (
     is_name_too_long,
 )
 from pykruise.kinds.advancedcronjob.due import MANY, DueTimes, find_due_times
+from pykruise.kinds.advancedcronjob.missed import (
+    explain_late_run,
+    explain_missed_runs,
+    find_missed_runs,
+)
 from pykruise.kinds.advancedcronjob.snapshot import (
     AdvancedCronJobSnapshot,
     AdvancedCronJobView,
@@ -27,7 +32,7 @@ from pykruise.kinds.advancedcronjob.snapshot import (
     is_readable,
     key_of,
 )
-from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJobSpec
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
@@ -140,7 +145,8 @@ def _serve(snapshot: ReadableAdvancedCronJob, kept: "_Plan", value: DueTimes) ->
     if cron.spec.concurrency_policy == "Forbid" and active:
         message = f"the previous run {active[0].name} is still active, and concurrencyPolicy is Forbid"
         note = _note_once("JobAlreadyActive", message, value.missed)
-        return kept.plan_wait(Reason(Code.CHILD_ACTIVE, message), note=note)
+        until = _describe_last_start(cron.spec, value.missed)
+        return kept.plan_wait(Reason(Code.CHILD_ACTIVE, f"{message}{until}"), note=note)
     name = format_child_name(cron.name, value.missed)
     if name in snapshot.others:
         message = f"{name} exists already and does not belong to this AdvancedCronJob: this run is skipped"
@@ -178,6 +184,7 @@ class _Plan:
             waiting=why or self._wait_for_next(),
             skipped=dict(
                 (
+                    *_find_missed_runs(self._snapshot),
                     *_find_last_failure(self._snapshot),
                     *_find_runs_without_end(self._snapshot),
                     *_find_stuck_jobs(self._snapshot),
@@ -297,7 +304,42 @@ class _Plan:
         active = _select_active(self._snapshot.children)
         if not active or self._snapshot.cron.spec.concurrency_policy != "Forbid":
             return ""
-        return f", and starts only when {active[0].name} has ended (concurrencyPolicy is Forbid)"
+        until = "" if self.next is None else _describe_last_start(self._snapshot.cron.spec, self.next)
+        return f", and starts only when {active[0].name} has ended (concurrencyPolicy is Forbid){until}"
+
+
+def _describe_last_start(spec: AdvancedCronJobSpec, tick: Instant) -> str:
+    """Describe until when the run of this time can start; empty if the spec has no deadline."""
+    seconds = spec.starting_deadline_seconds
+    if seconds is None:
+        return ""
+    return (
+        f"; the run of {format_time(tick)} can start only until {format_time(tick + seconds)}, and is missed after that"
+        f" (spec.startingDeadlineSeconds is {seconds})"
+    )
+
+
+def _find_missed_runs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
+    """Yield why the last run was missed, by the name of the run that prevented it, or else by the name that the missed
+    run would have.
+    """
+    spec, now = snapshot.cron.spec, snapshot.now
+    deadline_s = spec.starting_deadline_seconds
+    if deadline_s is None or spec.paused:
+        return
+    try:
+        schedule = schedule_of(snapshot)
+    except ScheduleError:
+        return
+    if spec.concurrency_policy == "Forbid":
+        since = snapshot.cron.created_at if snapshot.changed_at is None else snapshot.changed_at
+        missed = find_missed_runs(snapshot.children, schedule, since=since, now=now, deadline_s=deadline_s)
+        if missed is not None:
+            yield missed.child.name, explain_missed_runs(missed, deadline_s=deadline_s)
+            return
+    late = find_due_times(schedule, last=find_beginning(snapshot), now=now, deadline_s=deadline_s).late
+    if late is not None:
+        yield format_child_name(snapshot.cron.name, late), explain_late_run(late, deadline_s=deadline_s)
 
 
 def _find_last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
