@@ -1465,6 +1465,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"change the schedulingGates of spec.template, if it sets any", (set_no_gates,)),
     (r"create what is missing", ()),
+    (
+        r"delete these pods \(kubectl delete pod -n \S+ [^()]+\): their nodes then run the new template",
+        (delete_at_once,),
+    ),
     (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
     (

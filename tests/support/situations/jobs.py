@@ -112,6 +112,33 @@ async def its_template_is_changed_after_its_end(world: World) -> None:
     await world.set_image("broadcastjob/web", "job:2")
 
 
+_NEVER = {"type": "Never"}
+
+
+async def all_nodes_have_run_it(world: World) -> None:
+    world.fail(image="job:1", exit_code=0)
+    await world.put(broadcastjob(completionPolicy=_NEVER))
+
+
+async def its_template_is_changed_after_all_nodes_have_run_it(world: World) -> None:
+    await all_nodes_have_run_it(world)
+    await world.wait(30)
+    world.fail(image="job:2", exit_code=0)
+    await world.set_image("broadcastjob/web", "job:2")
+
+
+async def a_pod_fails_of_a_job_that_never_ends(world: World) -> None:
+    world.fail(image="job:1", node="node-2", exit_code=7)
+    await world.put(broadcastjob(completionPolicy=_NEVER, failurePolicy={"type": "Continue"}))
+
+
+async def its_template_is_changed_while_it_runs(world: World) -> None:
+    world.fail(image="job:1", node="node-2", exit_code=0, after_s=1e6)
+    await world.put(broadcastjob(parallelism=4))
+    await world.wait(30)
+    await world.set_image("broadcastjob/web", "job:2")
+
+
 async def its_parallelism_is_zero(world: World) -> None:
     await world.put(broadcastjob(parallelism=0))
 
@@ -199,6 +226,29 @@ BROADCAST_JOBS: Final = (
         cause=Code.JOB_OVER,
         phase=Phase.COMPLETED,
         says="its pods ran an older template: container main ran image job:1",
+        ways=1,
+    ),
+    Situation(stage=all_nodes_have_run_it, cause="", phase=Phase.HEALTHY),
+    Situation(
+        stage=its_template_is_changed_after_all_nodes_have_run_it,
+        cause=Code.NO_EFFECT,
+        phase=Phase.HEALTHY,
+        says="-l broadcastjob-name=web): their nodes then run the new template",
+        ways=1,
+        known_by="explain",
+    ),
+    Situation(
+        stage=a_pod_fails_of_a_job_that_never_ends,
+        cause=Code.POD_FAILED,
+        says="exit code 7 on node node-2",
+        ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=its_template_is_changed_while_it_runs,
+        cause=Code.PODS_ACTIVE,
+        phase=Phase.PROGRESSING,
+        says="the pod ran an older template (container main ran image job:1)",
         ways=1,
     ),
     Situation(stage=its_parallelism_is_zero, cause=Code.LIMIT_IS_ZERO, ways=1),

@@ -275,6 +275,8 @@ class JobInsight(Insight, frozen=True, kw_only=True):
     meanwhile.
     """
 
+    pod_label: str = ""
+    """Label of the pods with the name of their job; empty if they have none."""
     waits_s: Callable[[Mapping[str, Any]], float] = lambda _: 0.0
     """Returns, for a spec, the maximum number of seconds for which a job waits only for its own deadline or time to
     live.

@@ -1,4 +1,4 @@
-"""Says that a job which has ended ran an older spec than the stored one: its correction has no effect.
+"""Says that a job, or some of its pods, ran an older spec than the stored one: the change has no effect on them.
 
 Sight of a job ──▶ explain_older_spec() ──▶ a Wait, or None
 
@@ -12,6 +12,7 @@ from typing import Any, Final
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.explanations import Wait
 from pykruise.kube.documents import Document, get_path
+from pykruise.plans.insight import JobInsight
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.jobs.ended_changes import NAMES_STAY, RUN_AGAIN, STILL_USED
 from pykruise.pods.reasons import Code
@@ -25,13 +26,15 @@ _COMPARED: Final = ("image", "command", "args")
 
 
 def explain_older_spec(sight: Sight) -> Wait | None:
-    """Return the wait of a job that has ended, if its spec was changed afterwards; None if it was not, or if nothing
-    shows it.
+    """Return the wait of a job whose spec was changed after its pods ran, or after its end; None if it was not, or if
+    nothing shows it.
     """
     # In the first generation the spec is the one that ran, although webhooks perhaps changed the pods.
     has_changed = (get_path(sight.document, "metadata", "generation") or 1) > 1
-    if not has_changed or not get_path(sight.document, "status", "completionTime"):
+    if not has_changed:
         return None
+    if not get_path(sight.document, "status", "completionTime"):
+        return _explain_older_pods(sight)
     return _explain_older_template(sight) or _explain_late_change(sight)
 
 
@@ -41,12 +44,40 @@ def _explain_older_template(sight: Sight) -> Wait | None:
     path = insight.containers if insight is not None else ()
     if not path:
         return None
-    wanted = {item.get("name"): item for item in get_path(sight.document, *path, default=())}
-    differences = [_find_difference(ran, wanted) for ran in _list_ran(sight, path[-1])]
+    wanted = _containers_by_name(sight, path)
+    differences = [_find_difference(ran, wanted) for _, ran in _list_ran(sight, path[-1])]
     if not differences or not all(differences):
         return None
     words = f"the job has ended, and its pods ran an older template: {differences[0]}"
     return Wait(code=Code.JOB_OVER, words=words, remedy=_run_again(path))
+
+
+def _containers_by_name(sight: Sight, path: Sequence[str]) -> dict[Any, Document]:
+    return {item.get("name"): item for item in get_path(sight.document, *path, default=())}
+
+
+def _explain_older_pods(sight: Sight) -> Wait | None:
+    """Return the wait of a BroadcastJob that has not ended, if some of its pods ran an older template: such pods are
+    not replaced.
+    """
+    insight = sight.kind.insight
+    if not isinstance(insight, JobInsight):
+        return None
+    wanted = _containers_by_name(sight, insight.containers)
+    found = {name: _find_difference(ran, wanted) for name, ran in _list_ran(sight, insight.containers[-1])}
+    older = {name: difference for name, difference in found.items() if difference}
+    if not older:
+        return None
+    words = (
+        f"the pod ran an older template ({next(iter(older.values()))}): a changed template has an effect only on nodes"
+        " that get a pod later"
+    )
+    chosen = f"-l {insight.pod_label}={sight.document['metadata']['name']}"
+    if len(older) < len(found) or not insight.pod_label:
+        chosen = " ".join(older)
+    namespace = sight.document["metadata"]["namespace"]
+    remedy = f"delete these pods (kubectl delete pod -n {namespace} {chosen}): their nodes then run the new template"
+    return Wait(code=Code.NO_EFFECT, words=words, pods=tuple(older), remedy=remedy)
 
 
 def _run_again(path: Sequence[str]) -> str:
@@ -80,19 +111,19 @@ def _writes_unused(entry: Mapping[str, Any]) -> bool:
     return bool(fields - STILL_USED - {"."})
 
 
-def _list_ran(sight: Sight, field: str) -> Iterator[list[Document]]:
-    """Yield the containers of the job in each of its pods. `field`: `containers` for pods that the job owns, otherwise
-    `ephemeralContainers`, which name their job in a variable.
+def _list_ran(sight: Sight, field: str) -> Iterator[tuple[str, list[Document]]]:
+    """Yield the name of each pod of the job, and the job's containers in it. `field`: `containers` for pods that the
+    job owns, otherwise `ephemeralContainers`, which name their job in a variable.
     """
     if field == _OWN:
-        yield from (pod["spec"]["containers"] for pod in sight.pods.values())
+        yield from ((name, pod["spec"]["containers"]) for name, pod in sight.pods.items())
         return
     listed = sight.listed.get(POD_VIEWS)
     for pod in () if listed is None else listed.list_documents():
         mark = {"name": JOB_ENV, "value": sight.uid}
         own = [item for item in pod["spec"].get(field) or () if mark in (item.get("env") or ())]
         if own:
-            yield own
+            yield pod["metadata"]["name"], own
 
 
 def _find_difference(ran: list[Document], wanted: Mapping[Any, Document]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kinds.broadcastjob.snapshot import BroadcastJobSnapshot
+from pykruise.kinds.broadcastjob.validation import NAME_LABEL
 from pykruise.kube.values.counts import format_count
 from pykruise.plans.insight import AtWork, JobInsight
 from pykruise.pods.corrections import read_log
@@ -50,5 +51,6 @@ INSIGHT: Final = JobInsight(
     headline=headline_of,
     at_work=list_pods_at_work,
     has_observed_generation=False,
+    pod_label=NAME_LABEL,
     waits_s=compute_wait_s,
 )

@@ -219,7 +219,7 @@ def _plan_before_end(
     now = decision.start[:MOST_AT_ONCE] if hold is None else ()
     if gang is not None:
         stages += _keep_groups(snapshot, gang, creates=bool(now))
-    failing = _find_failing_pods(targets)
+    failing = [*_find_failing_pods(targets), *(() if job.ends else _find_ended_failures(targets))]
     if now:
         chains = tuple(plan_creations(snapshot, now, group=gang.group if gang is not None else ""))
         stages.append(Stage(purpose=Purpose.CREATE_PODS, chains=chains, ramp=True))
@@ -488,10 +488,26 @@ def _explain_failing(pod: PodView) -> Reason:
         f"{failure.message}; the pod counts as failed, because its containers restarted {times}, more often than "
         "restartLimit allows"
     )
-    delete = (
-        f"delete the pod (kubectl delete pod -n {pod.namespace} {pod.name}), so that its node gets a new pod"
+    return Reason(Code.POD_FAILED, message, _then_replace(failure, pod))
+
+
+def _find_ended_failures(targets: BroadcastJobTargets) -> list[tuple[PodView, Reason]]:
+    """Find pods that have failed, each with the reason. A job that never ends reports them all the time."""
+    failed = (
+        targets.pods[target.name]
+        for target in targets.targets
+        if target.state is TargetState.FAILED and target.is_wanted
     )
-    return Reason(Code.POD_FAILED, message, f"{failure.remedy}; then {delete}")
+    return [(pod, _with_replacement(explain_failure(pod), pod)) for pod in failed]
+
+
+def _with_replacement(failure: Reason, pod: PodView) -> Reason:
+    return Reason(failure.code, failure.message, _then_replace(failure, pod), failure.container)
+
+
+def _then_replace(failure: Reason, pod: PodView) -> str:
+    command = f"kubectl delete pod -n {pod.namespace} {pod.name}"
+    return f"{failure.remedy}; then delete the pod ({command}), so that its node gets a new pod"
 
 
 def _list_skipped_nodes(targets: BroadcastJobTargets, decision: FanOutDecision) -> dict[str, Reason]:

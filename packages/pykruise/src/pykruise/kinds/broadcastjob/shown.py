@@ -9,7 +9,18 @@ from typing import Any, Final
 from pykruise.kube.documents import get_path
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.go_text import quote_text
-from pykruise.plans.progress import Count, Is, Phase, PhaseRules, Positive, Progress, ProgressCounts, When
+from pykruise.plans.progress import (
+    Count,
+    Difference,
+    Is,
+    Phase,
+    PhaseRules,
+    Positive,
+    Progress,
+    ProgressCounts,
+    When,
+    Zero,
+)
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown
 
 
@@ -22,6 +33,10 @@ def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
         return f"{name} is paused: {progress.failed} of {format_count(progress.wanted, 'pod')} failed"
     if progress.phase is Phase.COMPLETED:
         return f"{name} complete: {progress.succeeded} succeeded, {progress.failed} failed"
+    if progress.phase is Phase.HEALTHY:
+        return (
+            f"{name} has run on all nodes: {progress.succeeded} succeeded; nodes that join later run it too"
+        )
     counts = (
         f"{progress.succeeded} of {format_count(progress.wanted, 'pod has', 'pods have')} succeeded, "
         f"{progress.active} active, {progress.failed} failed..."
@@ -53,6 +68,16 @@ SHOWN: Final = Shown(
                 details="{succeeded} of {wanted} succeeded; {failed} failed and paused the job",
             ),
             When(phase=Phase.PAUSED, all=(Is("status.phase", ("paused",)),)),
+            # A job of type Never does not end. When all nodes have run it, it is in the state that its spec requests.
+            When(
+                phase=Phase.HEALTHY,
+                all=(
+                    Is("spec.completionPolicy.type", ("Never",)),
+                    Positive(Count("status.desired")),
+                    Zero(Difference(Count("status.desired"), Count("status.succeeded"))),
+                ),
+                details="{succeeded} of {wanted} succeeded; nodes that join later run the job too",
+            ),
         ),
         otherwise=Phase.PROGRESSING,
         counts=ProgressCounts(
