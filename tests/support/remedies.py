@@ -1470,6 +1470,14 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (delete_at_once,),
     ),
     (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
+    (
+        r"create the job again with another container name and a higher spec\.activeDeadlineSeconds: .*",
+        (rename_the_ephemeral_container,),
+    ),
+    (
+        r"create the job again with a higher spec\.parallelism or spec\.activeDeadlineSeconds: .*",
+        (create_again_with_more_at_once,),
+    ),
     (r"make the node fit, or change spec.template", (make_room, ask_for_less)),
     (
         r"(read its log \(kubectl logs [^()]+\), and correct its cause; then )?delete the failed pods"

@@ -45,6 +45,12 @@ async def a_deadline_passes(world: World) -> None:
     await world.put(broadcastjob(completionPolicy={"type": "Always", "activeDeadlineSeconds": 20}))
 
 
+async def a_deadline_passes_before_each_node_had_its_turn(world: World) -> None:
+    world.fail(**RUNS_ON)
+    policy = {"type": "Always", "activeDeadlineSeconds": 20}
+    await world.put(broadcastjob(completionPolicy=policy, parallelism=1))
+
+
 async def a_deadline_stops_pods_without_their_image(world: World) -> None:
     world.fail(image="job:1", image_pull_error=True)
     await world.put(broadcastjob(completionPolicy={"type": "Always", "activeDeadlineSeconds": 20}))
@@ -179,6 +185,12 @@ BROADCAST_JOBS: Final = (
         cause=Code.JOB_FAILED,
         phase=Phase.FAILED,
         says="4 pods still ran",
+    ),
+    Situation(
+        stage=a_deadline_passes_before_each_node_had_its_turn,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="1 pod still ran, and 3 nodes waited for a turn (spec.parallelism is 1)",
     ),
     Situation(
         stage=a_deadline_stops_pods_without_their_image,
@@ -648,6 +660,13 @@ async def the_look_takes_too_long(world: World) -> None:
     await world.put(ephemeraljob(activeDeadlineSeconds=30))
 
 
+async def each_look_takes_its_time(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    world.fail(image="debug:1", exit_code=0, after_s=20)
+    await world.put(ephemeraljob(activeDeadlineSeconds=30))
+
+
 async def the_look_waits_for_its_image_too_long(world: World) -> None:
     await world.put(cloneset())
     await world.wait(20)
@@ -723,7 +742,21 @@ EPHEMERAL_JOBS: Final = (
         says="its pods ran an older template: container debug ran with another command",
         ways=1,
     ),
-    Situation(stage=the_look_takes_too_long, cause=Code.JOB_FAILED, phase=Phase.FAILED),
+    Situation(
+        stage=the_look_takes_too_long,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="(container debug runs since ",
+        ways=3,
+        useless=(0, 1, 2),  # the job has ended
+    ),
+    Situation(
+        stage=each_look_takes_its_time,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="1 pod waited for a turn (spec.parallelism is 1)",
+        ways=1,
+    ),
     Situation(
         stage=the_look_waits_for_its_image_too_long,
         cause=Code.IMAGE_PULL,

@@ -22,7 +22,9 @@ MOST_NAMED: Final = 3
 
 
 def name_those_at_work(waits: Sequence[Wait], sight: Sight) -> tuple[Wait, ...]:
-    """Return the waits for a turn and for pods that run, with the names of those that work."""
+    """Return the waits for a turn and for pods that run, and the failure of a job whose pods run on, with the names of
+    those that work.
+    """
     insight = sight.kind.insight
     find = insight.at_work if insight is not None else None
     if find is None or not any(wait.code in _TEXTS for wait in waits):
@@ -40,7 +42,11 @@ def name_those_at_work(waits: Sequence[Wait], sight: Sight) -> tuple[Wait, ...]:
     )
 
 
-_TEXTS: Final[Mapping[str, str]] = {Code.PARALLELISM: "{} by {}", Code.PODS_ACTIVE: "{}: {}"}
+_TEXTS: Final[Mapping[str, str]] = {
+    Code.PARALLELISM: "{} by {}",
+    Code.PODS_ACTIVE: "{}: {}",
+    Code.JOB_FAILED: "{}; still at work: {}",
+}
 """Code of a wait → its words, followed by those for which it waits."""
 
 

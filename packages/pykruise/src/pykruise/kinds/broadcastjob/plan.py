@@ -263,7 +263,7 @@ def _plan_end(
 ) -> Plan:
     job = snapshot.job
     resumed = [_GOES_ON] if job.status.phase == PAUSED else []
-    stopped = _describe_stopped(snapshot, targets) if finish is Finish.DEADLINE else ""
+    stopped = _describe_stopped(snapshot, targets, decision) if finish is Finish.DEADLINE else ""
     status = finish_status(snapshot, decision, finish, stopped=stopped)
     note = _END_NOTES[finish]
     told = msgspec.structs.replace(note, message=f"{note.message}; {stopped}") if stopped else note
@@ -276,16 +276,24 @@ def _plan_end(
     )
 
 
-def _describe_stopped(snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets) -> str:
+def _describe_stopped(
+    snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
+) -> str:
     """Describe what prevented the pods from finishing before the deadline. If nothing did, count the pods that still
-    ran.
+    ran, and the nodes that waited for their turn.
     """
     obstacles = [*_find_obstacles(snapshot, targets), *_find_failing_pods(targets)]
     first = find_repeated_wait(obstacles) or find_pod_wait(obstacles)
     if first is not None:
         return first.message
     active = sum(1 for _ in _list_active_pods(targets))
-    return f"{format_count(active, 'pod still ran', 'pods still ran')}" if active else ""
+    waited = sum(hold is TargetHold.OVER for hold in decision.waiting.values())
+    parts = [format_count(active, "pod still ran", "pods still ran")] if active else []
+    if waited:
+        parts.append(
+            f"{format_count(waited, 'node')} waited for a turn (spec.parallelism is {snapshot.job.spec.parallelism})"
+        )
+    return ", and ".join(parts)
 
 
 _GOES_ON: Final = Note(reason="Continue", message="the job continues")

@@ -83,7 +83,7 @@ def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
         now=snapshot.now,
     )
     if job.status.completion_time:
-        return _plan_after_end(snapshot, pods, decision)
+        return _plan_after_end(snapshot, pods, states, decision)
     return _plan_before_end(snapshot, pods, states, decision)
 
 
@@ -215,6 +215,7 @@ def _plan_before_end(
         is_over=decision.finish is Finish.COMPLETE,
         is_late=decision.finish is Finish.DEADLINE,
         has_containers=bool(job.containers),
+        unfinished=_describe_unfinished(snapshot, states),
     )
     document = document_of(status)
     obstacles = _find_obstacles(job, pods, snapshot.now)
@@ -240,8 +241,26 @@ def _plan_before_end(
     )
 
 
+def _describe_unfinished(snapshot: ReadableEphemeralJob, states: Mapping[str, EphemeralState | None]) -> str:
+    """Count the pods in which containers have not ended, and the pods that have none; empty if there are none."""
+    progress = [_PROGRESS[state] for state in states.values()]
+    active, pending = progress.count(TargetState.ACTIVE), progress.count(TargetState.PENDING)
+    parts = []
+    if active:
+        parts.append(f"containers in {format_count(active, 'pod')} had not ended")
+    if pending:
+        waited = format_count(pending, "pod", "pods")
+        parts.append(
+            f"{waited} waited for a turn (spec.parallelism is {_policy_of(snapshot.job.spec).parallelism})"
+        )
+    return ", and ".join(parts)
+
+
 def _plan_after_end(
-    snapshot: ReadableEphemeralJob, pods: Sequence[PodView], decision: FanOutDecision
+    snapshot: ReadableEphemeralJob,
+    pods: Sequence[PodView],
+    states: Mapping[str, EphemeralState | None],
+    decision: FanOutDecision,
 ) -> Plan:
     job = snapshot.job
     if not decision.delete:
@@ -249,20 +268,56 @@ def _plan_after_end(
             (condition for condition in job.status.conditions or () if condition.type == "JobFailed"), None
         )
         over = Reason(Code.JOB_OVER, "the job has ended")
+        ended_at = _parse_time(job.status.completion_time) or snapshot.now
+        obstacles = _find_obstacles(job, pods, snapshot.now)
+        unserved: dict[str, Reason] = {}
         if failed is not None and job.status.phase == "Failed":
-            remedy = make_deadline_remedy(_DEADLINE) if failed.reason == DEADLINE else ""
+            remedy = ""
+            if failed.reason == DEADLINE:
+                pending = (
+                    pod
+                    for pod in pods
+                    if states[pod.name] is None and (pod.created_at or ended_at) <= ended_at
+                )
+                unserved = {pod.name: _UNSERVED for pod in pending}
+                is_active = any(_PROGRESS[state] is TargetState.ACTIVE for state in states.values())
+                remedy = _remedy_of_deadline(
+                    bool(obstacles), is_active=is_active, has_unserved=bool(unserved)
+                )
             over = Reason(Code.JOB_FAILED, failed.message or "the job has failed", remedy)
         return Plan(
             requeue_after_s=decision.requeue_after_s,
             waiting=over,
             skipped={
-                **_list_taken(snapshot, pods, until=_parse_time(job.status.completion_time) or snapshot.now),
-                **{pod.name: obstacle for pod, obstacle in _find_obstacles(job, pods, snapshot.now)},
+                **_list_taken(snapshot, pods, until=ended_at),
+                **unserved,
+                **{pod.name: obstacle for pod, obstacle in obstacles},
             },
         )
     because = "ttlSecondsAfterFinished has passed"
     step = Step(action=delete_object(EPHEMERAL_JOBS, job), because=because)
     return Plan(stages=(Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),))
+
+
+_MORE_AT_ONCE: Final = "create the job again with a higher spec.parallelism or spec.activeDeadlineSeconds"
+_UNSERVED: Final = Reason(
+    Code.PARALLELISM,
+    "it got no container: until the deadline, parallelism was used up",
+    f"{_MORE_AT_ONCE}: pods that have its container get no second one",
+)
+"""Reason of a pod that did not have its turn before the deadline."""
+
+
+def _remedy_of_deadline(is_blocked: bool, *, is_active: bool, has_unserved: bool) -> str:
+    """Return the remedy of a job that exceeded its deadline. `is_blocked`: something prevents containers from running.
+    `is_active`: containers have not ended. `has_unserved`: pods got no container.
+    """
+    if not is_blocked and is_active:
+        return (
+            "create the job again with another container name and a higher spec.activeDeadlineSeconds: an ephemeral"
+            " container stays until its pod is replaced"
+        )
+    return _UNSERVED.remedy if not is_blocked and has_unserved else make_deadline_remedy(_DEADLINE)
 
 
 def _find_obstacles(

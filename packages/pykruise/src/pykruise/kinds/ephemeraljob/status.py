@@ -39,9 +39,10 @@ def status_of(
     is_over: bool,
     is_late: bool,
     has_containers: bool,
+    unfinished: str = "",
 ) -> EphemeralJobStatus:
     """Compute the current status. `is_over`: the containers in all pods have finished. `is_late`: the deadline passed
-    before they finished. While the job is paused, both are False.
+    before they finished. While the job is paused, both are False. `unfinished`: what had not finished at the deadline.
     """
     phase = _compute_phase(tally, is_over=is_over, is_late=is_late, has_containers=has_containers)
     said = [("Initialized", "Initialized", "the job is accepted")]
@@ -50,7 +51,13 @@ def status_of(
     elif phase == "Succeeded":
         said.append(("JobSucceeded", "JobSucceeded", "containers succeeded in all pods"))
     elif is_late:
-        said.append(("JobFailed", DEADLINE, "the job was active longer than its deadline"))
+        said.append(
+            (
+                "JobFailed",
+                DEADLINE,
+                f"the job was active longer than its deadline{unfinished and f': {unfinished}'}",
+            )
+        )
     elif phase == "Failed":
         said.append(
             (
