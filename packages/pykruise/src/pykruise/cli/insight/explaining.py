@@ -428,7 +428,7 @@ _NAMED: Final = 3
 _REFUSING: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, SELECTOR_MISMATCH})
 _CORRECT: Final = CODES[Code.REFUSED].helps
 
-_REPORTED_BY_PODS: Final = frozenset({Code.CANNOT_UPDATE, Code.BROKEN_UPDATE_STATE})
+_REPORTED_BY_PODS: Final = frozenset({Code.CANNOT_UPDATE, Code.BROKEN_UPDATE_STATE, Code.CLAIM_CANNOT_FOLLOW})
 """Reasons of conditions that each affected pod reports itself."""
 
 _VAGUE: Final = frozenset(
@@ -487,9 +487,6 @@ def _failed_writes(
 
 def _failure_of(reason: Any, message: str, since: str, namespace: str) -> Wait:
     """Return the wait for a failure in a condition. `namespace`: of the object."""
-    if reason == Code.CLAIM_CANNOT_FOLLOW:
-        remedy = "follow the instruction in the message about the PVC"
-        return Wait(code=Code.CLAIMS, words=message, since=since, remedy=remedy)
     if reason in NOT_WRITTEN:
         return make_refusal_wait(Code(reason), message, namespace=namespace, since=since)
     return Wait(code=Code.REFUSED, words=message, since=since, remedy=_CORRECT)
