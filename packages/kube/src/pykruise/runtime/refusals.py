@@ -29,8 +29,10 @@ __all__ = [
     "cut_remedy",
     "explain_error",
     "explain_refusal",
+    "explain_unreached_webhook",
     "find_exceeded_quota",
     "find_refused_fields",
+    "find_unreached_webhook",
     "list_refused_parts",
     "split_remedy",
 ]
@@ -45,9 +47,10 @@ _FIT_LIMITS: Final = (
 _UNREACHABLE: Final = (
     "make the server of this webhook respond, or correct or delete the webhook configuration"
 )
-_NAMED_UNREACHABLE: Final = (
-    "make the server of webhook {name} respond, or correct or delete the webhook configuration that contains it"
-    " (kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations)"
+_NAMED_UNREACHABLE: Final = "make the server of webhook {name} respond, or correct or delete {configuration}"
+_ANY_CONFIGURATION: Final = (
+    "the webhook configuration that contains it (kubectl get"
+    " validatingwebhookconfigurations,mutatingwebhookconfigurations)"
 )
 _CORRECT_CAUSE: Final = "correct what the message of the webhook names"
 _ALLOW: Final = "change the object so that the write is allowed, or change what rejects the write"
@@ -197,7 +200,11 @@ def _explain_each(
             yield (
                 fault,
                 known.format(
-                    place=f" -n {namespace}", namespace=namespace, template=template, **match.groupdict()
+                    place=f" -n {namespace}",
+                    namespace=namespace,
+                    template=template,
+                    configuration=_ANY_CONFIGURATION,
+                    **match.groupdict(),
                 ),
             )
 
@@ -251,10 +258,23 @@ def cut_remedy(message: str, remedy: str) -> str:
     return message.removesuffix(f"; {remedy}")
 
 
+def find_unreached_webhook(message: str) -> str:
+    """Return the name of the webhook that the API server cannot reach; empty if the message names none."""
+    unreached = re.search(_UNREACHED, message)
+    return "" if unreached is None else unreached["name"]
+
+
+def explain_unreached_webhook(name: str, *, configuration: str = _ANY_CONFIGURATION) -> str:
+    """Return the remedy of a write that failed because the API server cannot reach this webhook. `configuration`: the
+    object that configures the webhook, in words.
+    """
+    return _NAMED_UNREACHABLE.format(name=name, configuration=configuration)
+
+
 def _explain_webhook(message: str) -> str:
     """Return the remedy of a write that failed with a server error because of a webhook."""
-    if unreached := re.search(_UNREACHED, message):
-        return _NAMED_UNREACHABLE.format(**unreached.groupdict())
+    if name := find_unreached_webhook(message):
+        return explain_unreached_webhook(name)
     return _CORRECT_CAUSE if "denied the request" in message else _UNREACHABLE
 
 

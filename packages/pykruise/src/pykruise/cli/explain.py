@@ -60,6 +60,7 @@ from pykruise.cli.insight.rejecting_budgets import add_rejecting_budgets
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.insight.unheeded import add_unheeded
 from pykruise.cli.insight.united.explaining import explain_part
+from pykruise.cli.insight.webhooks import add_webhook_configurations
 from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
@@ -169,6 +170,7 @@ async def _add_details(
     explanation = await add_pulls(client, explanation, now=now)
     explanation = await add_mounts(client, explanation, correction, now=now)
     explanation = await add_pod_origins(client, explanation)
+    explanation = await add_webhook_configurations(client, explanation)
     return await add_open_quotas(client, explanation)
 
 
