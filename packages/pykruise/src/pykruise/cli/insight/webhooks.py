@@ -65,7 +65,7 @@ def make_unreviewed_wait() -> Wait:
 
 
 async def add_webhook_configurations(client: Client, explanation: Explanation) -> Explanation:
-    """Return the explanation. If the API server cannot reach a webhook, the remedy names the webhook's configuration."""
+    """Return the explanation. If an API server cannot reach a webhook, the remedy names the configuration of it."""
     unreached = {
         name: "" for wait in explanation.waits if (name := find_unreached_webhook(wait.words)) and wait.remedy
     }
