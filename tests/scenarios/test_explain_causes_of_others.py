@@ -22,6 +22,7 @@ from support.situations.documents import (
     template,
 )
 from support.situations.world import KINDS, World, with_agents
+from support.stuck import Refusal
 
 pytestmark = pytest.mark.sandbox_only
 
@@ -137,3 +138,60 @@ async def test_a_pod_that_uses_up_the_disruption_budget_of_another_is_the_cause(
     held = next(wait for wait in explanation.waits if wait.code == Code.EVICTION_BUDGET)
     assert "because pods that it covers are not ready (flaky-" in held.words
     assert "kubectl edit pdb" in held.remedy
+
+
+async def test_a_webhook_that_does_not_respond_is_named_with_its_configuration(stage: Stage) -> None:
+    world, refusal = World(stage), Refusal(stage)
+    await world.start()
+    await refusal.by_dead_webhook()
+    await world.put(cloneset())
+    await world.wait(30)
+
+    wait = (await world.explained(KINDS["cloneset"], "web")).waits[0]
+
+    name = f"refuse-{stage.namespace}"
+    assert wait.code == Code.WEBHOOK
+    assert wait.remedy == (
+        "make the server of webhook pods.example.com respond, or correct or delete ValidatingWebhookConfiguration"
+        f" {name} (kubectl edit validatingwebhookconfigurations {name})"
+    )
+    await refusal.end()
+
+
+async def test_a_policy_that_rejects_the_upgrade_of_sidecars_names_the_containers_of_the_sidecarset(
+    stage: Stage,
+) -> None:
+    world, refusal = World(stage), Refusal(stage)
+    await world.start()
+    await world.put(sidecarset(), cloneset())
+    await world.wait(30)
+    await refusal.by_policy("images must be signed", updates=True)
+    await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
+    await world.wait(30)
+
+    waits = (await world.explained(KINDS["sidecarset"], "web")).waits
+
+    assert waits[0].code == Code.POLICY
+    assert waits[0].remedy.startswith("change spec.containers so that the policy allows its pods")
+    assert not any("find out why the pods" in wait.remedy for wait in waits)
+    await refusal.end()
+
+
+async def test_a_revision_of_sidecars_that_is_not_stored_is_corrected_in_the_sidecarset(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    await world.put(sidecarset(customVersion="v1"))
+    await world.wait(5)
+    strategy = {"revision": {"customVersion": "v1", "policy": "Always"}}
+    newer = [{"name": "log", "image": "log:2"}]
+    await world.set("sidecarset/web", customVersion="v2", containers=newer, injectionStrategy=strategy)
+    await world.wait(5)
+    await world.set("sidecarset/web", customVersion="v3", containers=[{"name": "log", "image": "log:1"}])
+    await world.put(cloneset())
+    await world.wait(30)
+
+    wait = (await world.explained(KINDS["cloneset"], "web")).waits[0]
+
+    assert wait.code == Code.WEBHOOK
+    assert "custom version v1 of SidecarSet web is not stored" in wait.words
+    assert wait.remedy == "correct what the message of the webhook names"

@@ -175,9 +175,10 @@ class Refusal:
         await self._make(VALIDATING, webhooks=[hook])
         await self._until_refused()
 
-    async def by_policy(self, message: str) -> None:
-        """A ValidatingAdmissionPolicy that no pod satisfies."""
-        rules = {"resourceRules": [_NEW_PODS]}
+    async def by_policy(self, message: str, *, updates: bool = False) -> None:
+        """A ValidatingAdmissionPolicy that no new pod satisfies; with `updates`, no updated pod either."""
+        operations = ["CREATE", *(["UPDATE"] if updates else [])]
+        rules = {"resourceRules": [{**_NEW_PODS, "operations": operations}]}
         validations = [{"expression": "false", "message": message}]
         await self._make(
             _POLICIES,

@@ -413,6 +413,14 @@ async def a_partition_holds_its_subsets(world: World) -> None:
     await _united_image(world, "nginx:2")
 
 
+async def the_updates_of_its_subsets_are_paused(world: World) -> None:
+    document = united()
+    strategy = {"rollingUpdate": {"paused": True}}
+    document["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"] = strategy
+    await _running(world, document)
+    await _united_image(world, "nginx:2")
+
+
 async def _united_image(world: World, image: str) -> None:
     spec = {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}
     await world.set("uniteddeployment/web", template={"cloneSetTemplate": {"spec": spec}})
@@ -459,6 +467,13 @@ UNITED: Final = (
         ways=2,
     ),
     Situation(stage=a_partition_holds_its_subsets, cause=Code.PARTITION, phase=Phase.PAUSED, ways=2),
+    Situation(
+        stage=the_updates_of_its_subsets_are_paused,
+        cause=Code.PAUSED,
+        phase=Phase.PAUSED,
+        says="spec.template.cloneSetTemplate.spec.updateStrategy.rollingUpdate.paused",
+        ways=1,
+    ),
     Situation(stage=the_new_image_of_all_subsets_is_not_there, cause=Code.IMAGE_PULL, ways=3),
     Situation(
         stage=a_quota_holds_its_workloads,

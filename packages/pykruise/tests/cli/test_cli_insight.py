@@ -103,7 +103,7 @@ def test_an_explanation_reads_well() -> None:
             ),
             Wait(code="Budget", words="waits for its turn", pods=tuple(f"web-{n}" for n in "cdefghij")),
         ),
-        next=("nothing happens until a cause of the wait ends",),
+        next=("the manager continues when a cause of the wait ends",),
     )
     same_as("explain.txt", format_explanation(explanation, now=NOW))
     assert explanation.cause == "ImagePull"

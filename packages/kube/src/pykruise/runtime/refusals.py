@@ -29,8 +29,10 @@ __all__ = [
     "cut_remedy",
     "explain_error",
     "explain_refusal",
+    "explain_unreached_webhook",
     "find_exceeded_quota",
     "find_refused_fields",
+    "find_unreached_webhook",
     "list_refused_parts",
     "split_remedy",
 ]
@@ -45,10 +47,12 @@ _FIT_LIMITS: Final = (
 _UNREACHABLE: Final = (
     "make the server of this webhook respond, or correct or delete the webhook configuration"
 )
-_NAMED_UNREACHABLE: Final = (
-    "make the server of webhook {name} respond, or correct or delete the webhook configuration that contains it"
-    " (kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations)"
+_NAMED_UNREACHABLE: Final = "make the server of webhook {name} respond, or correct or delete {configuration}"
+_ANY_CONFIGURATION: Final = (
+    "the webhook configuration that contains it (kubectl get"
+    " validatingwebhookconfigurations,mutatingwebhookconfigurations)"
 )
+_CORRECT_CAUSE: Final = "correct what the message of the webhook names"
 _ALLOW: Final = "change the object so that the write is allowed, or change what rejects the write"
 _CORRECT_SPEC: Final = "correct what the API server rejects in the object's spec"
 _RECOVERS: Final = "no action is needed if the API server and its webhooks recover"
@@ -140,11 +144,25 @@ _FIELDS: Final[tuple[tuple[str, frozenset[str]], ...]] = (
 """Patterns of messages about rejected pods, each with the fields of the pod's spec that the remedy corrects."""
 
 _OTHERS: Final = (
-    *(SHORTER_NAME, _CORRECT, _UNREACHABLE, _ALLOW, _CORRECT_SPEC, _RECOVERS, _CORRECT_WRITE, NOTHING),
+    *(
+        SHORTER_NAME,
+        _CORRECT,
+        _UNREACHABLE,
+        _CORRECT_CAUSE,
+        _ALLOW,
+        _CORRECT_SPEC,
+        _RECOVERS,
+        _CORRECT_WRITE,
+        NOTHING,
+    ),
 )
 
 
 _TEMPLATE: Final = "the pod template"
+_PODS: Final = "the spec of the pods"
+"""Name of the rejected part in conditions and events. The manager does not know whether the template, a SidecarSet or
+the patch of a subset contains this part.
+"""
 
 
 def explain_refusal(
@@ -182,7 +200,11 @@ def _explain_each(
             yield (
                 fault,
                 known.format(
-                    place=f" -n {namespace}", namespace=namespace, template=template, **match.groupdict()
+                    place=f" -n {namespace}",
+                    namespace=namespace,
+                    template=template,
+                    configuration=_ANY_CONFIGURATION,
+                    **match.groupdict(),
                 ),
             )
 
@@ -217,11 +239,16 @@ _NAMESPACED_COMMAND: Final = re.compile(r" \([^()]*\{(place|namespace)\}[^()]*\)
 
 def split_remedy(message: str, *, namespace: str) -> tuple[str, str]:
     """Return the cause and the remedy in a message of `Reason.full_message`; the remedy is empty when the message has
-    none, or when no action is needed. `namespace`: of the rejected write.
+    none, or when no action is needed. The remedy names the pod template, where the message says "the spec of the pods".
+    `namespace`: of the rejected write.
     """
-    for remedy in (*(remedy for _, remedy in _explain_each(message, namespace)), *_OTHERS):
-        words = cut_remedy(message, remedy)
-        if words != message:
+    for template in (_PODS, _TEMPLATE):
+        for _, remedy in _explain_each(message, namespace, template):
+            if (words := cut_remedy(message, remedy)) != message:
+                known = explain_refusal(words, namespace=namespace)
+                return words, remedy if known is None else known[1]
+    for remedy in _OTHERS:
+        if (words := cut_remedy(message, remedy)) != message:
             return words, "" if remedy == NOTHING else remedy
     return message, ""
 
@@ -229,6 +256,26 @@ def split_remedy(message: str, *, namespace: str) -> tuple[str, str]:
 def cut_remedy(message: str, remedy: str) -> str:
     """Return the message without this remedy, which `Reason.full_message` has appended."""
     return message.removesuffix(f"; {remedy}")
+
+
+def find_unreached_webhook(message: str) -> str:
+    """Return the name of the webhook that the API server cannot reach; empty if the message names none."""
+    unreached = re.search(_UNREACHED, message)
+    return "" if unreached is None else unreached["name"]
+
+
+def explain_unreached_webhook(name: str, *, configuration: str = _ANY_CONFIGURATION) -> str:
+    """Return the remedy of a write that failed because the API server cannot reach this webhook. `configuration`: the
+    object that configures the webhook, in words.
+    """
+    return _NAMED_UNREACHABLE.format(name=name, configuration=configuration)
+
+
+def _explain_webhook(message: str) -> str:
+    """Return the remedy of a write that failed with a server error because of a webhook."""
+    if name := find_unreached_webhook(message):
+        return explain_unreached_webhook(name)
+    return _CORRECT_CAUSE if "denied the request" in message else _UNREACHABLE
 
 
 def explain_error(error: KubeError, *, unknown: WriteFault, namespace: str) -> tuple[WriteFault, str]:
@@ -240,7 +287,7 @@ def explain_error(error: KubeError, *, unknown: WriteFault, namespace: str) -> t
         if cause.reason == DISRUPTION_BUDGET:
             return WriteFault.DISRUPTION_REFUSED, cause.message
     if isinstance(error, ForbiddenError):
-        known = explain_refusal(text, namespace=namespace)
+        known = explain_refusal(text, namespace=namespace, template=_PODS)
         if known is not None:
             return known
     code = WriteFault.WRITE_FAILED
@@ -252,17 +299,14 @@ def explain_error(error: KubeError, *, unknown: WriteFault, namespace: str) -> t
         code = unknown
     match error:
         case ForbiddenError() | InvalidError() if code == WriteFault.POLICY:
-            known = explain_refusal(text, namespace=namespace)
+            known = explain_refusal(text, namespace=namespace, template=_PODS)
             return code, _CORRECT if known is None or known[0] != code else known[1]
         case ForbiddenError():
             return code, _ALLOW
         case InvalidError():
             return code, _CORRECT_SPEC
         case InternalError() | ServerUnavailableError() | ServerTimeoutError() if code == WriteFault.WEBHOOK:
-            unreached = re.search(_UNREACHED, text)
-            return code, _UNREACHABLE if unreached is None else _NAMED_UNREACHABLE.format(
-                **unreached.groupdict()
-            )
+            return code, _explain_webhook(text)
         case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():
             return code, _RECOVERS
     return code, _CORRECT_WRITE

@@ -60,6 +60,7 @@ from pykruise.cli.insight.rejecting_budgets import add_rejecting_budgets
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
 from pykruise.cli.insight.unheeded import add_unheeded
 from pykruise.cli.insight.united.explaining import explain_part
+from pykruise.cli.insight.webhooks import add_webhook_configurations
 from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
@@ -113,6 +114,7 @@ async def _read_and_explain(
                 now=now,
                 records_tries=attached.records_tries,
             )
+            explanation = _name_containers(explanation, kind)
             explanation = await with_namesakes(client, explanation, document, insight_of(kind).targets)
             explanation = await add_other_namespaces(client, explanation, document, insight_of(kind))
             explanation = await add_autoscalers(client, explanation, kind, document)
@@ -168,6 +170,7 @@ async def _add_details(
     explanation = await add_pulls(client, explanation, now=now)
     explanation = await add_mounts(client, explanation, correction, now=now)
     explanation = await add_pod_origins(client, explanation)
+    explanation = await add_webhook_configurations(client, explanation)
     return await add_open_quotas(client, explanation)
 
 
@@ -247,16 +250,25 @@ async def _with_refusals(
     explanation = known or explain(sight, plan, correction=correction)
     tried = await add_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
     insight = insight_of(sight.kind)
-    path = insight.containers
     if isinstance(insight, ClockInsight):
         owner = f"{tried.kind} {tried.name}"
         fixed = (name_fixed_template(wait, owner) for wait in tried.waits)
         tried = msgspec.structs.replace(tried, waits=tuple(fixed))
-    if path and path[:-1] != _POD_SPEC:  # the kind has no pod template
-        field = ".".join(path)
-        named = (name_template(wait, field, namespace=tried.namespace) for wait in tried.waits)
-        tried = msgspec.structs.replace(tried, waits=tuple(named))
+    tried = _name_containers(tried, sight.kind)
     return await add_rejecting_budgets(client, tried, sight, now=now, settings=settings)
+
+
+def _name_containers(explanation: Explanation, kind: Kind) -> Explanation:
+    """Return the explanation of a kind without a pod template. If a policy rejects its writes to pods, the remedy names
+    the field with the containers.
+    """
+    path = insight_of(kind).containers
+    if not path or path[:-1] == _POD_SPEC:
+        return explanation
+    named = (
+        name_template(wait, ".".join(path), namespace=explanation.namespace) for wait in explanation.waits
+    )
+    return msgspec.structs.replace(explanation, waits=tuple(named))
 
 
 _POD_SPEC: Final = ("spec", "template", "spec")

@@ -17,7 +17,14 @@ from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.ended_jobs import explain_older_spec
 from pykruise.cli.insight.explanation_text import format_age
-from pykruise.cli.insight.explanations import Explanation, Wait, drop_repeats, rank_waits, wait_of
+from pykruise.cli.insight.explanations import (
+    Explanation,
+    Wait,
+    drop_repeats,
+    make_budget_wait,
+    rank_waits,
+    wait_of,
+)
 from pykruise.cli.insight.harmless_remedies import (
     OF_THE_TEMPLATE,
     drop_harmful_remedies,
@@ -421,7 +428,7 @@ _NAMED: Final = 3
 _REFUSING: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, SELECTOR_MISMATCH})
 _CORRECT: Final = CODES[Code.REFUSED].helps
 
-_REPORTED_BY_PODS: Final = frozenset({Code.CANNOT_UPDATE, Code.BROKEN_UPDATE_STATE})
+_REPORTED_BY_PODS: Final = frozenset({Code.CANNOT_UPDATE, Code.BROKEN_UPDATE_STATE, Code.CLAIM_CANNOT_FOLLOW})
 """Reasons of conditions that each affected pod reports itself."""
 
 _VAGUE: Final = frozenset(
@@ -480,9 +487,6 @@ def _failed_writes(
 
 def _failure_of(reason: Any, message: str, since: str, namespace: str) -> Wait:
     """Return the wait for a failure in a condition. `namespace`: of the object."""
-    if reason == Code.CLAIM_CANNOT_FOLLOW:
-        remedy = "follow the instruction in the message about the PVC"
-        return Wait(code=Code.CLAIMS, words=message, since=since, remedy=remedy)
     if reason in NOT_WRITTEN:
         return make_refusal_wait(Code(reason), message, namespace=namespace, since=since)
     return Wait(code=Code.REFUSED, words=message, since=since, remedy=_CORRECT)
@@ -496,11 +500,14 @@ def _is_explained_by(skipped: Wait, cause: WaitCause | None) -> bool:
 
 
 def _wait_of_skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
-    words = reason.message
-    if reason.code == Code.BUDGET and (others := [text for text in down[:7] if text != name]):
-        words += f" by {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"
+    if reason.code == Code.BUDGET:
+        return make_budget_wait(reason, name, busy=[text for text in down[:7] if text != name])
     return Wait(
-        code=reason.code, words=words, pods=(name,), remedy=remedy_of(reason), container=reason.container
+        code=reason.code,
+        words=reason.message,
+        pods=(name,),
+        remedy=remedy_of(reason),
+        container=reason.container,
     )
 
 
@@ -551,10 +558,10 @@ def next_of(
     if plan.requeue_after_s is not None:
         yield f"the next reconcile is in {format_age(plan.requeue_after_s)}"
     elif any(wait.code not in _KEPT for wait in waits):
-        yield NOTHING_HAPPENS
+        yield CONTINUES_LATER
 
 
-NOTHING_HAPPENS: Final = "nothing happens until a cause of the wait ends"
+CONTINUES_LATER: Final = "the manager continues when a cause of the wait ends"
 
 
 def _join_names(names: Sequence[str]) -> str:

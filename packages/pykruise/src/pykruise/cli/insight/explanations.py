@@ -6,13 +6,15 @@ Pure, for every kind. explaining.py and the modules of kinds build them; explana
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
 from pykruise.cli.insight.causes import WaitCause
 from pykruise.kube.clock import format_time
 from pykruise.plans.progress import Phase
-from pykruise.pods.reasons import rank_of
+from pykruise.pods.reasons import rank_of, remedy_of
+from pykruise.runtime.reasons import Reason
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +78,21 @@ def wait_of(cause: WaitCause, pod: str) -> Wait:
         container=cause.container,
         origin=cause.origin,
     )
+
+
+def make_budget_wait(reason: Reason, pod: str, *, busy: Sequence[str]) -> Wait:
+    """Return the wait of a pod whose update or deletion needs a free place in maxUnavailable. `busy`: other pods that
+    use up maxUnavailable because they are not available; empty if only updates that begin earlier use it up.
+    """
+    holders = (
+        f"{', '.join(busy[:_NAMED])}{' …' if len(busy) > _NAMED else ''}" or "pods whose turn is earlier"
+    )
+    remedy = remedy_of(reason) if busy else reason.remedy
+    return Wait(code=reason.code, words=f"{reason.message} by {holders}", pods=(pod,), remedy=remedy)
+
+
+_NAMED: Final = 5
+"""Maximum number of pods that the words of a wait name."""
 
 
 def rank_waits(waits: Iterable[Wait]) -> tuple[Wait, ...]:

@@ -7,8 +7,8 @@ This module only reads. Without permission to list the pods of all namespaces, o
 named.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -21,10 +21,11 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.owners import controller_of
+from pykruise.kube.values.owners import OwnerReference, controller_of
 from pykruise.pods.corrections import Correction
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.node_placement import requirements_of
+from pykruise.pods.view.keys import TEMPLATE_HASH_LABEL
 from pykruise.pods.view.nodes import NodeView
 
 MOST_EXAMINED: Final = 10
@@ -92,9 +93,17 @@ def _describe_holders(holders: Sequence[Document], ports: set[tuple[int, str]], 
 def _name_holder(holder: Document, ports: set[tuple[int, str]], namespace: str) -> str:
     meta, owner = holder["metadata"], controller_of(holder)
     where = f"{meta['namespace']}/" if namespace and meta["namespace"] != namespace else ""
-    made_by = f" of {owner.kind} {owner.name}" if owner is not None else ""
+    made_by = f" of {_name_creator(owner, meta)}" if owner is not None else ""
     port, _ = min(ports & list_host_ports(holder))
     return f"pod {where}{meta['name']}{made_by} holds host port {port} on {holder['spec']['nodeName']}"
+
+
+def _name_creator(owner: OwnerReference, metadata: Mapping[str, Any]) -> str:
+    """Return the owner of a pod in words; for a ReplicaSet of a Deployment, the Deployment, which users change."""
+    suffix = f"-{(metadata.get('labels') or {}).get(TEMPLATE_HASH_LABEL)}"
+    if owner.kind == "ReplicaSet" and owner.name.endswith(suffix):
+        return f"Deployment {owner.name.removesuffix(suffix)}"
+    return f"{owner.kind} {owner.name}"
 
 
 # ── pods of other owners ─────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.insight.cluster_reading import Sight
-from pykruise.cli.insight.explaining import NOTHING_HAPPENS
+from pykruise.cli.insight.explaining import CONTINUES_LATER
 from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.cli.insight.unavailability import BudgetSight, look_at
 from pykruise.kinds.podunavailablebudget.plan import find_stale_total
@@ -57,7 +57,7 @@ async def add_rejecting_budgets(
     return msgspec.structs.replace(
         _replace_refusals(explanation, words=_IS_OPEN, remedy=remedy),
         phase=Phase.PROGRESSING if is_only_late else explanation.phase,
-        next=tuple(line for line in explanation.next if line != NOTHING_HAPPENS),
+        next=tuple(line for line in explanation.next if line != CONTINUES_LATER),
     )
 
 

@@ -1,7 +1,8 @@
-"""Whether API servers send new pods to webhooks, and recent events about an object.
+"""Webhooks that are missing or cannot be reached, and recent events about an object.
 
 Client ──▶ has_pod_reviews(), read_events_about()
     ──▶ make_unreviewed_wait(), list_fresh_warnings(): the lines of an explanation about them
+Explanation ──add_webhook_configurations()──▶ the Explanation with the configuration of a webhook that is not reached
 
 This module only reads. A read that is denied is not an error: the explanation leaves this part out.
 """
@@ -11,8 +12,9 @@ from typing import Final
 
 import msgspec
 
-from pykruise.admission.configurations import MUTATING, MUTATING_NAME
-from pykruise.cli.insight.explanations import Wait
+from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING
+from pykruise.cli.insight.explanations import Explanation, Wait
+from pykruise.cli.insight.optional_reads import list_optional
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import list_events_about
 from pykruise.kube.client.recorder import CODE
@@ -22,6 +24,7 @@ from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError, ForbiddenError, NotFoundError
 from pykruise.kube.version import SANDBOX_BUILD
 from pykruise.pods.reasons import Code
+from pykruise.runtime.refusals import explain_unreached_webhook, find_unreached_webhook
 
 POD_WEBHOOK = "mpod.kb.io"
 """Name of the webhook that reviews new pods."""
@@ -59,6 +62,30 @@ def make_unreviewed_wait() -> Wait:
         words=f"API servers do not send reviews of new pods: there is no webhook {POD_WEBHOOK}",
         remedy="pykruise install | kubectl apply --server-side -f -, then pykruise doctor",
     )
+
+
+async def add_webhook_configurations(client: Client, explanation: Explanation) -> Explanation:
+    """Return the explanation. If an API server cannot reach a webhook, the remedy names the configuration of it."""
+    unreached = {
+        name: "" for wait in explanation.waits if (name := find_unreached_webhook(wait.words)) and wait.remedy
+    }
+    if not unreached:
+        return explanation
+    for resource in (VALIDATING, MUTATING):
+        for document in await list_optional(client, resource):
+            meta = document["metadata"]["name"]
+            for webhook in document.get("webhooks") or ():
+                if webhook.get("name") in unreached:
+                    unreached[webhook["name"]] = (
+                        f"{resource.kind} {meta} (kubectl edit {resource.plural} {meta})"
+                    )
+    waits = tuple(
+        msgspec.structs.replace(wait, remedy=explain_unreached_webhook(name, configuration=configuration))
+        if (name := find_unreached_webhook(wait.words)) and (configuration := unreached.get(name))
+        else wait
+        for wait in explanation.waits
+    )
+    return msgspec.structs.replace(explanation, waits=waits)
 
 
 async def read_events_about(client: Client, namespace: str, uid: str) -> list[Document]:

@@ -15,10 +15,12 @@ from pykruise.kinds.statefulset.types import ClaimUpdateType
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
+from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.workload.claims import ClaimView, format_claim_name, read_template_name, storage_of
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Note, Step
+from pykruise.runtime.reasons import Reason
 
 RESIZE_PATIENCE_S: Final = 300.0
 """Seconds that a file system may take to grow while its pod runs. After this time the pod is recreated."""
@@ -110,23 +112,39 @@ class Growth:
             default=None,
         )
 
-    def explain_obstacle(self, ordinal: int) -> str:
-        """Reason why claims of the pod cannot follow their templates; empty when they can."""
+    def explain_obstacle(self, ordinal: int) -> Reason | None:
+        """Reason why claims of the pod cannot follow their templates; None when they can."""
         for template, claim in self.list_claims(ordinal):
             if template.is_met_by(claim):
                 continue
             if not template.has_shape_of(claim):
-                return (
-                    f"claim {claim.name} has another storage class or other access modes than its template; "
-                    "delete the claim and its pod, so that the claim is created again"
+                return Reason(
+                    Code.CLAIM_CANNOT_FOLLOW,
+                    f"claim {claim.name} has another storage class or other access modes than its template",
+                    "delete the claim and its pod, so that the claim is created again",
                 )
-            if claim.storage_class:
-                storage_class = self._ws.snapshot.storage_classes.get(claim.storage_class)
-                if storage_class is None or not storage_class.allows_expansion:
-                    return f"claim {claim.name} cannot be expanded: storage class {claim.storage_class} " + (
-                        "does not exist" if storage_class is None else "does not set allowVolumeExpansion"
-                    )
-        return ""
+            if claim.storage_class and (reason := self._explain_class(claim, claim.storage_class)):
+                return reason
+        return None
+
+    def _explain_class(self, claim: ClaimView, name: str) -> Reason | None:
+        storage_class = self._ws.snapshot.storage_classes.get(name)
+        if storage_class is not None and storage_class.allows_expansion:
+            return None
+        words, allow = (
+            ("does not exist", f"create StorageClass {name} with allowVolumeExpansion: true")
+            if storage_class is None
+            else (
+                "does not set allowVolumeExpansion",
+                "if the driver of the class can expand volumes, set it (kubectl patch storageclass"
+                f" {name} -p '{{\"allowVolumeExpansion\":true}}')",
+            )
+        )
+        return Reason(
+            Code.CLAIM_CANNOT_FOLLOW,
+            f"claim {claim.name} cannot be expanded: storage class {name} {words}",
+            f"{allow}; or set spec.volumeClaimTemplates back to the size of the claim",
+        )
 
     def plan_steps(self, ordinal: int) -> tuple[Step, ...]:
         """Patches that expand the claims of the pod."""

@@ -281,9 +281,7 @@ def _update_pod(current: _Pass, slot: Slot, differences: Differences) -> bool:
     if not current.may_lose(slot.name):
         return False
     if not fits:
-        problem = growth.explain_obstacle(slot.ordinal)
-        if problem:
-            reason = Reason(Code.CLAIM_CANNOT_FOLLOW, problem)
+        if reason := growth.explain_obstacle(slot.ordinal):
             current.fail(pod, reason, failure=reason, event="FailedUpdatePVC")
             return False
         current.act(pod, Chain(subject=pod.name, steps=growth.plan_steps(slot.ordinal)))

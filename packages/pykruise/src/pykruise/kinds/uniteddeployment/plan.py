@@ -38,7 +38,7 @@ from pykruise.kinds.uniteddeployment.working_set import (
 )
 from pykruise.kinds.uniteddeployment.workloads import type_of
 from pykruise.kinds.uniteddeployment.writes import add_note, mark, stage_of
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.counts import format_count
 from pykruise.plans.ownership import adopt_used, delete_revision, plan_revisions
 from pykruise.plans.purposes import Purpose
@@ -317,8 +317,21 @@ def _find_waiting(
                 Code.PARTITION,
                 f"partitions of its subsets keep {format_count(held, 'pod')} at older revisions",
             )
+        if (field := _find_pause(ws)) is not None:
+            return Reason(Code.PAUSED, "updates of its subsets are paused", f"set {field} to false")
         return Reason(Code.SUBSETS, f"its subsets are not all at revision {status.updated_revision}")
     return None
+
+
+_PAUSES: Final = (("updateStrategy", "rollingUpdate", "paused"), ("updateStrategy", "paused"), ("paused",))
+"""Paths in the spec of a workload whose value true pauses its updates."""
+
+
+def _find_pause(ws: UnitedDeploymentWorkingSet) -> str | None:
+    """Return the field that pauses the updates of all subsets; None if the template has no such field."""
+    paused = (path for path in _PAUSES if get_path(ws.workload, "spec", *path) is True)
+    path = next(paused, None)
+    return None if path is None else ".".join(("spec.template", ws.united.template, "spec", *path))
 
 
 def _keep_observed_generation(

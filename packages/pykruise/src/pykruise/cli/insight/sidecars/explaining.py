@@ -7,14 +7,14 @@ Pure. The plan, which the manager makes from the same snapshot, names the reason
 itself shows why it is not available after its upgrade.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.explaining import find_unobserved_changes, next_of, phase_of, verdict_of
-from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
+from pykruise.cli.insight.explanations import Explanation, Wait, make_budget_wait, rank_waits, wait_of
 from pykruise.cli.insight.harmless_remedies import put_causes_first
 from pykruise.cli.insight.refused_writes import make_refusal_wait
 from pykruise.cli.insight.sidecars.differences import list_forcing_fields, revision_of
@@ -101,11 +101,12 @@ def _find_waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
         yield Wait(code=Code.REFUSED, words=message, remedy=remedy)
     if not refusals:
         yield from _waits_of_object(sight, plan)
+    busy = list_busy(sight)
     for pod in sight.managed:
         if pod.is_updated:
             yield from _not_serving(pod, sight)
         elif pod.label in plan.skipped and not refusals:
-            yield explain_skipped(pod, plan.skipped[pod.label], sight)
+            yield explain_skipped(pod, plan.skipped[pod.label], sight, busy=busy)
     yield from _without_sidecars(sight)
 
 
@@ -182,14 +183,18 @@ def _recent_failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
 # ── pods with sidecars ───────────────────────────────────────────────────────
 
 
-def explain_skipped(pod: ManagedPod, reason: Reason, sight: SidecarSight) -> Wait:
-    """Return the plan's reason for skipping a pod, with more details."""
+def list_busy(sight: SidecarSight) -> list[str]:
+    """Return the pods that use up maxUnavailable: updated pods that do not serve."""
+    return [pod.label for pod in sight.managed if pod.is_updated and not _is_serving(pod)]
+
+
+def explain_skipped(pod: ManagedPod, reason: Reason, sight: SidecarSight, *, busy: Sequence[str]) -> Wait:
+    """Return the plan's reason for skipping a pod, with more details. `busy`: the result of `list_busy`."""
     words = reason.message
     if reason.code == Code.NOT_IN_PLACE and (fields := _changed_fields(pod, sight)):
         words = f"{words} ({fields})"
     elif reason.code == Code.BUDGET:
-        busy = [pod.label for pod in sight.managed if pod.is_updated and not _is_serving(pod)]
-        words += f" by {', '.join(busy[:5])}{' …' if len(busy) > 5 else ''}" if busy else ""
+        return make_budget_wait(reason, pod.label, busy=busy)
     return Wait(code=reason.code, words=words, pods=(pod.label,), remedy=remedy_of(reason))
 
 

@@ -14,7 +14,7 @@ import msgspec
 from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.cli.insight.admission_check import ask_admission
 from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate, group_by_reason
-from pykruise.cli.insight.sidecars.explaining import explain_missing, explain_skipped
+from pykruise.cli.insight.sidecars.explaining import explain_missing, explain_skipped, list_busy
 from pykruise.cli.insight.sidecars.look import SidecarSight, sight_of
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
@@ -105,9 +105,10 @@ def _after_operation(pod: ManagedPod, do: str | None) -> ManagedPod:
 
 
 def _unchanged_pods(sight: SidecarSight, skipped: Mapping[str, Reason]) -> Iterator[tuple[str, str]]:
+    busy = list_busy(sight)
     for pod in sight.managed:
         if pod.label in skipped:
-            wait = explain_skipped(pod, skipped[pod.label], sight)
+            wait = explain_skipped(pod, skipped[pod.label], sight, busy=busy)
             words = "only when the pod is recreated: " if wait.code == Code.NOT_IN_PLACE else ""
             yield f"{words}{wait.words}", pod.label
     for wait in explain_missing(sight):

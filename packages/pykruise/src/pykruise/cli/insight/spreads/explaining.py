@@ -251,7 +251,8 @@ def _waits_of_subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Itera
         if since is not None:
             words = f"subset {entry.name} is skipped, because its pods found no node"
             remedy = (
-                f"make room on the nodes of the subset; it is tried again {WINDOW_S:g} s after it was closed"
+                "make room on the nodes of the subset, or correct what keeps the pods from them (nodeSelector,"
+                f" tolerations, affinity); the subset is tried again {WINDOW_S:g} s after it was closed"
             )
             yield Wait(code=Code.CLOSED, words=words, since=_time_of(entry), remedy=remedy)
     for entry, limit in list_limited(sight, status):
