@@ -1296,6 +1296,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"create \w+ \S+ in namespace \S+ by other means \(.*\), or remove \S+ from spec\.targets", ()),
     (r"set in .* what the ResourceQuota requires .*, or add a LimitRange with defaults", ()),
     (r"change the object so that the webhook allows the write, or have the webhook changed", ()),
+    (r"turn the feature gate \w+ of the manager on: add \w+=true to --feature-gates \(.*\)", ()),
     (r"make the server of this webhook respond, or correct or delete the webhook configuration", ()),
     (
         r"make the server of webhook \S+ respond, or correct or delete the webhook configuration that contains it"

@@ -58,6 +58,9 @@ _CORRECT_SPEC: Final = "correct what the API server rejects in the object's spec
 _RECOVERS: Final = "no action is needed if the API server and its webhooks recover"
 _CORRECT_WRITE: Final = "correct what the API server rejects"
 
+_GATE_OFF: Final = r"feature-gate (?P<name>[\w-]+) is not enabled"
+"""Message of the manager's own webhooks about an object whose feature gate is off."""
+
 _UNREACHED: Final = r'failed calling webhook "(?P<name>[^"]+)"'
 
 _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
@@ -80,6 +83,12 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     ),
     ("being terminated", WriteFault.WRITE_FAILED, "no action is needed: the namespace is being deleted"),
     (_UNREACHED, WriteFault.WEBHOOK, _NAMED_UNREACHABLE),
+    (
+        _GATE_OFF,
+        WriteFault.WEBHOOK,
+        "turn the feature gate {name} of the manager on: add {name}=true to --feature-gates (of Deployment"
+        " kruise-controller-manager, or of pykruise up)",
+    ),
     (
         "webhook",
         WriteFault.WEBHOOK,
@@ -286,7 +295,7 @@ def explain_error(error: KubeError, *, unknown: WriteFault, namespace: str) -> t
     for cause in error.causes if isinstance(error, ApiError) else ():
         if cause.reason == DISRUPTION_BUDGET:
             return WriteFault.DISRUPTION_REFUSED, cause.message
-    if isinstance(error, ForbiddenError):
+    if isinstance(error, ForbiddenError) or re.search(_GATE_OFF, text):
         known = explain_refusal(text, namespace=namespace, template=_PODS)
         if known is not None:
             return known
