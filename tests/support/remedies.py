@@ -836,6 +836,12 @@ async def create_the_job_again(person: Person, _match: re.Match[str]) -> None:
     await create_again(person)
 
 
+async def create_the_request_again(person: Person, match: re.Match[str]) -> None:
+    spec = (await person.to_document())["spec"]
+    containers = [{"name": container["name"]} for container in spec["containers"]]
+    await create_again(person, activeDeadlineSeconds=int(match["value"]), containers=containers)
+
+
 async def label_for_the_job(person: Person, match: re.Match[str]) -> None:
     """Nodes or pods get the labels that the job selects."""
     if match["what"] == "nodes":
@@ -1628,7 +1634,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"if that lasts, read its log \(kubectl logs [^()]+\)(; spec\.\S+ ends the job at a set time)?", ()),
     (r"delete the job and create it again \(kubectl replace --force -f FILE\)", (replace_the_job,)),
     (r"create a request for an existing pod", ()),
-    (r"create the request again with spec.activeDeadlineSeconds above \d+", ()),
+    (
+        r"create the request again with spec\.activeDeadlineSeconds (?P<value>\d+) or more: .*",
+        (create_the_request_again,),
+    ),
     (
         r"read its log \(kubectl logs .+\), and correct what prevents the container from starting .*then create the"
         r" request again",

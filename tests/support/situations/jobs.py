@@ -893,6 +893,11 @@ async def its_deadline_is_shorter_than_the_run(world: World) -> None:
     await world.put(request("app", activeDeadlineSeconds=20, strategy={"minStartedSeconds": 100}))
 
 
+async def its_deadline_leaves_no_time_to_start(world: World) -> None:
+    await _a_pod(world)
+    await world.put(request("app", activeDeadlineSeconds=31, strategy={"minStartedSeconds": 30}))
+
+
 async def another_request_for_its_pod_has_not_ended(world: World) -> None:
     await _a_pod(world)
     world.fail(image="nginx:1", never_ready=True)
@@ -955,13 +960,22 @@ REQUESTS: Final = (
         stage=its_deadline_is_before_the_first_probe,
         cause=Code.JOB_FAILED,
         phase=Phase.FAILED,
-        says="create the request again with spec.activeDeadlineSeconds above 500",
+        says="create the request again with spec.activeDeadlineSeconds 560 or more",
+        ways=1,
     ),
     Situation(
         stage=its_deadline_is_shorter_than_the_run,
         cause=Code.JOB_FAILED,
         phase=Phase.FAILED,
-        says="again with spec.activeDeadlineSeconds above 100",
+        says="; at the deadline, its pod had been ready for ",
+        ways=1,
+    ),
+    Situation(
+        stage=its_deadline_leaves_no_time_to_start,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="because the new container must run for 30 s first (spec.strategy.minStartedSeconds)",
+        ways=1,
     ),
     Situation(
         stage=it_has_no_time,

@@ -472,18 +472,36 @@ def _explain_deadline(snapshot: RecreationSnapshot) -> Reason:
             f"{words} ({deadline_s} s), and its readiness is probed only {probed_s} s after its start"
             " (initialDelaySeconds)"
         )
-        return Reason(
-            Code.JOB_FAILED, why, f"create the request again with spec.activeDeadlineSeconds above {probed_s}"
-        )
-    if deadline_s > run_s:
+        return Reason(Code.JOB_FAILED, why, _with_more_time(request, probed_s))
+    ended_at, ready_since = _parse_time(request.status.completion_time), snapshot.ready_since
+    was_ready = ended_at is not None and ready_since is not None and ready_since <= ended_at
+    if deadline_s > run_s and not (was_ready and run_s):
         return Reason(Code.JOB_FAILED, words, _try_again(request, container))
     why = (
         f"{words} ({deadline_s} s), because the new container must run for {run_s} s first "
         "(spec.strategy.minStartedSeconds)"
     )
-    return Reason(
-        Code.JOB_FAILED, why, f"create the request again with spec.activeDeadlineSeconds above {run_s}"
+    if ended_at is not None and ready_since is not None and was_ready:
+        why += f"; at the deadline, its pod had been ready for {ended_at - ready_since:.0f} s"
+    return Reason(Code.JOB_FAILED, why, _with_more_time(request, max(run_s, deadline_s)))
+
+
+def _with_more_time(request: RequestView, needed_s: int) -> str:
+    """Return the remedy for a deadline that is too short. `needed_s`: seconds needed after the start of the new
+    container. The old one must be stopped first, and the new one created.
+    """
+    strategy = request.spec.strategy if request.spec is not None else None
+    stop_s = strategy.termination_grace_period_seconds if strategy is not None else None
+    held_s = strategy.unready_grace_period_seconds if strategy is not None else None
+    enough_s = needed_s + (USUAL_GRACE_S if stop_s is None else stop_s) + (held_s or 0) + _START_S
+    return (
+        f"create the request again with spec.activeDeadlineSeconds {enough_s} or more: the container must also be"
+        " stopped and started in this time"
     )
+
+
+_START_S: Final = 30
+"""Seconds in which a container is normally created and becomes ready."""
 
 
 def _try_again(request: RequestView, container: str) -> str:

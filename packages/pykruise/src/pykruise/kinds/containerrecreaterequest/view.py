@@ -88,6 +88,8 @@ class RecreationSnapshot(Judged, frozen=True, kw_only=True):
     """
     is_turn_noted: bool = True
     """Whether `turn_at` is stored: in the request's annotation, or because it is the creation time."""
+    ready_since: Instant | None = None
+    """Time since which the pod is ready, also after the end of the request; None if it is not ready."""
     probe_delay_s: int = 0
     """Seconds between the start of the first container that is not recreated yet and its first probe; 0 if it is
     unknown.
@@ -167,13 +169,15 @@ async def read_snapshot(view: RequestView, read: Read[Any]) -> RecreationSnapsho
     others = tuple(request for request in requests if request.uid != view.uid)
     now = read.now()
     turn_at = read.find_memory(RequestTurn).look(view, others, now)
+    target = _find_target(view, read)
     return RecreationSnapshot(
         request=view,
         pod=named.views.get(view.pod_uid),
         others=others,
         turn_at=turn_at,
         is_turn_noted=_is_noted(view, turn_at),
-        probe_delay_s=_find_probe_delay(view, read),
+        ready_since=target.ready_since if target is not None and target.is_ready else None,
+        probe_delay_s=find_probe_delay(target, find_unfinished(view)) if target is not None else 0,
         now=now,
     )
 
@@ -186,9 +190,10 @@ def find_unfinished(request: RequestView) -> str:
     return next((container.name for container in wanted if container.name not in done), "")
 
 
-def _find_probe_delay(view: RequestView, read: Read[Any]) -> int:
+def _find_target(view: RequestView, read: Read[Any]) -> PodView | None:
+    """Return the pod of the request, also after the end of the request; None if it no longer exists."""
     pod = read.get(POD_VIEWS, Key(view.namespace, view.spec.pod_name)) if view.spec is not None else None
-    return find_probe_delay(pod, find_unfinished(view)) if pod is not None and pod.uid == view.pod_uid else 0
+    return pod if pod is not None and pod.uid == view.pod_uid else None
 
 
 def _pod_of(view: RequestView) -> Iterator[tuple[Key, str]]:
