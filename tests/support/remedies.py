@@ -832,6 +832,10 @@ async def create_again_with_more_time(person: Person, match: re.Match[str]) -> N
     await create_again(person, completionPolicy={"type": "Always", "activeDeadlineSeconds": 600})
 
 
+async def run_more_at_once(person: Person, _match: re.Match[str]) -> None:
+    await person.change(parallelism=10)
+
+
 async def create_the_job_again(person: Person, _match: re.Match[str]) -> None:
     await create_again(person)
 
@@ -1137,6 +1141,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_template,),
     ),
     (r"uncordon nodes, or add nodes", (make_room,)),
+    (
+        r"label nodes, or add nodes, or create pod \S+ again with other nodeSelector or node affinity",
+        (make_room,),
+    ),
+    (r"wait until the cause above is corrected, or raise spec\.parallelism so .*", (run_more_at_once,)),
     (_FOR_THE_SCHEDULER + r"spec\.template", (make_room, ask_for_less)),
     (
         _FOR_THE_SCHEDULER + r"the template of the pod's workload",
@@ -1699,7 +1708,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"first fix the cause that blocks the pods above: .*", ()),
     (r"first fix the cause above(: with a higher limit, it would stop the others too)?", ()),
     (r"no action is needed: .*", ()),
-    (r"wait.*", ()),
+    (r"wait(?! until the cause above is corrected, or raise).*", ()),
     (r"(see|find|find out) (what|why) .*", ()),
     (r"read the API server's message", ()),
     (r"read the message about the pod", ()),

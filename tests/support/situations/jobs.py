@@ -674,6 +674,16 @@ async def the_look_waits_for_its_image_too_long(world: World) -> None:
     await world.put(ephemeraljob(activeDeadlineSeconds=30))
 
 
+async def its_oldest_pod_has_no_node(world: World) -> None:
+    spec = {"nodeSelector": {"disk": "ssd"}, "containers": [{"name": "main", "image": "nginx:1"}]}
+    metadata = {"name": "web-old", "labels": {"app": "web"}}
+    await world.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    await world.wait(20)
+    await world.put(cloneset())
+    await world.wait(20)
+    await world.put(ephemeraljob())
+
+
 async def another_job_has_the_name_of_its_container(world: World) -> None:
     await world.put(cloneset())
     await world.wait(30)
@@ -771,6 +781,12 @@ EPHEMERAL_JOBS: Final = (
         cause=Code.NOTHING_SELECTED,
         ways=1,
         says="from another job",
+    ),
+    Situation(
+        stage=its_oldest_pod_has_no_node,
+        cause=Code.UNSCHEDULABLE,
+        says="raise spec.parallelism so that the others continue",
+        ways=2,
     ),
     Situation(stage=its_parallelism_is_nothing, cause=Code.LIMIT_IS_ZERO, ways=1),
 )

@@ -50,7 +50,7 @@ def drop_harmful_remedies(
     if blocked:
         waits = [*blocked, *(wait for wait in waits if wait not in blocked and wait.code not in _LIMITS)]
     back = _rollback_command(sight, plan, status) if way_back is None else way_back
-    harmless = put_causes_first(waits)
+    harmless = put_causes_first(waits, is_of_pods=_selects_pods(sight))
     if not isinstance(sight.kind.insight, WorkloadInsight):
         return harmless
     replaces = sight.kind.insight.replaces_stuck(sight.document["spec"])
@@ -61,6 +61,11 @@ def drop_harmful_remedies(
         else add_way_back(wait, back, replaces_stuck=replaces, namespace=namespace)
         for wait in harmless
     )
+
+
+def _selects_pods(sight: Sight) -> bool:
+    """Whether the pods of the object's waits have their own templates, which differ from the object's."""
+    return sight.kind.insight is not None and bool(sight.kind.insight.pod_selector)
 
 
 def _is_about_older_pods(wait: Wait, plan: Plan) -> bool:
@@ -94,19 +99,21 @@ def add_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str)
     return msgspec.structs.replace(wait, remedy="; or ".join(ways))
 
 
-def put_causes_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
+def put_causes_first(waits: Sequence[Wait], *, is_of_pods: bool = False) -> tuple[Wait, ...]:
     """Return the waits with a new remedy for limits that stuck pods use up: raising such a limit would lose more pods
-    to the same cause. A higher parallelism helps a job only if the cause is a node.
+    to the same cause. A higher parallelism helps a job only if the cause is not in the job's own template.
+    `is_of_pods`: the job selects pods of other owners, so that the cause of a pod that cannot start is not in the job.
     """
     causes = [wait for wait in waits if wait.pods and rank_of(wait.code) < rank_of(Code.GRACE_PERIOD)]
     is_rejected = any(wait.code in _REJECTED for wait in waits)
     if not causes and not is_rejected:
         return tuple(waits)
-    is_of_nodes = not is_rejected and all(wait.code in _OF_A_NODE for wait in causes)
+    single = _OF_A_NODE | _OF_A_POD if is_of_pods else _OF_A_NODE
+    are_single = not is_rejected and all(wait.code in single for wait in causes)
     firsts = {
         **(dict.fromkeys(_LIMITS, _OTHERS_UNAVAILABLE) if causes else {}),
         **dict.fromkeys(_ACTIVE, _FIX),
-        Code.PARALLELISM: _OTHERS_CONTINUE if is_of_nodes else _OTHERS_FAIL_TOO,
+        Code.PARALLELISM: _OTHERS_CONTINUE if are_single else _OTHERS_FAIL_TOO,
     }
     return tuple(
         msgspec.structs.replace(wait, remedy=firsts[Code(wait.code)]) if wait.code in firsts else wait
@@ -117,8 +124,18 @@ def put_causes_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
 _ACTIVE: Final = frozenset({Code.PODS_ACTIVE, Code.CHILD_ACTIVE})
 """Codes of waits for pods or jobs that must end, which are no limits of a number."""
 
-_OF_A_NODE: Final = OF_A_NAMED_NODE | {Code.NODE_LOST, Code.NO_AGENT}
-"""Codes of obstacles on one node, which do not stop a job on other nodes."""
+_OF_A_NODE: Final = OF_A_NAMED_NODE | {Code.NODE_LOST, Code.NO_AGENT, Code.UNSCHEDULABLE}
+"""Codes of obstacles on one node, or of one pod on it, which do not stop a job on other nodes. A job creates a pod only
+for a node that fits its template.
+"""
+
+_OF_A_POD: Final = frozenset(
+    {
+        *(Code.UNBOUND_CLAIMS, Code.SCHEDULING_GATED, Code.NO_SCHEDULER),
+        *(Code.MOUNT_FAILS, Code.NOT_MOUNTED, Code.FINALIZER),
+    }
+)
+"""Codes of obstacles in the template of a selected pod, which do not stop a job in pods of other templates."""
 
 _REJECTED: Final = NOT_WRITTEN - {Code.NO_MANAGER}
 
