@@ -1042,6 +1042,12 @@ async def rename_the_ephemeral_container(person: Person, _match: re.Match[str]) 
     await person.stage.create(body, resource=person.kind.resource)
 
 
+async def name_the_target_container(person: Person, match: re.Match[str]) -> None:
+    (container,) = (await person.to_document())["spec"]["template"]["ephemeralContainers"]
+    named = {**container, "targetContainerName": match["target"]}
+    await person.change(template={"ephemeralContainers": [named]})
+
+
 async def create_the_class(person: Person, match: re.Match[str]) -> None:
     name = match.groupdict().get("class")
     annotations = {} if name else {"storageclass.kubernetes.io/is-default-class": "true"}
@@ -1486,6 +1492,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (delete_at_once,),
     ),
     (r"create the job again with another container name: .*", (rename_the_ephemeral_container,)),
+    (
+        r"set spec\.template\.ephemeralContainers\[0\]\.targetContainerName to (?P<target>\S+), or remove it",
+        (name_the_target_container,),
+    ),
     (
         r"create the job again with another container name and a higher spec\.activeDeadlineSeconds: .*",
         (rename_the_ephemeral_container,),

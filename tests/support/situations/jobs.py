@@ -674,6 +674,14 @@ async def the_look_waits_for_its_image_too_long(world: World) -> None:
     await world.put(ephemeraljob(activeDeadlineSeconds=30))
 
 
+async def no_container_has_the_name_of_its_target(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    job = ephemeraljob()
+    job["spec"]["template"]["ephemeralContainers"][0]["targetContainerName"] = "web"
+    await world.put(job)
+
+
 async def its_oldest_pod_has_no_node(world: World) -> None:
     spec = {"nodeSelector": {"disk": "ssd"}, "containers": [{"name": "main", "image": "nginx:1"}]}
     metadata = {"name": "web-old", "labels": {"app": "web"}}
@@ -781,6 +789,12 @@ EPHEMERAL_JOBS: Final = (
         cause=Code.NOTHING_SELECTED,
         ways=1,
         says="from another job",
+    ),
+    Situation(
+        stage=no_container_has_the_name_of_its_target,
+        cause=Code.REFUSED,
+        says="set spec.template.ephemeralContainers[0].targetContainerName to main, or remove it",
+        ways=1,
     ),
     Situation(
         stage=its_oldest_pod_has_no_node,

@@ -218,10 +218,12 @@ def _plan_before_end(
         unfinished=_describe_unfinished(snapshot, states),
     )
     document = document_of(status)
-    obstacles = _find_obstacles(job, pods, snapshot.now)
+    untargeted = _find_missing_targets(job, [pod for pod in pods if states[pod.name] is None])
+    obstacles = [*_find_obstacles(job, pods, snapshot.now), *untargeted]
     paused = explain_pause(_policy_of(job.spec), _run_of(snapshot), field=_DEADLINE, now=snapshot.now)
     now = decision.start[:MOST_AT_ONCE]
-    chains = tuple(_inject_containers(job, pod) for pod in pods if pod.name in set(now))
+    started = set(now) - {pod.name for pod, _ in untargeted}  # the API server would reject the others
+    chains = tuple(_inject_containers(job, pod) for pod in pods if pod.name in started)
     stages = (Stage(purpose=Purpose.INJECT_CONTAINERS, chains=chains, ramp=True),) if chains else ()
     return Plan(
         stages=stages,
@@ -333,6 +335,30 @@ def _find_obstacles(
     )
     stuck = ((pod, _find_pod_blocker(pod, now)) for pod in pods[:LOOKED_AT])
     return [(pod, obstacle) for pod, obstacle in (*result, *stuck) if obstacle is not None]
+
+
+def _find_missing_targets(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tuple[PodView, Reason]]:
+    """Find the pods without the container whose processes a container of the job must see (targetContainerName)."""
+    targets = [
+        (
+            f"spec.template.ephemeralContainers[{index}].targetContainerName",
+            str(container["targetContainerName"]),
+        )
+        for index, container in enumerate(job.containers)
+        if container.get("targetContainerName")
+    ]
+    found = []
+    for pod in pods if targets else ():
+        names = [container.name for container in pod.containers]
+        known = {*names, *(part.name for part in (*pod.sidecars, *pod.init_statuses))}
+        missing = next(((path, target) for path, target in targets if target not in known), None)
+        if missing is not None:
+            path, target = missing
+            message = f"the pod has no container {target} ({path}); its containers: {', '.join(names)}"
+            found.append(
+                (pod, Reason(Code.REFUSED, message, f"set {path} to {' or '.join(names)}, or remove it"))
+            )
+    return found
 
 
 def _until_blocked(pods: Sequence[PodView], now: Instant) -> float | None:
