@@ -241,7 +241,7 @@ PULL_JOBS: Final = (
         says="no node has the name ghost",
         ways=1,
     ),
-    Situation(stage=a_node_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=1, known_by="plan"),
+    Situation(stage=a_node_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=2, known_by="plan"),
     Situation(stage=a_node_pulls_long, cause=Code.IMAGE_PULLING, phase=Phase.PROGRESSING),
     Situation(stage=all_nodes_have_pulled, cause="", phase=Phase.COMPLETED),
     Situation(stage=pulling_is_not_allowed, cause=Code.LIMIT_IS_ZERO, ways=1, known_by="plan"),

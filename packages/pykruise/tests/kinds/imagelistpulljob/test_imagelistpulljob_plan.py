@@ -217,8 +217,8 @@ def test_a_job_that_has_not_begun_is_not_complete() -> None:
 @pytest.mark.parametrize(
     ("children", "message"),
     [
-        ({}, "2 images are not on all nodes yet"),
-        ({"a": DONE}, "1 image is not on all nodes yet"),
+        ({}, "2 ImagePullJobs are being created"),
+        ({"a": DONE}, "1 ImagePullJob is being created"),
         ({"a": DONE, "b": GOING}, "1 image is not on all nodes yet"),
         ({"a": PARTLY, "b": GOING}, "1 image is not on all nodes yet"),
         ({"a": PARTLY, "b": DONE}, ""),

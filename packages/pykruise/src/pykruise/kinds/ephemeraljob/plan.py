@@ -216,6 +216,7 @@ def _plan_before_end(
         is_late=decision.finish is Finish.DEADLINE,
         has_containers=bool(job.containers),
         unfinished=_describe_unfinished(snapshot, states),
+        is_taken=bool(snapshot.pods),
     )
     document = document_of(status)
     untargeted = _find_missing_targets(job, [pod for pod in pods if states[pod.name] is None])
@@ -350,7 +351,8 @@ def _find_missing_targets(job: EphemeralJobView, pods: Sequence[PodView]) -> lis
     found = []
     for pod in pods if targets else ():
         names = [container.name for container in pod.containers]
-        known = {*names, *(part.name for part in (*pod.sidecars, *pod.init_statuses))}
+        sidecars = {container.name for container in pod.sidecars}
+        known = {*names, *sidecars, *(status.name for status in pod.init_statuses)}
         missing = next(((path, target) for path, target in targets if target not in known), None)
         if missing is not None:
             path, target = missing

@@ -40,9 +40,11 @@ def status_of(
     is_late: bool,
     has_containers: bool,
     unfinished: str = "",
+    is_taken: bool = False,
 ) -> EphemeralJobStatus:
     """Compute the current status. `is_over`: the containers in all pods have finished. `is_late`: the deadline passed
     before they finished. While the job is paused, both are False. `unfinished`: what had not finished at the deadline.
+    `is_taken`: all matching pods have a container with a name of the job from elsewhere.
     """
     phase = _compute_phase(tally, is_over=is_over, is_late=is_late, has_containers=has_containers)
     said = [("Initialized", "Initialized", "the job is accepted")]
@@ -71,7 +73,12 @@ def status_of(
             ("JobFailed", "CreateFailed", f"containers failed in {format_count(tally.failed, 'pod')}")
         )
     if has_containers and not tally.match:
-        said.append(("MatchedEmpty", "MatchEmpty", "no pod matches the selector"))
+        message = (
+            "every pod that the selector matches has a container of this name already"
+            if is_taken
+            else "no pod matches the selector"
+        )
+        said.append(("MatchedEmpty", "MatchEmpty", message))
     ends = phase in ("Succeeded", "Failed")
     return msgspec.structs.replace(
         known,

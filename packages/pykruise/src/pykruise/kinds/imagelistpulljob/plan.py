@@ -287,7 +287,10 @@ def _reason_to_wait(decision: FanOutDecision, spec: ImageListPullJobSpec) -> Rea
         return None
     if _allows_none(spec):
         return limit_is_zero("spec.parallelism", "no image is pulled")
-    images = format_count(left, "image is", "images are")
+    if not decision.counts.active:
+        jobs = format_count(left, "ImagePullJob is", "ImagePullJobs are")
+        return Reason(Code.CREATING, f"{jobs} being created")
+    images = format_count(decision.counts.active, "image is", "images are")
     return Reason(Code.IMAGE_PULLING, f"{images} not on all nodes yet")
 
 
