@@ -18,6 +18,9 @@ from pykruise.pods.jobs.ended_changes import NAMES_STAY, RUN_AGAIN, STILL_USED
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.ephemeral import JOB_ENV
 
+_MOST_NAMED: Final = 6
+"""Maximum number of pods that a command names."""
+
 _OWN: Final = "containers"
 """Field of the containers of pods that a job owns."""
 
@@ -53,7 +56,10 @@ def _explain_older_template(sight: Sight) -> Wait | None:
 
 
 def _containers_by_name(sight: Sight, path: Sequence[str]) -> dict[Any, Document]:
-    return {item.get("name"): item for item in get_path(sight.document, *path, default=())}
+    """Return the containers of the spec by name, without values that are no containers."""
+    stored = get_path(sight.document, *path)
+    containers = stored if isinstance(stored, list) else ()
+    return {str(item.get("name")): item for item in containers if isinstance(item, Mapping)}
 
 
 def _explain_older_pods(sight: Sight) -> Wait | None:
@@ -64,8 +70,10 @@ def _explain_older_pods(sight: Sight) -> Wait | None:
     if not isinstance(insight, JobInsight):
         return None
     wanted = _containers_by_name(sight, insight.containers)
-    found = {name: _find_difference(ran, wanted) for name, ran in _list_ran(sight, insight.containers[-1])}
-    older = {name: difference for name, difference in found.items() if difference}
+    differences = {
+        name: _find_difference(ran, wanted) for name, ran in _list_ran(sight, insight.containers[-1])
+    }
+    older = {name: difference for name, difference in differences.items() if difference}
     if not older:
         return None
     words = (
@@ -73,8 +81,8 @@ def _explain_older_pods(sight: Sight) -> Wait | None:
         " that get a pod later"
     )
     chosen = f"-l {insight.pod_label}={sight.document['metadata']['name']}"
-    if len(older) < len(found) or not insight.pod_label:
-        chosen = " ".join(older)
+    if len(older) < len(differences) or not insight.pod_label:
+        chosen = " ".join(list(older)[:_MOST_NAMED]) + (" …" if len(older) > _MOST_NAMED else "")
     namespace = sight.document["metadata"]["namespace"]
     remedy = f"delete these pods (kubectl delete pod -n {namespace} {chosen}): their nodes then run the new template"
     return Wait(code=Code.NO_EFFECT, words=words, pods=tuple(older), remedy=remedy)

@@ -309,9 +309,11 @@ class _Plan:
 
 
 def _describe_last_start(spec: AdvancedCronJobSpec, tick: Instant) -> str:
-    """Describe until when the run of this time can start; empty if the spec has no deadline."""
+    """Describe until when the run of this time can start; empty if the spec has no deadline, or one that is longer
+    than a year.
+    """
     seconds = spec.starting_deadline_seconds
-    if seconds is None:
+    if seconds is None or not 0 <= seconds <= _ONCE_S:
         return ""
     return (
         f"; the run of {format_time(tick)} can start only until {format_time(tick + seconds)}, and is missed after that"

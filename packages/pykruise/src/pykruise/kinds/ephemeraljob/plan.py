@@ -21,7 +21,7 @@ from pykruise.kinds.ephemeraljob.status import DEADLINE, EphemeralJobTally, docu
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.counts import format_count, format_first
 from pykruise.plans.insight import AtWork
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.pod_writes import pod_patch
@@ -338,6 +338,10 @@ def _find_obstacles(
     return [(pod, obstacle) for pod, obstacle in (*result, *stuck) if obstacle is not None]
 
 
+_MOST_LISTED: Final = 5
+"""Maximum number of containers of a pod that a message names."""
+
+
 def _find_missing_targets(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tuple[PodView, Reason]]:
     """Find the pods without the container whose processes a container of the job must see (targetContainerName)."""
     targets = [
@@ -348,7 +352,7 @@ def _find_missing_targets(job: EphemeralJobView, pods: Sequence[PodView]) -> lis
         for index, container in enumerate(job.containers)
         if container.get("targetContainerName")
     ]
-    found = []
+    without = []
     for pod in pods if targets else ():
         names = [container.name for container in pod.containers]
         sidecars = {container.name for container in pod.sidecars}
@@ -356,11 +360,19 @@ def _find_missing_targets(job: EphemeralJobView, pods: Sequence[PodView]) -> lis
         missing = next(((path, target) for path, target in targets if target not in known), None)
         if missing is not None:
             path, target = missing
-            message = f"the pod has no container {target} ({path}); its containers: {', '.join(names)}"
-            found.append(
-                (pod, Reason(Code.REFUSED, message, f"set {path} to {' or '.join(names)}, or remove it"))
+            listed = format_first(names, _MOST_LISTED)
+            message = f"the pod has no container {target} ({path}); its containers: {listed}"
+            without.append(
+                (
+                    pod,
+                    Reason(
+                        Code.REFUSED,
+                        message,
+                        f"set {path} to {' or '.join(names[:_MOST_LISTED])}, or remove it",
+                    ),
+                )
             )
-    return found
+    return without
 
 
 def _until_blocked(pods: Sequence[PodView], now: Instant) -> float | None:
