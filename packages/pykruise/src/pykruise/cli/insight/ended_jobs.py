@@ -59,7 +59,7 @@ def _containers_by_name(sight: Sight, path: Sequence[str]) -> dict[Any, Document
     """Return the containers of the spec by name, without values that are no containers."""
     stored = get_path(sight.document, *path)
     containers = stored if isinstance(stored, list) else ()
-    return {str(item.get("name")): item for item in containers if isinstance(item, Mapping)}
+    return {str(item.get("name")): item for item in containers if isinstance(item, dict)}
 
 
 def _explain_older_pods(sight: Sight) -> Wait | None:
