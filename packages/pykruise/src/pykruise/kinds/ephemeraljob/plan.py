@@ -245,7 +245,11 @@ def _plan_before_end(
 
 
 def _describe_unfinished(snapshot: ReadableEphemeralJob, states: Mapping[str, EphemeralState | None]) -> str:
-    """Count the pods in which containers have not ended, and the pods that have none; empty if there are none."""
+    """Count the pods in which containers have not ended, and the pods that have none, or say that no pod matches; empty
+    if there are none.
+    """
+    if not states:
+        return "" if snapshot.pods else "no pod matched spec.selector"
     progress = [_PROGRESS[state] for state in states.values()]
     active, pending = progress.count(TargetState.ACTIVE), progress.count(TargetState.PENDING)
     parts = []
