@@ -1207,7 +1207,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"correct spec.injectionStrategy.revision.*", (inject_the_present_revision,)),
     (r"make room on the nodes of subset \w+", (make_room,)),
-    (r"make room on (its nodes|the nodes of the subset;).*", (make_room,)),
+    (r"make room on (its nodes|the nodes of the subset,).*", (make_room,)),
     (r"set scheduleStrategy.type to Adaptive with .*", (reschedule,)),
     (
         r"correct the image or its pull secret in spec.template, then set (?P<path>\S+) to (?P<value>false), or make"
@@ -1296,10 +1296,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"create \w+ \S+ in namespace \S+ by other means \(.*\), or remove \S+ from spec\.targets", ()),
     (r"set in .* what the ResourceQuota requires .*, or add a LimitRange with defaults", ()),
     (r"change the object so that the webhook allows the write, or have the webhook changed", ()),
+    (r"correct what the message of the webhook names", ()),
     (r"make the server of this webhook respond, or correct or delete the webhook configuration", ()),
     (
-        r"make the server of webhook \S+ respond, or correct or delete the webhook configuration that contains it"
-        r" \(kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations\)",
+        r"make the server of webhook \S+ respond, or correct or delete (the webhook configuration that contains it"
+        r" \(kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations\)|\w+ \S+ \(kubectl edit .*\))",
         (),
     ),
     (r"change the pod template so that the policy allows its pods, or change the policy", ()),
