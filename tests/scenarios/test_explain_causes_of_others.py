@@ -9,6 +9,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NAMESPACES, PODS
 from pykruise.plans.progress import Phase
+from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from pykruise.pods.reasons import Code
 from pykruise.sandbox.cluster import ClusterSettings
 from support.scenario import Stage
@@ -94,6 +95,43 @@ async def test_a_patch_of_a_workloadspread_is_the_cause_that_a_deployment_lacks_
     assert (explanation.cause, explanation.phase) == (Code.POLICY, Phase.DEGRADED)
     assert "spec.subsets[1].patch of WorkloadSpread web sets the field" in explanation.waits[0].words
     assert "create PriorityClass spot-low" in explanation.waits[0].remedy
+
+
+async def test_a_marker_of_another_namespace_is_the_cause_that_a_readiness_gate_stays_closed(
+    stage: Stage,
+) -> None:
+    world = World(stage)
+    await world.start()
+    await world.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ops"}})
+    await stage.client.create(POD_PROBE_MARKERS, "ops", marker("warm"))
+    workload = cloneset()
+    workload["spec"]["template"]["spec"]["readinessGates"] = [{"conditionType": "example.com/idle"}]
+    await world.put(workload)
+    await world.wait(30)
+
+    for explanation in (await world.explained(KINDS["cloneset"], "web"), await explain_pod_of(world, "web")):
+        wait = explanation.waits[0]
+
+        assert (wait.code, explanation.phase) == (Code.READINESS_GATE, Phase.DEGRADED)
+        assert f"no PodProbeMarker of namespace {stage.namespace} sets this condition" in wait.words
+        assert "PodProbeMarker ops/warm sets it in its own namespace only" in wait.words
+        assert wait.remedy == f"create PodProbeMarker warm in namespace {stage.namespace} instead"
+
+
+async def test_a_marker_of_another_namespace_with_another_selector_is_not_the_cause(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    await world.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ops"}})
+    await stage.client.create(POD_PROBE_MARKERS, "ops", marker("warm", app="other"))
+    workload = cloneset()
+    workload["spec"]["template"]["spec"]["readinessGates"] = [{"conditionType": "example.com/idle"}]
+    await world.put(workload)
+    await world.wait(30)
+
+    assert (
+        "no PodProbeMarker sets this condition"
+        in (await world.explained(KINDS["cloneset"], "web")).waits[0].words
+    )
 
 
 async def test_a_volume_of_a_sidecarset_that_violates_the_level_of_the_namespace_is_the_cause(
