@@ -384,6 +384,15 @@ async def correct_the_finalizers(person: Person, _match: re.Match[str]) -> None:
         await person.stage.merge(pod.name, {"metadata": {"finalizers": None}}, resource=PODS)
 
 
+async def end_the_exemption(person: Person, match: re.Match[str]) -> None:
+    if match["owner"]:
+        workload = next(resource for resource in RESOURCES.values() if resource.kind == match["kind"])
+        dropped = {"spec": {"template": {"metadata": {"annotations": {match["key"]: None}}}}}
+        await person.stage.merge(match["owner"], dropped, resource=workload)
+    for name in match["names"].split():
+        await person.stage.merge(name, {"metadata": {"annotations": {match["key"]: None}}}, resource=PODS)
+
+
 async def open_the_budget(person: Person, match: re.Match[str]) -> None:
     spec = {"maxUnavailable": 1, "minAvailable": None}
     await person.stage.merge(match["budget"], {"spec": spec}, resource=POD_UNAVAILABLE_BUDGETS)
@@ -1169,6 +1178,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (
         r"(raise maxUnavailable|lower minAvailable) of PodUnavailableBudget (?P<budget>[^\s,]+), because .*",
         (open_the_budget,),
+    ),
+    (
+        r"remove the annotation from (spec\.template of (?P<kind>\w+) (?P<owner>\S+), and from )?the pods \(kubectl"
+        r" annotate pod -n \S+ (?P<names>.+) (?P<key>\S+)-\)",
+        (end_the_exemption,),
     ),
     (r"correct allowedTopologies of storage class (?P<class>\S+)", (correct_the_class,)),
     (r"label a node with (?P<key>[^\s=]+)=(?P<value>\S+)", (label_a_node,)),
