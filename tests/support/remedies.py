@@ -384,6 +384,15 @@ async def correct_the_finalizers(person: Person, _match: re.Match[str]) -> None:
         await person.stage.merge(pod.name, {"metadata": {"finalizers": None}}, resource=PODS)
 
 
+async def orphan_the_pods(person: Person, match: re.Match[str]) -> None:
+    resource = next(
+        resource
+        for resource in RESOURCES.values()
+        if f"{resource.kind}.{resource.group}".lower() == match["argument"]
+    )
+    await person.stage.client.delete(resource, person.key.namespace, match["owner"], propagation="Orphan")
+
+
 async def end_the_exemption(person: Person, match: re.Match[str]) -> None:
     if match["owner"]:
         workload = next(resource for resource in RESOURCES.values() if resource.kind == match["kind"])
@@ -1631,6 +1640,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"read its log \(kubectl logs .+\), create pod \S+ again with a spec that works", ()),
     (r"if that lasts, check that the agent runs on the node.*", ()),
+    (
+        r"delete .*, but keep its pods \(kubectl delete (?P<argument>\S+) -n \S+ (?P<owner>\S+) --cascade=orphan\):"
+        r" this StatefulSet then adopts and updates them",
+        (orphan_the_pods,),
+    ),
+    (r"delete .*, or scale it down: when you delete only the pod, it creates the pod again", ()),
+    (r"create this StatefulSet again with another name", ()),
     (r"delete .* if nothing needs it, or create (it|that pod) again with another name", ()),
     (r"start the agent on that node, or bring the node back; then create the request again", ()),
     (r"if that lasts, make the image available, or create the job again .*", ()),
