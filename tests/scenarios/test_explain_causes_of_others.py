@@ -16,6 +16,7 @@ from support.scenario import Stage
 from support.situations.documents import (
     cloneset,
     disruption_budget,
+    distribution,
     made,
     marker,
     selector,
@@ -131,6 +132,85 @@ async def test_a_marker_of_another_namespace_with_another_selector_is_not_the_ca
     assert (
         "no PodProbeMarker sets this condition"
         in (await world.explained(KINDS["cloneset"], "web")).waits[0].words
+    )
+
+
+SHARED = {"name": "main", "image": "nginx:1", "envFrom": [{"configMapRef": {"name": "shared"}}]}
+NOT_THIS_ONE = "ResourceDistribution web distributes ConfigMap shared, but not to namespace scenario"
+
+
+@pytest.mark.parametrize(
+    ("targets", "words", "remedy"),
+    [
+        (
+            {"namespaceSelector": {"matchLabels": {"dist": "yes"}}},
+            f"{NOT_THIS_ONE}: spec.targets.namespaceSelector requires dist=yes, and the namespace has dist=true",
+            "label the namespace (kubectl label namespace scenario --overwrite dist=yes), or change spec.targets of"
+            " ResourceDistribution web; or correct the reference or securityContext in spec.template",
+        ),
+        (
+            {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "Exists"}]}},
+            f"{NOT_THIS_ONE}: spec.targets.namespaceSelector requires team, and the namespace has no label team",
+            "label namespace scenario so that team matches it, or change spec.targets",
+        ),
+        (
+            {"allNamespaces": True, "excludedNamespaces": {"list": [{"name": "scenario"}]}},
+            f"{NOT_THIS_ONE}, which spec.targets.excludedNamespaces contains",
+            "remove scenario from spec.targets.excludedNamespaces of ResourceDistribution web",
+        ),
+        (
+            {"includedNamespaces": {"list": [{"name": "default"}]}},
+            f"{NOT_THIS_ONE}, which spec.targets does not contain",
+            "add scenario to spec.targets.includedNamespaces of ResourceDistribution web",
+        ),
+    ],
+)
+async def test_a_distribution_that_leaves_the_namespace_out_is_the_cause_of_a_missing_configmap(
+    stage: Stage, targets: dict[str, object], words: str, remedy: str
+) -> None:
+    world = World(stage)
+    await world.start()
+    labels: dict[str, object] = {"metadata": {"labels": {"dist": "true"}}}
+    await world.change(f"namespace/{stage.namespace}", labels)
+    workload = cloneset()
+    workload["spec"]["template"]["spec"]["containers"] = [SHARED]
+    await world.put(distribution(targets=targets), workload)
+    await world.wait(30)
+
+    wait = (await world.explained(KINDS["cloneset"], "web")).waits[0]
+
+    assert (wait.code, wait.words.endswith(words)) == (Code.CONTAINER_FAILS, True), wait
+    assert wait.remedy.startswith(remedy)
+    assert "kubectl create" not in wait.remedy
+    assert "create what is missing" not in wait.remedy
+    # and the remedy helps
+    await world.change(f"namespace/{stage.namespace}", {"metadata": {"labels": {"dist": "yes"}}})
+    if "dist=yes" in remedy:
+        await world.wait(60)
+        assert (await world.explained(KINDS["cloneset"], "web")).phase is Phase.HEALTHY
+
+
+async def test_a_distribution_that_a_quota_stops_is_the_cause_of_a_missing_volume(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    await world.put(distribution(targets={"namespaceSelector": {"matchLabels": {"dist": "yes"}}}))
+    await world.quota(configmaps="0")
+    await world.change(f"namespace/{stage.namespace}", {"metadata": {"labels": {"dist": "yes"}}})
+    workload = cloneset()
+    pods = workload["spec"]["template"]["spec"]
+    pods["volumes"] = [{"name": "shared", "configMap": {"name": "shared"}}]
+    await world.put(workload)
+    await world.wait(30)
+
+    wait = (await world.explained(KINDS["cloneset"], "web")).waits[0]
+
+    assert wait.code == Code.MOUNT_FAILS
+    assert (
+        "ResourceDistribution web distributes ConfigMap shared also to this namespace, but has failed"
+        in wait.words
+    )
+    assert wait.remedy.startswith(
+        "correct the cause, which the explanation of ResourceDistribution web names (kubectl"
     )
 
 

@@ -906,10 +906,6 @@ async def unlabel_the_node(person: Person, match: re.Match[str]) -> None:
         await create_again(person)
 
 
-async def create_what_is_missing(person: Person, _match: re.Match[str]) -> None:
-    await person.stage.create({"metadata": {"name": "missing"}}, resource=CONFIG_MAPS)
-
-
 async def choose_the_scheduler(person: Person, _match: re.Match[str]) -> None:
     await person.change(template={"spec": {"schedulerName": "default-scheduler"}})
 
@@ -1129,7 +1125,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_claim_templates,),
     ),
     (
-        r"create what is missing, or correct the reference or securityContext in spec.template",
+        r"(create what is missing, or )?correct the reference or securityContext in spec.template",
         (correct_the_security_context,),
     ),
     (r"kubectl annotate \S+ (?P<key>[^\s=]+)=(?P<value>\S+) -n \S+", (annotate_it,)),
@@ -1374,9 +1370,14 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_workload,),
     ),
     (
-        r"create what is missing, or correct the reference or securityContext in spec.template, then delete the pod,"
+        r"(create what is missing, or )?correct the reference or securityContext in spec.template, then delete the pod,"
         r" which keeps the old value",
-        (create_what_is_missing, correct_and_delete_pods),
+        (correct_and_delete_pods,),
+    ),
+    (
+        r"(create what is missing, or )?correct the reference or securityContext in SidecarSet (?P<sidecars>\w+), then"
+        r" delete the pod, which keeps the old value",
+        (correct_the_sidecars_and_delete_pods,),
     ),
     (
         r"change nodeSelector, affinity or tolerations of spec.template, or label nodes",
@@ -1499,12 +1500,6 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"read its log \(kubectl logs [^()]+\), and correct its cause; then delete the pod \(kubectl delete pod -n \S+"
         r" (?P<names>[^()]+)\), so that its node gets a new pod",
         (delete_pods,),
-    ),
-    (
-        r"create what is missing, or correct the reference or securityContext in SidecarSet (?P<sidecars>\w+), then"
-        r" delete the pod, which"
-        r" keeps the old value",
-        (create_what_is_missing, correct_the_sidecars_and_delete_pods),
     ),
     (
         r"create the missing objects, or correct the volume in .* or in SidecarSet (?P<sidecars>\w+), then delete"

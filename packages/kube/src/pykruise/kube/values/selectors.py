@@ -85,6 +85,11 @@ class Requirement(msgspec.Struct, frozen=True):
             case SelectorOperator.LESS_THAN:
                 return (number := _parse_integer(value)) is not None and number < int(self.values[0])
 
+    @property
+    def listed_value(self) -> str | None:
+        """A value that the requirement lists and that a label can have; None: it lists no such value."""
+        return self.values[0] if self.operator in _ONE_OF else None
+
     def __str__(self) -> str:
         match self.operator:
             case SelectorOperator.EXISTS:

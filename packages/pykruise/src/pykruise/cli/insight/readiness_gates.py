@@ -119,15 +119,15 @@ def _explain_misplaced(
     for gate in dict.fromkeys(gate for _, gate in without):
         able = [setter for setter in setters if setter.condition.type == gate][:_MOST_MISPLACED]
         for pod in (pod for pod, its_gate in without if its_gate == gate):
-            found = next((setter for setter in able if setter.condition.selects(pod.labels)), None)
-            if found is None:
+            setter = next((setter for setter in able if setter.condition.selects(pod.labels)), None)
+            if setter is None:
                 continue
-            kind, place = found.kind.resource.kind, pod.namespace
+            kind, place = setter.kind.resource.kind, pod.namespace
             words = (
-                f"no {kind} of namespace {place} sets this condition; {kind} {found.key} sets it in its own namespace"
+                f"no {kind} of namespace {place} sets this condition; {kind} {setter.key} sets it in its own namespace"
                 " only, and its selector would match the pod"
             )
-            remedy = f"create {kind} {found.key.name} in namespace {place} instead"
+            remedy = f"create {kind} {setter.key.name} in namespace {place} instead"
             problems[pod.name] = GateProblem(words=words, remedy=remedy)
     return problems
 

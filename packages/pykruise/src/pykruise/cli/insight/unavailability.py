@@ -120,21 +120,21 @@ async def _sight_of(
 
 async def _find_exempting(client: Client, snapshot: BudgetSnapshot) -> Sequence[str]:
     """Return the templates that exempt pods of the budget, of a bounded number of workloads."""
-    found: list[str] = []
+    templates: list[str] = []
     for kind, name in snapshot.workloads[:_MOST_WORKLOADS]:
         resource = TARGET_RESOURCES.get(kind)
         key = Key(snapshot.budget.namespace, name)
         document = None if resource is None else await read_optional(client, resource, key)
-        template = get_path(document, "spec", "template", "metadata", "annotations", default=None)
-        if document is None or not isinstance(template, Mapping) or not is_exempt(template):
+        annotations = get_path(document, "spec", "template", "metadata", "annotations", default=None)
+        if document is None or not isinstance(annotations, Mapping) or not is_exempt(annotations):
             continue
         creator = controller_of(document)
-        found.append(
+        templates.append(
             f"spec.template of {kind.kind} {name}"
             if creator is None
             else f"the template of {creator.kind} {creator.name}"
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(templates))
 
 
 _MOST_WORKLOADS: Final = 10

@@ -97,7 +97,7 @@ def list_exempt(snapshot: BudgetSnapshot) -> Sequence[PodView]:
 
 
 def _describe_all(count: int) -> str:
-    return "its only pod" if count == 1 else f"all its {count} pods"
+    return "its only pod" if count == 1 else f"all its {format_count(count, 'pod')}"
 
 
 def find_stale_total(snapshot: BudgetSnapshot) -> Reason | None:
