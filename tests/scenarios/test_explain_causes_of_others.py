@@ -21,9 +21,10 @@ from support.situations.documents import (
     marker,
     selector,
     sidecarset,
+    spread,
     template,
 )
-from support.situations.world import KINDS, World, with_agents
+from support.situations.world import KINDS, LIMIT_RANGES, World, with_agents
 
 pytestmark = pytest.mark.sandbox_only
 
@@ -212,6 +213,41 @@ async def test_a_distribution_that_a_quota_stops_is_the_cause_of_a_missing_volum
     assert wait.remedy.startswith(
         "correct the cause, which the explanation of ResourceDistribution web names (kubectl"
     )
+
+
+LARGE = {"name": "main", "resources": {"limits": {"memory": "2Gi"}, "requests": {"memory": "2Gi"}}}
+
+
+async def test_a_patch_that_a_limit_range_rejects_is_the_cause_that_a_subset_has_no_pods(
+    stage: Stage,
+) -> None:
+    world = World(stage)
+    await world.start()
+    spec = {"limits": [{"type": "Container", "max": {"memory": "1Gi"}}]}
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": spec}
+    await stage.client.create(LIMIT_RANGES, stage.namespace, limits)
+    workload = cloneset()
+    workload["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"memory": "500Mi"}}
+    subsets = [
+        {"name": "large", "maxReplicas": 2, "patch": {"spec": {"containers": [LARGE]}}},
+        {"name": "rest"},
+    ]
+    await world.put(spread(subsets=subsets), workload)
+
+    for seconds in (10, 90):  # while slots are reserved for the rejected pods, and after that
+        await world.wait(seconds)
+        explanation = await world.explained(KINDS["workloadspread"], "web")
+        wait = explanation.waits[0]
+
+        assert (explanation.cause, explanation.phase) == (Code.POLICY, Phase.DEGRADED), explanation
+        assert wait.words.startswith("pods of subset large are rejected because of its patch, and ")
+        assert "maximum memory usage per Container is 1Gi, but limit is 2Gi" in wait.words
+        assert wait.remedy.startswith("correct spec.subsets[0].patch of WorkloadSpread web; or request what")
+        assert Code.CREATING not in {wait.code for wait in explanation.waits}
+    # and after a correction, the cause is gone
+    await world.set("workloadspread/web", subsets=[{"name": "large", "maxReplicas": 2}, {"name": "rest"}])
+    await world.wait(10)
+    assert (await world.explained(KINDS["workloadspread"], "web")).phase is Phase.HEALTHY
 
 
 async def test_a_volume_of_a_sidecarset_that_violates_the_level_of_the_namespace_is_the_cause(
