@@ -13,7 +13,7 @@ from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.resourcedistribution.view import DistributionView, project_distribution
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.values.counts import format_count
-from pykruise.kube.values.selectors import Requirement
+from pykruise.kube.values.selectors import Requirement, describe_labels
 from pykruise.plans.insight import Absence, Insight, Supply
 
 
@@ -60,7 +60,8 @@ def _explain_absence(namespace: str, labels: Mapping[str, str], *, view: Distrib
             remedy=f"add {namespace} to spec.targets.includedNamespaces of {who}",
         )
     wanted = ",".join(map(str, unmet))
-    words = f"{but}: spec.targets.namespaceSelector requires {wanted}, and the namespace has {_show(unmet, labels)}"
+    present = describe_labels(unmet, [labels])
+    words = f"{but}: spec.targets.namespaceSelector requires {wanted}, and the namespace has {present}"
     return Absence(words=words, remedy=f"{_label(unmet, namespace, wanted)}, or change spec.targets of {who}")
 
 
@@ -71,12 +72,6 @@ def _find_failure(view: DistributionView, namespace: str) -> str:
         if condition.get("status") == "True" and isinstance(failed, list) and namespace in failed:
             return f"has failed there ({condition.get('reason')})"
     return ""
-
-
-def _show(unmet: Sequence[Requirement], labels: Mapping[str, str]) -> str:
-    """Return the values of the labels that the requirements are about."""
-    keys = dict.fromkeys(requirement.key for requirement in unmet)
-    return ", ".join(f"{key}={labels[key]}" if key in labels else f"no label {key}" for key in keys)
 
 
 def _label(unmet: Sequence[Requirement], namespace: str, wanted: str) -> str:

@@ -58,7 +58,7 @@ def _name_field(number: int) -> str:
 
 
 def explain_refused(sight: SpreadSight) -> Iterator[tuple[str, Wait]]:
-    """Yield the subsets whose pods are rejected, each with its wait. A patch that makes pods invalid has another wait."""
+    """Yield the subsets whose pods are rejected, each with its wait. Patches that make invalid pods are left out."""
     if not sight.refused:
         return
     lacking = set(_list_lacking(sight))
