@@ -9,19 +9,22 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NAMESPACES, PODS
 from pykruise.plans.progress import Phase
+from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from pykruise.pods.reasons import Code
 from pykruise.sandbox.cluster import ClusterSettings
 from support.scenario import Stage
 from support.situations.documents import (
     cloneset,
     disruption_budget,
+    distribution,
     made,
     marker,
     selector,
     sidecarset,
+    spread,
     template,
 )
-from support.situations.world import KINDS, World, with_agents
+from support.situations.world import KINDS, LIMIT_RANGES, World, with_agents
 from support.stuck import Refusal
 
 pytestmark = pytest.mark.sandbox_only
@@ -95,6 +98,157 @@ async def test_a_patch_of_a_workloadspread_is_the_cause_that_a_deployment_lacks_
     assert (explanation.cause, explanation.phase) == (Code.POLICY, Phase.DEGRADED)
     assert "spec.subsets[1].patch of WorkloadSpread web sets the field" in explanation.waits[0].words
     assert "create PriorityClass spot-low" in explanation.waits[0].remedy
+
+
+async def test_a_marker_of_another_namespace_is_the_cause_that_a_readiness_gate_stays_closed(
+    stage: Stage,
+) -> None:
+    world = World(stage)
+    await world.start()
+    await world.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ops"}})
+    await stage.client.create(POD_PROBE_MARKERS, "ops", marker("warm"))
+    workload = cloneset()
+    workload["spec"]["template"]["spec"]["readinessGates"] = [{"conditionType": "example.com/idle"}]
+    await world.put(workload)
+    await world.wait(30)
+
+    for explanation in (await world.explained(KINDS["cloneset"], "web"), await explain_pod_of(world, "web")):
+        wait = explanation.waits[0]
+
+        assert (wait.code, explanation.phase) == (Code.READINESS_GATE, Phase.DEGRADED)
+        assert f"no PodProbeMarker of namespace {stage.namespace} sets this condition" in wait.words
+        assert "PodProbeMarker ops/warm sets it in its own namespace only" in wait.words
+        assert wait.remedy == f"create PodProbeMarker warm in namespace {stage.namespace} instead"
+
+
+async def test_a_marker_of_another_namespace_with_another_selector_is_not_the_cause(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    await world.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ops"}})
+    await stage.client.create(POD_PROBE_MARKERS, "ops", marker("warm", app="other"))
+    workload = cloneset()
+    workload["spec"]["template"]["spec"]["readinessGates"] = [{"conditionType": "example.com/idle"}]
+    await world.put(workload)
+    await world.wait(30)
+
+    assert (
+        "no PodProbeMarker sets this condition"
+        in (await world.explained(KINDS["cloneset"], "web")).waits[0].words
+    )
+
+
+SHARED = {"name": "main", "image": "nginx:1", "envFrom": [{"configMapRef": {"name": "shared"}}]}
+NOT_THIS_ONE = "ResourceDistribution web distributes ConfigMap shared, but not to namespace scenario"
+
+
+@pytest.mark.parametrize(
+    ("targets", "words", "remedy"),
+    [
+        (
+            {"namespaceSelector": {"matchLabels": {"dist": "yes"}}},
+            f"{NOT_THIS_ONE}: spec.targets.namespaceSelector requires dist=yes, and the namespace has dist=true",
+            "label the namespace (kubectl label namespace scenario --overwrite dist=yes), or change spec.targets of"
+            " ResourceDistribution web; or correct the reference or securityContext in spec.template",
+        ),
+        (
+            {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "Exists"}]}},
+            f"{NOT_THIS_ONE}: spec.targets.namespaceSelector requires team, and the namespace has no label team",
+            "label namespace scenario so that team matches it, or change spec.targets",
+        ),
+        (
+            {"allNamespaces": True, "excludedNamespaces": {"list": [{"name": "scenario"}]}},
+            f"{NOT_THIS_ONE}, which spec.targets.excludedNamespaces contains",
+            "remove scenario from spec.targets.excludedNamespaces of ResourceDistribution web",
+        ),
+        (
+            {"includedNamespaces": {"list": [{"name": "default"}]}},
+            f"{NOT_THIS_ONE}, which spec.targets does not contain",
+            "add scenario to spec.targets.includedNamespaces of ResourceDistribution web",
+        ),
+    ],
+)
+async def test_a_distribution_that_leaves_the_namespace_out_is_the_cause_of_a_missing_configmap(
+    stage: Stage, targets: dict[str, object], words: str, remedy: str
+) -> None:
+    world = World(stage)
+    await world.start()
+    labels: dict[str, object] = {"metadata": {"labels": {"dist": "true"}}}
+    await world.change(f"namespace/{stage.namespace}", labels)
+    workload = cloneset()
+    workload["spec"]["template"]["spec"]["containers"] = [SHARED]
+    await world.put(distribution(targets=targets), workload)
+    await world.wait(30)
+
+    wait = (await world.explained(KINDS["cloneset"], "web")).waits[0]
+
+    assert (wait.code, wait.words.endswith(words)) == (Code.CONTAINER_FAILS, True), wait
+    assert wait.remedy.startswith(remedy)
+    assert "kubectl create" not in wait.remedy
+    assert "create what is missing" not in wait.remedy
+    # and the remedy helps
+    await world.change(f"namespace/{stage.namespace}", {"metadata": {"labels": {"dist": "yes"}}})
+    if "dist=yes" in remedy:
+        await world.wait(60)
+        assert (await world.explained(KINDS["cloneset"], "web")).phase is Phase.HEALTHY
+
+
+async def test_a_distribution_that_a_quota_stops_is_the_cause_of_a_missing_volume(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    await world.put(distribution(targets={"namespaceSelector": {"matchLabels": {"dist": "yes"}}}))
+    await world.quota(configmaps="0")
+    await world.change(f"namespace/{stage.namespace}", {"metadata": {"labels": {"dist": "yes"}}})
+    workload = cloneset()
+    pods = workload["spec"]["template"]["spec"]
+    pods["volumes"] = [{"name": "shared", "configMap": {"name": "shared"}}]
+    await world.put(workload)
+    await world.wait(30)
+
+    wait = (await world.explained(KINDS["cloneset"], "web")).waits[0]
+
+    assert wait.code == Code.MOUNT_FAILS
+    assert (
+        "ResourceDistribution web distributes ConfigMap shared also to this namespace, but has failed"
+        in wait.words
+    )
+    assert wait.remedy.startswith(
+        "correct the cause, which the explanation of ResourceDistribution web names (kubectl"
+    )
+
+
+LARGE = {"name": "main", "resources": {"limits": {"memory": "2Gi"}, "requests": {"memory": "2Gi"}}}
+
+
+async def test_a_patch_that_a_limit_range_rejects_is_the_cause_that_a_subset_has_no_pods(
+    stage: Stage,
+) -> None:
+    world = World(stage)
+    await world.start()
+    spec = {"limits": [{"type": "Container", "max": {"memory": "1Gi"}}]}
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": spec}
+    await stage.client.create(LIMIT_RANGES, stage.namespace, limits)
+    workload = cloneset()
+    workload["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"memory": "500Mi"}}
+    subsets = [
+        {"name": "large", "maxReplicas": 2, "patch": {"spec": {"containers": [LARGE]}}},
+        {"name": "rest"},
+    ]
+    await world.put(spread(subsets=subsets), workload)
+
+    for seconds in (10, 90):  # while slots are reserved for the rejected pods, and after that
+        await world.wait(seconds)
+        explanation = await world.explained(KINDS["workloadspread"], "web")
+        wait = explanation.waits[0]
+
+        assert (explanation.cause, explanation.phase) == (Code.POLICY, Phase.DEGRADED), explanation
+        assert wait.words.startswith("pods of subset large are rejected because of its patch, and ")
+        assert "maximum memory usage per Container is 1Gi, but limit is 2Gi" in wait.words
+        assert wait.remedy.startswith("correct spec.subsets[0].patch of WorkloadSpread web; or request what")
+        assert Code.CREATING not in {wait.code for wait in explanation.waits}
+    # and after a correction, the cause is gone
+    await world.set("workloadspread/web", subsets=[{"name": "large", "maxReplicas": 2}, {"name": "rest"}])
+    await world.wait(10)
+    assert (await world.explained(KINDS["workloadspread"], "web")).phase is Phase.HEALTHY
 
 
 async def test_a_volume_of_a_sidecarset_that_violates_the_level_of_the_namespace_is_the_cause(

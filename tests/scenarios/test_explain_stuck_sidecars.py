@@ -212,7 +212,7 @@ CASES = (
     Stuck(
         pods_are_only_injected, "NotUpdate", "set spec.updateStrategy.type to RollingUpdate", "done", ways=2
     ),
-    Stuck(pods_are_not_selected, "NotSelected", "change spec.updateStrategy.selector", "done", ways=2),
+    Stuck(pods_are_not_selected, "NothingSelected", "(canary=yes) matches no pod", ways=2),
     Stuck(more_than_images_changed, "NotInPlace", "(containers[log].env)"),
     Stuck(
         the_other_twin_is_never_idle,

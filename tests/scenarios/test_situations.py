@@ -115,6 +115,7 @@ def says_its_remedy(wait: Wait, namespace: str) -> bool:
 
 
 OF_OTHERS = (
+    "kubectl annotate pod",
     "of PersistentPodState",
     "of SidecarSet",
     "of WorkloadSpread",

@@ -384,6 +384,24 @@ async def correct_the_finalizers(person: Person, _match: re.Match[str]) -> None:
         await person.stage.merge(pod.name, {"metadata": {"finalizers": None}}, resource=PODS)
 
 
+async def orphan_the_pods(person: Person, match: re.Match[str]) -> None:
+    resource = next(
+        resource
+        for resource in RESOURCES.values()
+        if f"{resource.kind}.{resource.group}".lower() == match["argument"]
+    )
+    await person.stage.client.delete(resource, person.key.namespace, match["owner"], propagation="Orphan")
+
+
+async def end_the_exemption(person: Person, match: re.Match[str]) -> None:
+    if match["owner"]:
+        workload = next(resource for resource in RESOURCES.values() if resource.kind == match["kind"])
+        dropped = {"spec": {"template": {"metadata": {"annotations": {match["key"]: None}}}}}
+        await person.stage.merge(match["owner"], dropped, resource=workload)
+    for name in match["names"].split():
+        await person.stage.merge(name, {"metadata": {"annotations": {match["key"]: None}}}, resource=PODS)
+
+
 async def open_the_budget(person: Person, match: re.Match[str]) -> None:
     spec = {"maxUnavailable": 1, "minAvailable": None}
     await person.stage.merge(match["budget"], {"spec": spec}, resource=POD_UNAVAILABLE_BUDGETS)
@@ -898,10 +916,6 @@ async def unlabel_the_node(person: Person, match: re.Match[str]) -> None:
         await create_again(person)
 
 
-async def create_what_is_missing(person: Person, _match: re.Match[str]) -> None:
-    await person.stage.create({"metadata": {"name": "missing"}}, resource=CONFIG_MAPS)
-
-
 async def choose_the_scheduler(person: Person, _match: re.Match[str]) -> None:
     await person.change(template={"spec": {"schedulerName": "default-scheduler"}})
 
@@ -1127,7 +1141,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_claim_templates,),
     ),
     (
-        r"create what is missing, or correct the reference or securityContext in spec.template",
+        r"(create what is missing, or )?correct the reference or securityContext in spec.template",
         (correct_the_security_context,),
     ),
     (r"kubectl annotate \S+ (?P<key>[^\s=]+)=(?P<value>\S+) -n \S+", (annotate_it,)),
@@ -1191,6 +1205,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"(raise maxUnavailable|lower minAvailable) of PodUnavailableBudget (?P<budget>[^\s,]+), because .*",
         (open_the_budget,),
     ),
+    (
+        r"remove the annotation from (spec\.template of (?P<kind>\w+) (?P<owner>\S+), and from )?the pods \(kubectl"
+        r" annotate pod -n \S+ (?P<names>.+) (?P<key>\S+)-\)",
+        (end_the_exemption,),
+    ),
     (r"correct allowedTopologies of storage class (?P<class>\S+)", (correct_the_class,)),
     (r"label a node with (?P<key>[^\s=]+)=(?P<value>\S+)", (label_a_node,)),
     (
@@ -1228,7 +1247,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"correct spec.injectionStrategy.revision.*", (inject_the_present_revision,)),
     (r"make room on the nodes of subset \w+", (make_room,)),
-    (r"make room on (its nodes|the nodes of the subset;).*", (make_room,)),
+    (r"make room on (its nodes|the nodes of the subset,).*", (make_room,)),
     (r"set scheduleStrategy.type to Adaptive with .*", (reschedule,)),
     (
         r"correct the image or its pull secret in spec.template, then set (?P<path>\S+) to (?P<value>false), or make"
@@ -1318,10 +1337,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"set in .* what the ResourceQuota requires .*, or add a LimitRange with defaults", ()),
     (r"change the object so that the webhook allows the write, or have the webhook changed", ()),
     (r"turn the feature gate \w+ of the manager on: add \w+=true to --feature-gates \(.*\)", ()),
+    (r"correct what the message of the webhook names", ()),
     (r"make the server of this webhook respond, or correct or delete the webhook configuration", ()),
     (
-        r"make the server of webhook \S+ respond, or correct or delete the webhook configuration that contains it"
-        r" \(kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations\)",
+        r"make the server of webhook \S+ respond, or correct or delete (the webhook configuration that contains it"
+        r" \(kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations\)|\w+ \S+ \(kubectl edit .*\))",
         (),
     ),
     (r"change the pod template so that the policy allows its pods, or change the policy", ()),
@@ -1373,9 +1393,14 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_workload,),
     ),
     (
-        r"create what is missing, or correct the reference or securityContext in spec.template, then delete the pod,"
+        r"(create what is missing, or )?correct the reference or securityContext in spec.template, then delete the pod,"
         r" which keeps the old value",
-        (create_what_is_missing, correct_and_delete_pods),
+        (correct_and_delete_pods,),
+    ),
+    (
+        r"(create what is missing, or )?correct the reference or securityContext in SidecarSet (?P<sidecars>\w+), then"
+        r" delete the pod, which keeps the old value",
+        (correct_the_sidecars_and_delete_pods,),
     ),
     (
         r"change nodeSelector, affinity or tolerations of spec.template, or label nodes",
@@ -1514,12 +1539,6 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"read its log \(kubectl logs [^()]+\), and correct its cause; then delete the pod \(kubectl delete pod -n \S+"
         r" (?P<names>[^()]+)\), so that its node gets a new pod",
         (delete_pods,),
-    ),
-    (
-        r"create what is missing, or correct the reference or securityContext in SidecarSet (?P<sidecars>\w+), then"
-        r" delete the pod, which"
-        r" keeps the old value",
-        (create_what_is_missing, correct_the_sidecars_and_delete_pods),
     ),
     (
         r"create the missing objects, or correct the volume in .* or in SidecarSet (?P<sidecars>\w+), then delete"
@@ -1664,6 +1683,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"read its log \(kubectl logs .+\), create pod \S+ again with a spec that works", ()),
     (r"if that lasts, check that the agent runs on the node.*", ()),
+    (
+        r"delete .*, but keep its pods \(kubectl delete (?P<argument>\S+) -n \S+ (?P<owner>\S+) --cascade=orphan\):"
+        r" this StatefulSet then adopts and updates them",
+        (orphan_the_pods,),
+    ),
+    (r"delete .*, or scale it down: when you delete only the pod, it creates the pod again", ()),
+    (r"create this StatefulSet again with another name", ()),
     (r"delete .* if nothing needs it, or create (it|that pod) again with another name", ()),
     (r"start the agent on that node, or bring the node back; then create the request again", ()),
     (r"if that lasts, make the image available, or create the job again .*", ()),

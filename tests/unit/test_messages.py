@@ -27,6 +27,7 @@ READING: Final = frozenset(
     }
 )
 ALLOWED: Final[Mapping[str, str]] = {
+    "pods/corrections.py": "explain names what is missing, and leaves out the general instruction to create it",
     "runtime/refusals.py": "explain prints the remedy of a stored condition on its own line; nothing is decided by it",
 }
 """File → why it may."""

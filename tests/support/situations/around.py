@@ -454,7 +454,7 @@ AROUND: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=an_injected_sidecar_lacks_a_config_map,
             cause=Code.CONTAINER_FAILS,
             says="in SidecarSet mesh",
-            ways=3,
+            ways=2,
         ),
         Situation(
             stage=its_volume_lacks_its_config_map,

@@ -238,6 +238,26 @@ async def it_counts_more_pods_than_its_workload_wants(world: World) -> None:
     await world.put(cloneset(), budget(protectTotalReplicas=10))
 
 
+async def the_template_exempts_all_its_pods(world: World) -> None:
+    document = cloneset()
+    document["spec"]["template"]["metadata"]["annotations"] = {"pub.kruise.io/no-protect": "true"}
+    await world.put(document, budget())
+
+
+async def all_its_pods_are_exempt_by_hand(world: World) -> None:
+    await world.put(statefulset(), budget())
+    await world.wait(30)
+    for pod in await world.list("pod"):
+        exempt = {"metadata": {"annotations": {"pub.kruise.io/no-protect": "true"}}}
+        await world.change(f"pod/{pod['metadata']['name']}", exempt)
+
+
+async def one_of_its_pods_is_exempt(world: World) -> None:
+    await world.put(statefulset(), budget())
+    await world.wait(30)
+    await world.change("pod/web-0", {"metadata": {"annotations": {"pub.kruise.io/no-protect": "true"}}})
+
+
 async def two_disruption_budgets_cover_its_pods(world: World) -> None:
     await world.put(cloneset(), budget(), disruption_budget("chart"), disruption_budget("web"))
 
@@ -255,6 +275,27 @@ BUDGETS: Final = (
         cause=Code.EVICTION_BUDGET,
         says="is covered by PodDisruptionBudgets chart and web",
         known_by="explain",
+    ),
+    Situation(
+        stage=the_template_exempts_all_its_pods,
+        cause=Code.PROTECTS_NOTHING,
+        says="annotation pub.kruise.io/no-protect exempts all its 3 pods, so the budget protects nothing; spec.template"
+        " of CloneSet web sets it",
+        ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=all_its_pods_are_exempt_by_hand,
+        cause=Code.PROTECTS_NOTHING,
+        says="the budget protects none of its pods",
+        ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=one_of_its_pods_is_exempt,
+        cause="",
+        phase=Phase.HEALTHY,
+        says="1 pod is exempt (annotation pub.kruise.io/no-protect)",
     ),
     Situation(stage=a_budget_is_met, cause="", phase=Phase.HEALTHY),
     Situation(stage=it_is_about_no_pod, cause=Code.NO_PODS, phase=Phase.HEALTHY, ways=2),

@@ -146,6 +146,23 @@ async def another_pod_has_its_name(world: World) -> None:
     )
 
 
+async def a_built_in_statefulset_has_its_pods(world: World) -> None:
+    document = statefulset()
+    await world.put({**document, "apiVersion": "apps/v1", "spec": {**document["spec"], "serviceName": "web"}})
+    await world.wait(30)
+    await world.put(document)
+
+
+async def another_statefulset_has_its_pods(world: World) -> None:
+    document = statefulset()
+    labels = {"app": "other"}
+    spec = {**document["spec"], "selector": {"matchLabels": labels}, "serviceName": "web"}
+    spec["template"] = {**spec["template"], "metadata": {"labels": labels}}
+    await world.put({**document, "apiVersion": "apps/v1", "spec": spec})
+    await world.wait(30)
+    await world.put(document)
+
+
 async def its_readiness_gate_stays_closed(world: World) -> None:
     gates = [{"conditionType": "example.com/balanced"}]
     await world.put(statefulset(podManagementPolicy="OrderedReady", pod={"readinessGates": gates}))
@@ -426,6 +443,17 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
     ),
     "statefulset": _rows(
         Situation(stage=another_pod_has_its_name, cause=Code.NAME_TAKEN, says="pod web-1 exists already"),
+        Situation(
+            stage=a_built_in_statefulset_has_its_pods,
+            cause=Code.NAME_TAKEN,
+            says="it belongs to StatefulSet web of API group apps",
+            ways=1,
+        ),
+        Situation(
+            stage=another_statefulset_has_its_pods,
+            cause=Code.NAME_TAKEN,
+            says="when you delete only the pod, it creates the pod again",
+        ),
         Situation(
             stage=its_readiness_gate_stays_closed,
             cause=Code.READINESS_GATE,

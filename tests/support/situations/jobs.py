@@ -278,7 +278,7 @@ BROADCAST_JOBS: Final = (
         says="container main has ended with exit code 0, but container log still runs",
         known_by="plan",
     ),
-    Situation(stage=its_container_cannot_be_created, cause=Code.CONTAINER_FAILS, says="missing", ways=3),
+    Situation(stage=its_container_cannot_be_created, cause=Code.CONTAINER_FAILS, says="missing", ways=2),
 )
 
 # ── AdvancedCronJob ──────────────────────────────────────────────────────────

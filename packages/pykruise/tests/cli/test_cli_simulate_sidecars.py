@@ -64,7 +64,7 @@ def test_hot_sidecars_alternate_and_the_apps_are_not_restarted() -> None:
     [
         ({"partition": "50%", "maxUnavailable": 2}, "complete after ", "Partition", 2),
         ({"paused": True}, "paused after 0s: 4 of 4 pods", "Paused", 0),
-        ({"selector": {"matchLabels": {"app": "other"}}}, "complete after 0s", "NotSelected", 0),
+        ({"selector": {"matchLabels": {"app": "other"}}}, "stuck after 0s", "NothingSelected", 0),
     ],
 )
 def test_a_blocked_sidecar_update_reports_its_cause(

@@ -111,6 +111,23 @@ class SetLabels(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the object selects pods with these labels."""
 
 
+class Absence(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a namespace lacks an object, and what gives it the object."""
+
+    words: str
+    remedy: str = ""
+    """Action after which the object exists; empty if only its creation by hand helps."""
+
+
+class Supply(msgspec.Struct, frozen=True, kw_only=True):
+    """A Secret or ConfigMap that an object creates in other namespaces."""
+
+    kind: str
+    name: str
+    explain_absence: Callable[[str, Mapping[str, str]], Absence]
+    """Returns, for the name and the labels of a namespace that lacks the Secret or ConfigMap, why it does."""
+
+
 class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
     """An object that its parent created. A problem of the child is also a problem of the parent."""
 
@@ -221,6 +238,10 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """
     labels: Callable[[Document], Iterator[SetLabels]] | None = None
     """Yields the labels that the object sets in pods. If this field is None, objects of the kind set no labels."""
+    supplies: Callable[[Document], Iterator[Supply]] | None = None
+    """Yields the Secrets and ConfigMaps that the object creates in namespaces. If this field is None, objects of the
+    kind create none there.
+    """
     objects_of_nodes: Mapping[str, str] = {}
     """Code of a wait for a node -> kind of the object that the manager maintains for each node, and that is missing in
     this case. The API server perhaps rejects it.

@@ -56,6 +56,16 @@ OF_THE_WORKLOAD: Final = Correction(
 """Correction in the workload of pods that the object only observes."""
 
 
+CREATE_WHAT_IS_MISSING: Final = "create what is missing"
+"""Instruction for a reference to an object that perhaps does not exist. Managers do not read such objects."""
+
+
+def drop_creation(remedy: str) -> str:
+    """Return the remedy without this instruction, for a reader that names the missing objects."""
+    start = remedy.removeprefix(CREATE_WHAT_IS_MISSING)
+    return remedy if start == remedy else start.removeprefix(", or ").removeprefix("; or ")
+
+
 def replace_target(kind: str, name: str, *, of: str) -> str:
     """Instruction for an object whose spec.targetRef names a workload that does not exist. `of`: the object."""
     return f"create {kind} {name}; or create {of} again with another target, since spec.targetRef cannot be changed"

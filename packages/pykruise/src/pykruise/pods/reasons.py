@@ -26,6 +26,7 @@ class Code(StrEnum):
     SELECTOR_CHANGED = "SelectorChanged"
     NO_MANAGER = "NoManager"
     NO_TARGET = "NoTarget"
+    PROTECTS_NOTHING = "ProtectsNothing"
     CONFLICT = "Conflict"
     NAME_TAKEN = "NameTaken"
     NO_NAMESPACE = "NoNamespace"
@@ -200,6 +201,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "if this lasts, check that the manager runs and is the leader (pykruise doctor)",
     ),
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
+    Code.PROTECTS_NOTHING: Meaning(
+        "an annotation of all its pods exempts them from a PodUnavailableBudget, so the budget protects none of them",
+        "remove the annotation from the pods, and from the template that sets it",
+    ),
     Code.CONFLICT: Meaning(
         "two SidecarSets inject containers, volumes or annotations with the same name into one pod, or two "
         "PodProbeMarkers set the same condition, label or annotation of a pod, or a WorkloadSpread and a"

@@ -13,7 +13,7 @@ from pykruise.kinds.ephemeraljob.types import EphemeralJobStatus
         (True, "every pod that the selector matches has a container of this name already"),
     ],
 )
-def test_the_condition_tells_a_missing_pod_from_a_container_that_all_pods_have(
+def test_the_condition_distinguishes_a_missing_pod_from_a_container_that_all_pods_have(
     is_taken: bool, message: str
 ) -> None:
     status = status_of(

@@ -25,6 +25,7 @@ __all__ = [
     "Selector",
     "SelectorError",
     "SelectorOperator",
+    "describe_labels",
     "format_label_selector",
     "has_overlap",
     "parse_label_selector",
@@ -84,6 +85,11 @@ class Requirement(msgspec.Struct, frozen=True):
                 return (number := _parse_integer(value)) is not None and number > int(self.values[0])
             case SelectorOperator.LESS_THAN:
                 return (number := _parse_integer(value)) is not None and number < int(self.values[0])
+
+    @property
+    def listed_value(self) -> str | None:
+        """A value that the requirement lists and that a label can have; None: it lists no such value."""
+        return self.values[0] if self.operator in _ONE_OF else None
 
     def __str__(self) -> str:
         match self.operator:
@@ -254,6 +260,25 @@ def parse_selector(doc: Mapping[str, Any] | None) -> Selector:
     requirements += [_from_expression(expression) for expression in expressions]
     requirements.sort(key=_key_of)
     return Selector(tuple(requirements)) if requirements else EVERYTHING
+
+
+def describe_labels(requirements: Iterable[Requirement], present: Iterable[Mapping[str, str]]) -> str:
+    """Return the values that objects with these labels have for the labels of the requirements: `team=a, no label
+    zone`.
+    """
+    known = list(present)
+    keys = dict.fromkeys(requirement.key for requirement in requirements)
+    return ", ".join(_describe_values(key, {labels.get(key) for labels in known}) for key in keys)
+
+
+_MOST_VALUES: Final = 3
+"""Maximum number of values of a label that a message names."""
+
+
+def _describe_values(key: str, values: Iterable[str | None]) -> str:
+    named = sorted(value for value in values if value is not None)
+    more = " or others" if len(named) > _MOST_VALUES else ""
+    return f"{key}={' or '.join(named[:_MOST_VALUES])}{more}" if named else f"no label {key}"
 
 
 def has_overlap(selector: Selector, other: Selector) -> bool:

@@ -10,6 +10,7 @@ manager and writes nothing. Without permission to create pods, no origin is foun
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from pykruise.admission.pods.chain import list_pod_kinds
@@ -43,6 +44,30 @@ async def find_refused_origin(client: Client, workload: Document) -> PodOrigin |
         return _origin_of_fields([cause.field for cause in refusal.causes], workload, stored, labels)
     except ApiError:
         return None
+
+
+async def find_refused_additions(
+    client: Client, workload: Document, kind: Kind, document: Document
+) -> Mapping[PodOrigin, ApiError]:
+    """Return the additions of an object of this kind with which the API server rejects new pods of the workload, and
+    its errors. Only additions are tried that are not made in a dry run (`PodOrigins.untraced`). The result is empty if
+    the API server also rejects the pods without additions.
+    """
+    origins = kind.pods.origins if kind.pods is not None else None
+    template = get_path(workload, "spec", "template")
+    if origins is None or origins.untraced is None or not isinstance(template, dict):
+        return {}
+    namespace, pod = workload["metadata"]["namespace"], _pod_of(workload, template)
+    result: dict[PodOrigin, ApiError] = {}
+    try:
+        if await _try_to_create(client, namespace, pod) is not None:
+            return {}
+        for origin, changed in islice(origins.untraced(workload, pod, [document]), MOST_PARTS):
+            if (error := await _try_to_create(client, namespace, changed)) is not None:
+                result[origin] = error
+    except ApiError:
+        return {}
+    return result
 
 
 async def find_part_origins(

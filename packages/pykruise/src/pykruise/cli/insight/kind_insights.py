@@ -17,6 +17,7 @@ from pykruise.cli.insight.sidecars.look import look_at as look_at_sidecars
 from pykruise.cli.insight.spreads.explaining import explain_spread
 from pykruise.cli.insight.spreads.forecasting import forecast_spread
 from pykruise.cli.insight.spreads.look import look_at as look_at_spread
+from pykruise.cli.insight.spreads.refused_patches import see_refused
 from pykruise.cli.insight.unavailability import explain_budget, forecast_budget
 from pykruise.cli.insight.unavailability import look_at as look_at_budget
 from pykruise.cli.insight.united.explaining import explain_united
@@ -52,7 +53,8 @@ async def _explain_sidecars(
 async def _explain_spread(
     client: Client, key: Key, now: Instant, settings: ManagerSettings | None
 ) -> Explanation:
-    return explain_spread(await look_at_spread(client, key, now=now, settings=settings))
+    sight = await look_at_spread(client, key, now=now, settings=settings)
+    return explain_spread(await see_refused(client, sight))
 
 
 async def _explain_budget(

@@ -20,6 +20,7 @@ from pykruise.cli.insight.config_needs import (
 )
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.optional_reads import find_pod_key, list_pod_events, read_optional
+from pykruise.cli.insight.supplied_config import find_absences
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import last_time_of
 from pykruise.kube.clock import Instant, parse_time
@@ -27,8 +28,9 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.excerpts import excerpt
 from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
+from pykruise.plans.insight import Absence
 from pykruise.plans.progress import Phase, add_waits
-from pykruise.pods.corrections import Correction
+from pykruise.pods.corrections import CREATE_WHAT_IS_MISSING, Correction, drop_creation
 from pykruise.pods.mounts import MOST_NAMED
 from pykruise.pods.reasons import Code
 
@@ -100,22 +102,31 @@ async def _with_environment(client: Client, wait: Wait, namespace: str) -> Wait:
     lacks = await _select_lacking(client, key.namespace, needs)
     if not lacks:
         return wait
-    words = wait.words
-    if wait.code == Code.IMAGE_PULL:  # kubelets do not report a missing pull secret
-        words = "; ".join((words, *_describe_missing(lacks)))
-    remedy = _join_remedies(_give_what_lacks(lacks, key.namespace), wait.remedy)
+    # kubelets do not report a missing pull secret
+    missing = _describe_missing(lacks) if wait.code == Code.IMAGE_PULL else _describe_absences(lacks)
+    words = "; ".join((wait.words, *missing))
+    remedy = _join_remedies(_give_what_lacks(lacks, key.namespace), drop_creation(wait.remedy))
     return msgspec.structs.replace(wait, words=words, remedy=remedy)
 
 
 def _give_what_lacks(lacks: "_Lacks", namespace: str) -> str:
-    """Return the instruction that creates the missing objects and adds the missing keys."""
-    created = format_creations(lacks.missing, namespace) if lacks.missing else ""
+    """Return the instruction that has the missing objects created, and adds the missing keys."""
+    supplied = dict.fromkeys(absence.remedy for absence in lacks.absences.values() if absence.remedy)
+    missing = [
+        need for need in lacks.missing if need not in lacks.absences or not lacks.absences[need].remedy
+    ]
+    created = format_creations(missing, namespace) if missing else ""
     completed = format_completions(lacks.incomplete, namespace) if lacks.incomplete else ""
-    return ", and ".join(filter(None, (created, completed)))
+    return ", and ".join(filter(None, (*supplied, created, completed)))
 
 
 def _describe_missing(lacks: "_Lacks") -> list[str]:
-    return [f"there is no {need.kind} {need.name} in its namespace" for need in lacks.missing]
+    missing = [f"there is no {need.kind} {need.name} in its namespace" for need in lacks.missing]
+    return [*missing, *_describe_absences(lacks)]
+
+
+def _describe_absences(lacks: "_Lacks") -> list[str]:
+    return [absence.words for absence in lacks.absences.values()]
 
 
 def _join_remedies(*remedies: str) -> str:
@@ -152,9 +163,9 @@ async def _with_mount(
         words.append(f"a volume cannot be mounted: {report.message}")
     correct = correction.describe_for("the volume")
     if lacks:
-        remedy = _join_remedies(_give_what_lacks(lacks, place), wait.remedy or correct)
+        remedy = _join_remedies(_give_what_lacks(lacks, place), drop_creation(wait.remedy) or correct)
     else:
-        remedy = wait.remedy or f"create what is missing, or {correct}"
+        remedy = wait.remedy or f"{CREATE_WHAT_IS_MISSING}, or {correct}"
     is_late = wait.code == Code.NOT_MOUNTED and report is not None and report.is_recent
     code = Code.MOUNT_FAILS if lacks.missing or is_late else Code.NOT_MOUNTED
     return msgspec.structs.replace(wait, code=code, words="; ".join(words), remedy=remedy)
@@ -165,6 +176,8 @@ class _Lacks(msgspec.Struct, frozen=True):
 
     missing: Sequence[ConfigNeed] = ()
     incomplete: Sequence[ConfigNeed] = ()
+    absences: Mapping[ConfigNeed, Absence] = {}
+    """Why objects are missing that other objects should create."""
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.incomplete)
@@ -188,4 +201,4 @@ async def _select_lacking(client: Client, namespace: str, needs: Iterable[Config
         )
         if literals or files:
             incomplete.append(msgspec.structs.replace(need, literals=literals, files=files))
-    return _Lacks(missing, incomplete)
+    return _Lacks(missing, incomplete, await find_absences(client, namespace, missing))

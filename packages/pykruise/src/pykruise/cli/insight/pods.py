@@ -36,6 +36,7 @@ from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import is_overdue
 from pykruise.pods.reasons import CODES, NEEDS_A_PERSON, Code
 from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.keys import NO_PROTECT_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import (
     POD_UNAVAILABLE_BUDGETS,
@@ -194,6 +195,11 @@ def _phase_of(sight: PodSight, answers: dict[Operation, str], waits: Sequence[Wa
 
 def _describe_coverage(sight: PodSight) -> str:
     named = budget_name_of(sight.view)
+    if sight.budget is not None and is_exempt(sight.view.annotations):
+        return (
+            f"annotation {NO_PROTECT_ANNOTATION} of the pod exempts it from PodUnavailableBudget {named}: no budget"
+            " covers the pod"
+        )
     if sight.budget is not None:
         return f"PodUnavailableBudget {named} covers the pod: {headline_of(sight.budget)}"
     if named:
@@ -348,7 +354,7 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
 def _explain_free_operation(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
     settings, pod = sight.settings, sight.view
     if is_exempt(pod.annotations):
-        return "an annotation of the pod exempts it"
+        return f"annotation {NO_PROTECT_ANNOTATION} of the pod exempts it"
     if not is_counted_as_available(pod, now=sight.now, settings=settings.in_place):
         return "the pod does not serve"
     if budget.ignored is not None and budget.ignored.matches(pod.labels):

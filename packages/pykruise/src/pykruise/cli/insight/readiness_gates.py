@@ -64,7 +64,14 @@ async def find_gate_problems(
     setters = await _list_setters(client, closed[0][0].namespace)
     plans: dict[Key, Mapping[str, Reason]] = {}
     problems: dict[str, GateProblem] = {}
+    without = [
+        (pod, gate) for pod, gate in closed if not any(setter.condition.type == gate for setter in setters)
+    ]
+    if without:
+        problems = _explain_misplaced(without, await _list_setters(client, ""))
     for pod, gate in closed:
+        if pod.name in problems:
+            continue
         able = [setter for setter in setters if setter.condition.type == gate]
         selecting = [setter for setter in able if setter.condition.selects(pod.labels)]
         for setter in selecting:
@@ -84,7 +91,9 @@ def _find_gate(pod: PodView) -> str:
 
 
 async def _list_setters(client: Client, namespace: str) -> list[_Setter]:
-    """Return the conditions that objects of the namespace set in pods."""
+    """Return the conditions that objects of the namespace set in pods; of all namespaces if it is empty. Lists that the
+    user may not read add nothing.
+    """
     setters: list[_Setter] = []
     for kind in list_known_kinds():
         conditions = insight_of(kind).conditions
@@ -95,9 +104,36 @@ async def _list_setters(client: Client, namespace: str) -> list[_Setter]:
         except ApiError:
             continue
         for document in map(decode, listed.items):
-            key = Key(namespace, document["metadata"]["name"])
+            key = Key(document["metadata"]["namespace"], document["metadata"]["name"])
             setters += [_Setter(kind, key, condition) for condition in conditions(document)]
     return setters
+
+
+def _explain_misplaced(
+    without: Sequence[tuple[PodView, str]], setters: Sequence[_Setter]
+) -> dict[str, GateProblem]:
+    """Return the problems of pods whose condition only an object of another namespace sets, by name of the pod.
+    `without`: pods and their gates, which no object of their namespace sets; `setters`: those of all namespaces.
+    """
+    problems: dict[str, GateProblem] = {}
+    for gate in dict.fromkeys(gate for _, gate in without):
+        able = [setter for setter in setters if setter.condition.type == gate][:_MOST_MISPLACED]
+        for pod in (pod for pod, its_gate in without if its_gate == gate):
+            setter = next((setter for setter in able if setter.condition.selects(pod.labels)), None)
+            if setter is None:
+                continue
+            kind, place = setter.kind.resource.kind, pod.namespace
+            words = (
+                f"no {kind} of namespace {place} sets this condition; {kind} {setter.key} sets it in its own namespace"
+                " only, and its selector would match the pod"
+            )
+            remedy = f"create {kind} {setter.key.name} in namespace {place} instead"
+            problems[pod.name] = GateProblem(words=words, remedy=remedy)
+    return problems
+
+
+_MOST_MISPLACED: Final = 10
+"""Maximum number of objects of other namespaces whose selectors are compared with a pod."""
 
 
 async def _read_reasons(

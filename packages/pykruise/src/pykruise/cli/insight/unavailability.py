@@ -26,36 +26,43 @@ from pykruise.cli.insight.effect_forecast import Outlook, OutlookBatch, PodFate,
 from pykruise.cli.insight.explaining import find_unobserved_changes, next_of, phase_of, verdict_of
 from pykruise.cli.insight.explanation_text import format_age
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
+from pykruise.cli.insight.optional_reads import read_optional
 from pykruise.cli.insight.webhooks import is_fresh
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import (
     REMEDY_OF_UNKNOWN,
     describe_unknown,
     find_stale_total,
+    list_exempt,
     plan_budget,
 )
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
 from pykruise.kinds.podunavailablebudget.status import BudgetAmountError, ComputedBudget, compute
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.documents import Document, decode
+from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS
 from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.owners import controller_of
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import OPEN, Phase
+from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import Code, remedy_of
+from pykruise.pods.view.keys import NO_PROTECT_ANNOTATION
 from pykruise.pods.workload.budgets import (
     DISRUPTED_S,
     POD_UNAVAILABLE_BUDGETS,
     UPDATED_S,
     describe_opening,
     is_counted_as_available,
+    is_exempt,
 )
 from pykruise.runtime.plan import Plan
+from pykruise.runtime.reasons import Reason
 
 KEPT_S: Final = 120.0
 """Maximum age of a denied request, in seconds, for which its pod still counts as waiting."""
@@ -74,6 +81,8 @@ class BudgetSight(msgspec.Struct, frozen=True, kw_only=True):
     """PodDisruptionBudgets that select some of its pods."""
     doubles: Mapping[str, Wait] = {}
     """Waits of the pods that several of these PodDisruptionBudgets cover, by the name of the pod."""
+    exempting: Sequence[str] = ()
+    """Templates that set the annotation which exempts pods: `spec.template of CloneSet web`."""
 
 
 async def look_at(
@@ -105,7 +114,31 @@ async def _sight_of(
         kept=await _count_refusals(client, meta["namespace"], wanted, now=now),
         disruption=disruption,
         doubles=find_doubles(disruption, snapshot.pods),
+        exempting=await _find_exempting(client, snapshot) if list_exempt(snapshot) else (),
     )
+
+
+async def _find_exempting(client: Client, snapshot: BudgetSnapshot) -> Sequence[str]:
+    """Return the templates that exempt pods of the budget, of a bounded number of workloads."""
+    templates: list[str] = []
+    for kind, name in snapshot.workloads[:_MOST_WORKLOADS]:
+        resource = TARGET_RESOURCES.get(kind)
+        key = Key(snapshot.budget.namespace, name)
+        document = None if resource is None else await read_optional(client, resource, key)
+        annotations = get_path(document, "spec", "template", "metadata", "annotations", default=None)
+        if document is None or not isinstance(annotations, Mapping) or not is_exempt(annotations):
+            continue
+        creator = controller_of(document)
+        templates.append(
+            f"spec.template of {kind.kind} {name}"
+            if creator is None
+            else f"the template of {creator.kind} {creator.name}"
+        )
+    return tuple(dict.fromkeys(templates))
+
+
+_MOST_WORKLOADS: Final = 10
+"""Maximum number of workloads whose templates are read."""
 
 
 async def _count_refusals(
@@ -182,7 +215,14 @@ def _describe_budget(snapshot: BudgetSnapshot, computed: ComputedBudget | None) 
     if desired == 0:
         return f"{serving}, and the budget requires none: all disruptions are allowed"
     required = format_count(desired, "is required", "are required")
-    return f"{serving}, {required}: {_may_go(status['unavailableAllowed'])}"
+    exempt = len(list_exempt(snapshot))
+    if exempt and exempt == len(snapshot.pods):
+        return f"{serving}, {required}, but all disruptions are allowed: the budget protects none of its pods"
+    allowed = _may_go(status["unavailableAllowed"])
+    if exempt:
+        others = format_count(exempt, "pod is exempt", "pods are exempt")
+        return f"{serving}, {required}: {allowed}; {others} (annotation {NO_PROTECT_ANNOTATION})"
+    return f"{serving}, {required}: {allowed}"
 
 
 def _count_whole(snapshot: BudgetSnapshot) -> int:
@@ -232,6 +272,8 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
             yield Wait(code=Code.NO_TARGET, words=describe_unknown(snapshot), remedy=REMEDY_OF_UNKNOWN)
     if plan.waiting is not None and plan.waiting.code in (Code.NO_TARGET, Code.DISRUPTION_REFUSED):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.remedy)
+    elif plan.waiting is not None and plan.waiting.code == Code.PROTECTS_NOTHING:
+        yield _make_exemption_wait(sight, plan.waiting)
     elif not snapshot.pods:
         label = "label the pods so that spec.selector matches them"
         yield Wait(
@@ -245,6 +287,28 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
     yield from sight.doubles.values()
     if computed is not None:
         yield from _waiting_pods(sight, computed)
+
+
+def _make_exemption_wait(sight: BudgetSight, reason: Reason) -> Wait:
+    """Return the wait of a budget all of whose pods are exempt: what exempts them, and where to remove it."""
+    pods = [pod.name for pod in list_exempt(sight.snapshot)]
+    names = " ".join(pods[:_MOST_IN_COMMAND])
+    command = f"kubectl annotate pod -n {sight.snapshot.budget.namespace} {names} {NO_PROTECT_ANNOTATION}-"
+    rest = " and likewise for the others" if len(pods) > _MOST_IN_COMMAND else ""
+    if not sight.exempting:
+        remedy = f"remove the annotation from the pods ({command}{rest})"
+        return Wait(code=reason.code, words=reason.message, remedy=remedy)
+    where = " and ".join(sight.exempting)
+    verb = "sets" if len(sight.exempting) == 1 else "set"
+    return Wait(
+        code=reason.code,
+        words=f"{reason.message}; {where} {verb} it",
+        remedy=f"remove the annotation from {where}, and from the pods ({command}{rest})",
+    )
+
+
+_MOST_IN_COMMAND: Final = 10
+"""Maximum number of pods that a command names."""
 
 
 def _unavailable_pods(sight: BudgetSight) -> Iterator[Wait]:

@@ -6,7 +6,7 @@ BudgetSnapshot ──▶ plan_budget() ──▶ Plan ──▶ runtime/execute.
 Pure: the same snapshot gives the same plan.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
@@ -24,8 +24,9 @@ from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD, replace_target
 from pykruise.pods.lifecycle.blockers import blockers_of, find_next_blocker_time
 from pykruise.pods.reasons import Code
+from pykruise.pods.view.keys import NO_PROTECT_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.budgets import budget_name_of, build_related_annotations
+from pykruise.pods.workload.budgets import budget_name_of, build_related_annotations, is_exempt
 from pykruise.pods.workload.waiting import find_repeated_wait
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
@@ -70,11 +71,33 @@ def _find_waiting_reason(snapshot: BudgetSnapshot) -> Reason | None:
         words = f"{kind.kind} {name} does not exist: the budget protects nothing"
         remedy = replace_target(kind.kind, name, of=f"PodUnavailableBudget {snapshot.budget.name}")
         return Reason(Code.NO_TARGET, words, remedy)
+    if (reason := find_exemption(snapshot)) is not None:
+        return reason
     if (reason := find_stale_total(snapshot)) is not None:
         return reason
     down = (pod for pod in snapshot.pods if not pod.is_serving)
     obstacles = blockers_of(down, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     return find_repeated_wait(obstacles)
+
+
+def find_exemption(snapshot: BudgetSnapshot) -> Reason | None:
+    """Return the reason why the budget protects none of its pods: an annotation exempts them all. None if the budget
+    protects some of them, or has no pods.
+    """
+    exempt = list_exempt(snapshot)
+    if not exempt or len(exempt) < len(snapshot.pods):
+        return None
+    words = f"annotation {NO_PROTECT_ANNOTATION} exempts {_describe_all(len(exempt))}, so the budget protects nothing"
+    return Reason(Code.PROTECTS_NOTHING, words)
+
+
+def list_exempt(snapshot: BudgetSnapshot) -> Sequence[PodView]:
+    """Return the pods of the budget that an annotation exempts from it."""
+    return [pod for pod in snapshot.pods if is_exempt(pod.annotations)]
+
+
+def _describe_all(count: int) -> str:
+    return "its only pod" if count == 1 else f"all its {format_count(count, 'pod')}"
 
 
 def find_stale_total(snapshot: BudgetSnapshot) -> Reason | None:

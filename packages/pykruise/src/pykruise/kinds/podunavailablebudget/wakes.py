@@ -17,7 +17,13 @@ from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TargetView, deployme
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.lifecycle.blockers import has_new_obstacle
 from pykruise.pods.view.pod_view import ControllerView, PodView
-from pykruise.pods.workload.budgets import BudgetView, budget_name_of, is_counted_as_available, is_recorded
+from pykruise.pods.workload.budgets import (
+    BudgetView,
+    budget_name_of,
+    is_counted_as_available,
+    is_exempt,
+    is_recorded,
+)
 from pykruise.runtime.read import Around, Mirrors
 from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Later, Wake, wake_itself
@@ -59,8 +65,10 @@ def _keys_of_pod(change: Change[PodView], around: Around[BudgetSettings]) -> Ite
 
 
 def _means_of(pod: PodView) -> tuple[object, ...]:
-    """Facts that decide which budgets cover a pod. They change when the pod is relabelled, released or adopted."""
-    return pod.labels, pod.controller, budget_name_of(pod)
+    """Facts that decide which budgets cover a pod, and whether they protect it. They change when the pod is relabelled,
+    released, adopted or exempted.
+    """
+    return pod.labels, pod.controller, budget_name_of(pod), is_exempt(pod.annotations)
 
 
 def _keys_of_arrival_or_departure(

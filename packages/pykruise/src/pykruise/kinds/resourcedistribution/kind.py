@@ -3,11 +3,11 @@
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pykruise.kinds.resourcedistribution.admission import SPOKE_RULES, build_validating_review
 from pykruise.kinds.resourcedistribution.conversion import CONVERSION
+from pykruise.kinds.resourcedistribution.insight import INSIGHT
 from pykruise.kinds.resourcedistribution.plan import plan_distribution
 from pykruise.kinds.resourcedistribution.shown import SHOWN
 from pykruise.kinds.resourcedistribution.snapshot import DistributionSettings, learn, read_snapshot
@@ -19,8 +19,6 @@ from pykruise.kinds.resourcedistribution.wakes import list_wakes
 from pykruise.kube.rbac import READ, WRITE, make_right
 from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from pykruise.kube.schemas.crds import Column
-from pykruise.kube.values.counts import format_count
-from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, make_two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import StoredSpec, add_judgement
@@ -32,12 +30,6 @@ _COLUMNS = (
     Column("SUCCEED", "integer", ".status.succeeded"),
     Column("FAILED", "integer", ".status.failed"),
 )
-
-
-def _make_headline(status: Mapping[str, Any]) -> str:
-    desired, succeeded, failed = (status.get(name, 0) for name in ("desired", "succeeded", "failed"))
-    namespaces = format_count(desired, "namespace")
-    return f"copied to {succeeded} of {namespaces}" + (f", {failed} failed" if failed else "")
 
 
 _STORED: Final = StoredSpec(errors=find_stored_errors)
@@ -101,6 +93,6 @@ KIND = Kind(
             for resource in DISTRIBUTED.values()
         ),
     ),
-    insight=Insight(names=frozenset({"distributor"}), containers=(), headline=_make_headline),
+    insight=INSIGHT,
     shown=SHOWN,
 )

@@ -218,6 +218,14 @@ def _reason_taken(what: str, copy: CopyView) -> Reason:
             message,
             f"delete {what} if nothing needs it, or create it again with another name",
         )
+    whose = owner.full_name
+    if owner.kind != RESOURCE_DISTRIBUTIONS.kind:
+        return Reason(
+            Code.NAME_TAKEN,
+            f"{what} exists, and belongs to {whose}",
+            f"have {whose} no longer create it, or remove the namespace from spec.targets, or distribute the resource"
+            " by another name",
+        )
     whose = f"{owner.kind} {owner.name}"
     return Reason(
         Code.NAME_TAKEN,

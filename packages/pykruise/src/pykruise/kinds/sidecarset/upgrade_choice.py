@@ -16,6 +16,7 @@ from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.types import UpdateStrategy
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.kube.values.selectors import Selector, describe_labels
 from pykruise.pods.lifecycle.ordering import OrderTerm, scatter, sort_by_priority
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.view.pod_view import PodView
@@ -65,13 +66,13 @@ def choose(sidecar_set: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> C
     waiting: list[ManagedPod] = []
     stuck: list[ManagedPod] = []
     skipped: dict[str, Reason] = {}
+    selector = sidecar_set.update_selector
+    not_selected = _find_reason_of_others(selector, pods)
     for pod in pods:
         if pod.is_updated:
             continue
-        if sidecar_set.update_selector is not None and not sidecar_set.update_selector.matches(
-            pod.pod.labels
-        ):
-            skipped[pod.label] = NOT_SELECTED
+        if selector is not None and not selector.matches(pod.pod.labels):
+            skipped[pod.label] = not_selected
         elif pod.upgradable == "no":
             stuck.append(pod)
             skipped[pod.label] = NOT_IN_PLACE
@@ -92,6 +93,21 @@ def choose(sidecar_set: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> C
     is_zero = count_most_unavailable(strategy.max_unavailable, of=len(pods)) <= 0
     skipped |= dict.fromkeys((pod.label for pod in budgeted), BY_ZERO if is_zero else BY_BUDGET)
     return ChosenPods(pods=chosen, stuck=stuck, skipped=skipped)
+
+
+def _find_reason_of_others(selector: Selector | None, pods: Sequence[ManagedPod]) -> Reason:
+    """Return the reason of pods that the selector of the update strategy does not match. If it matches no pod at all,
+    the rollout never begins, and a person must perhaps correct it.
+    """
+    if selector is None or not pods or any(selector.matches(pod.pod.labels) for pod in pods):
+        return NOT_SELECTED
+    have = describe_labels(selector.requirements, (pod.pod.labels for pod in pods))
+    field = f"{_STRATEGY}.selector"
+    return Reason(
+        Code.NOTHING_SELECTED,
+        f"{field} ({selector}) matches no pod, so no pod is upgraded: the pods have {have}",
+        f"change {field}, or the pod's labels",
+    )
 
 
 # Order

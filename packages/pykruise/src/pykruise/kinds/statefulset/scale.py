@@ -29,6 +29,7 @@ from pykruise.kinds.statefulset.claims import (
 )
 from pykruise.kinds.statefulset.never_ready import NeverReady
 from pykruise.kinds.statefulset.older_pods import explain_older_pod
+from pykruise.kinds.statefulset.snapshot import StatefulSetView
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.values.counts import format_count, format_first
 from pykruise.plans.in_place import find_progress
@@ -287,7 +288,7 @@ def _create_pod(
 ) -> None:
     revision = choice.choose_revision(slot)
     if slot.name in ws.snapshot.taken:
-        value.skipped[slot.name] = _name_taken(slot.name, ws.snapshot.taken[slot.name])
+        value.skipped[slot.name] = _name_taken(ws.snapshot.taken[slot.name], ws.snapshot.statefulset)
         return
     if stale := find_stale_claim(ws, slot):
         message = f"is not created until PVC {stale.name} of its old pod is deleted"
@@ -312,12 +313,25 @@ def _create_pod(
     value.create.append(creation)
 
 
-def _name_taken(name: str, owner: str) -> Reason:
-    of = f"belongs to {owner}" if owner else "has no owner, and its labels do not match spec.selector"
+def _name_taken(pod: PodView, statefulset: StatefulSetView) -> Reason:
+    """Return the reason of a pod that cannot be created, because this other pod has its name."""
+    name, owner = pod.name, pod.controller
+    if owner is None:
+        return Reason(
+            Code.NAME_TAKEN,
+            f"pod {name} exists already: it has no owner, and its labels do not match spec.selector",
+            f"delete pod {name} if nothing needs it, or create that pod again with another name",
+        )
+    rename = "create this StatefulSet again with another name"
+    if statefulset.may_own(pod):
+        command = f"kubectl delete {owner.argument} -n {pod.namespace} {owner.name} --cascade=orphan"
+        end = f"delete {owner.full_name}, but keep its pods ({command}): this StatefulSet then adopts and updates them"
+    else:
+        end = f"delete {owner.full_name}, or scale it down: when you delete only the pod, it creates the pod again"
     return Reason(
         Code.NAME_TAKEN,
-        f"pod {name} exists already: it {of}",
-        f"delete pod {name} if nothing needs it, or create that pod again with another name",
+        f"pod {name} exists already: it belongs to {owner.full_name}",
+        f"{end}; or {rename}",
     )
 
 

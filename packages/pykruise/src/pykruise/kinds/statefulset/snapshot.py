@@ -171,10 +171,8 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     """Other revisions whose names could collide with the name of a new revision, by name."""
     claims: Mapping[str, ClaimView] = {}
     """Claims that the set's pods mount or would mount, by name."""
-    taken: Mapping[str, str] = {}
-    """Names of desired pods that pods of other owners already use, each with the owner; empty: the other pod has no
-    owner.
-    """
+    taken: Mapping[str, PodView] = {}
+    """Names of desired pods that pods of other owners, or without an owner, already use, each with the other pod."""
     storage_classes: Mapping[str, StorageClassView] = {}
     """Storage classes by name. They are used only to expand claims."""
     pull_jobs: Sequence[PullJobView] | None = None
@@ -243,16 +241,15 @@ async def read_snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) 
 
 def _find_taken(
     view: StatefulSetView, read: Read[StatefulSetSettings], *, known: Collection[str]
-) -> Iterator[tuple[str, str]]:
-    """Yield the names of desired pods that pods of other owners already use, each with the owner."""
+) -> Iterator[tuple[str, PodView]]:
+    """Yield the names of desired pods that other pods already use, each with the other pod."""
     if view.spec is None:
         return
     for ordinal in wanted_ordinals_of(view.spec, settings=read.settings):
         name = f"{view.name}-{ordinal}"
         pod = read.get(POD_VIEWS, Key(view.namespace, name))
         if pod is not None and pod.uid not in known:
-            owner = pod.controller
-            yield name, f"{owner.kind} {owner.name}" if owner is not None else ""
+            yield name, pod
 
 
 def wanted_ordinals_of(spec: StatefulSetSpec, *, settings: StatefulSetSettings) -> Sequence[int]:

@@ -13,6 +13,7 @@ from typing import Final
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.values.counts import format_count
 from pykruise.pods.corrections import (
+    CREATE_WHAT_IS_MISSING,
     IN_TEMPLATE,
     Correction,
     correct_container,
@@ -209,8 +210,8 @@ def find_ephemeral_blocker(pod: PodView, ephemeral: EphemeralView, image: str) -
             Code.CONTAINER_FAILS,
             f"container {ephemeral.name} does not start ({ephemeral.reason})"
             f"{f': {ephemeral.lacks}' if ephemeral.lacks else ''}",
-            "create what is missing; or create the job again with another container name: an ephemeral container cannot"
-            " be changed, so the new job must have a correct reference or securityContext",
+            f"{CREATE_WHAT_IS_MISSING}; or create the job again with another container name: an ephemeral container"
+            " cannot be changed, so the new job must have a correct reference or securityContext",
             ephemeral.name,
         )
     return None
@@ -285,7 +286,7 @@ def _find_container_obstacle(pod: PodView, correction: Correction) -> Reason | N
             return Reason(
                 Code.CONTAINER_FAILS,
                 f"container {status.name} cannot be created ({status.waiting}): {status.lacks}",
-                f"create what is missing, or {where.describe_for('the reference or securityContext')}",
+                f"{CREATE_WHAT_IS_MISSING}, or {where.describe_for('the reference or securityContext')}",
                 status.name,
             )
         if status.waiting in _START_FAILURES:

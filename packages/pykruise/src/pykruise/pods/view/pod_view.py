@@ -43,6 +43,18 @@ class ControllerView(msgspec.Struct, frozen=True, gc=False):
     name: str
     uid: str
 
+    @property
+    def full_name(self) -> str:
+        """Kind, name and API group: kinds of different groups can have the same name, such as StatefulSet."""
+        return (
+            f"{self.kind} {self.name} of API group {self.group}" if self.group else f"{self.kind} {self.name}"
+        )
+
+    @property
+    def argument(self) -> str:
+        """The kind as an argument of kubectl."""
+        return f"{self.kind}.{self.group}".lower().rstrip(".")
+
 
 class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A pod. Times are seconds since the epoch. Empty text and None mean absent."""

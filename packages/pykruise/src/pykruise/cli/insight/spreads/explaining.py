@@ -7,7 +7,7 @@ Pure. Numbers and times come from the functions with which the manager writes it
 itself shows why it cannot be scheduled.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -19,6 +19,7 @@ from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wai
 from pykruise.cli.insight.node_terms import LABEL_NODES, describe_unmatched_term, list_matching
 from pykruise.cli.insight.refusing_nodes import judge_nodes
 from pykruise.cli.insight.spreads.look import SpreadSight
+from pykruise.cli.insight.spreads.refused_patches import explain_refused
 from pykruise.cli.insight.webhooks import list_fresh_warnings, make_unreviewed_wait
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
 from pykruise.kinds.workloadspread.patch_validation import find_errors_by_subset
@@ -127,7 +128,9 @@ def _find_waits(
     yield from _waits_of_patches(sight)
     yield from _waits_of_pods(sight, groups)
     yield from _pods_without_subset(sight, plan)
-    yield from _waits_of_subsets(sight, status)
+    refused = dict(explain_refused(sight))
+    yield from refused.values()
+    yield from _waits_of_subsets(sight, status, refused)
     has_all = 0 < sight.snapshot.replicas <= sum(pod.is_active for pod in sight.snapshot.pods)
     for warning in list_fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         if warning.reason == _NOT_CREATED and has_all:
@@ -245,7 +248,12 @@ def _pods_without_subset(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
         yield make_unreviewed_wait()
 
 
-def _waits_of_subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]:
+def _waits_of_subsets(
+    sight: SpreadSight, status: WorkloadSpreadStatus, refused: Collection[str]
+) -> Iterator[Wait]:
+    """Yield skipped subsets, subsets with too many pods, and pods that arrive or leave. `refused`: subsets whose pods
+    are rejected, so that none of their pods arrives.
+    """
     for entry in status.subset_statuses or ():
         since = find_closing_time(entry)
         if since is not None:
@@ -266,7 +274,7 @@ def _waits_of_subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Itera
             yield Wait(code=Code.SURPLUS, words=words, remedy=remedy)
     for entry in _versioned_statuses(status):
         for kind, noted in ((Code.CREATING, entry.creating_pods), (Code.LEAVING, entry.deleting_pods)):
-            if noted:
+            if noted and not (kind == Code.CREATING and entry.name in refused):
                 yield _wait_of_noted(kind, entry.name, noted)
 
 
