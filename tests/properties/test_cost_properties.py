@@ -433,7 +433,7 @@ TROUBLES: Final[Mapping[str, Document]] = {
         "finalizers": ["example.com/hold"],
     },
 }
-"""What prevents the pods, by the words for it."""
+"""Problems of the pods: a description, and the fields of a pod with this problem."""
 OWNERS: Final = ("clonesets", "statefulsets", "daemonsets", "broadcastjobs")
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pykruise.admission.configurations import MUTATING
 from pykruise.cli.explain import read_and_explain_pod
 from pykruise.cli.insight.explanations import Explanation
 from pykruise.kube.documents import decode
@@ -153,7 +154,7 @@ NOT_THIS_ONE = "ResourceDistribution web distributes ConfigMap shared, but not t
         (
             {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "Exists"}]}},
             f"{NOT_THIS_ONE}: spec.targets.namespaceSelector requires team, and the namespace has no label team",
-            "label namespace scenario so that team matches it, or change spec.targets",
+            "label namespace scenario so that the selector (team) matches it, or change spec.targets",
         ),
         (
             {"allNamespaces": True, "excludedNamespaces": {"list": [{"name": "scenario"}]}},
@@ -309,6 +310,21 @@ async def test_a_webhook_that_does_not_respond_is_named_with_its_configuration(s
         "make the server of webhook pods.example.com respond, or correct or delete ValidatingWebhookConfiguration"
         f" {name} (kubectl edit validatingwebhookconfigurations {name})"
     )
+    await refusal.end()
+
+
+async def test_webhooks_of_the_same_name_are_named_with_all_their_configurations(stage: Stage) -> None:
+    world, refusal = World(stage), Refusal(stage)
+    await world.start()
+    await refusal.by_dead_webhook()
+    await refusal.by_dead_webhook(MUTATING)
+    await world.put(cloneset())
+    await world.wait(30)
+
+    wait = (await world.explained(KINDS["cloneset"], "web")).waits[0]
+
+    assert "ValidatingWebhookConfiguration refuse-" in wait.remedy
+    assert " or MutatingWebhookConfiguration refuse-" in wait.remedy
     await refusal.end()
 
 

@@ -160,7 +160,7 @@ class Refusal:
         self._name = f"refuse-{stage.namespace}"
         self._made: list[tuple[Resource, str]] = []
 
-    async def by_dead_webhook(self) -> None:
+    async def by_dead_webhook(self, configuration: Resource = VALIDATING) -> None:
         """A required webhook that does not respond."""
         hook = {
             "name": "pods.example.com",
@@ -172,7 +172,7 @@ class Refusal:
             "admissionReviewVersions": ["v1"],
             "timeoutSeconds": 1,
         }
-        await self._make(VALIDATING, webhooks=[hook])
+        await self._make(configuration, webhooks=[hook])
         await self._until_refused()
 
     async def by_policy(self, message: str, *, updates: bool = False) -> None:

@@ -190,7 +190,7 @@ BROADCAST_JOBS: Final = (
         stage=a_deadline_passes_before_each_node_had_its_turn,
         cause=Code.JOB_FAILED,
         phase=Phase.FAILED,
-        says="1 pod still ran, and 3 nodes waited for a turn (spec.parallelism is 1)",
+        says="1 pod still ran, and 3 nodes got no pod (spec.parallelism is 1)",
     ),
     Situation(
         stage=a_deadline_stops_pods_without_their_image,
@@ -376,7 +376,7 @@ async def each_run_is_replaced_before_it_ends(world: World) -> None:
 
 
 async def _until(world: World, second: float, *, every: float = 60.0) -> None:
-    """Wait until so many seconds after the next multiple of `every` seconds."""
+    """Wait until `second` seconds after the next time that is a multiple of `every` seconds."""
     await world.wait(-world.stage.clock() % every + second)
 
 
@@ -772,7 +772,7 @@ EPHEMERAL_JOBS: Final = (
         stage=each_look_takes_its_time,
         cause=Code.JOB_FAILED,
         phase=Phase.FAILED,
-        says="1 pod waited for a turn (spec.parallelism is 1)",
+        says="1 pod got no container",
         ways=1,
     ),
     Situation(

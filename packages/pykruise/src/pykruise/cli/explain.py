@@ -426,7 +426,7 @@ class ExplainRequest(msgspec.Struct, frozen=True):
     name: str
     is_listed: bool = False
     """Whether the object was found in a list; False if the user named it."""
-    is_shown_well: bool = True
+    is_shown_if_well: bool = True
     """Whether the explanation is shown if the object needs no action."""
 
 
@@ -564,7 +564,7 @@ async def list_requests(
         for raw in listed.items:
             metadata = metadata_of(raw)
             is_for_a_node = words.is_all and _is_made_for_nodes(kind)
-            if is_for_a_node and _is_complete(kind, raw):
+            if is_for_a_node and _is_reported_well(kind, raw):
                 continue
             askeds.append(
                 ExplainRequest(
@@ -572,7 +572,7 @@ async def list_requests(
                     metadata.namespace,
                     metadata.name,
                     is_listed=True,
-                    is_shown_well=not is_for_a_node,
+                    is_shown_if_well=not is_for_a_node,
                 )
             )
     return askeds
@@ -582,13 +582,13 @@ def _is_made_for_nodes(kind: Kind | None) -> bool:
     return kind is not None and kind.shown is not None and kind.shown.is_made_for_nodes
 
 
-def _is_complete(kind: Kind | None, raw: bytes | Raw) -> bool:
-    """Whether the agent has reported everything that the object of a node requests, without a failure."""
+def _is_reported_well(kind: Kind | None, raw: bytes | Raw) -> bool:
+    """Whether the agent has reported something about all that the object of a node requests, and no failure."""
     if kind is None or kind.shown is None:
         return False
     document, unreported = decode(raw), kind.shown.unreported
     is_reported = unreported is None or not unreported.holds(document)
-    return is_reported and kind.shown.progress_of(document).is_done
+    return is_reported and not kind.shown.progress_of(document).phase.needs_a_person
 
 
 AT_ONCE: Final = 8
@@ -617,7 +617,7 @@ async def explain_each(
     return [
         explanation
         for request, explanation in zip(asked, explanations, strict=True)
-        if explanation is not None and (request.is_shown_well or explanation.phase.needs_a_person)
+        if explanation is not None and (request.is_shown_if_well or explanation.phase.needs_a_person)
     ]
 
 

@@ -125,7 +125,7 @@ class Supply(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     explain_absence: Callable[[str, Mapping[str, str]], Absence]
-    """Returns, for the name and the labels of a namespace that lacks the Secret or ConfigMap, why it does."""
+    """Returns why a namespace with this name and these labels lacks the Secret or ConfigMap."""
 
 
 class InsightChild(msgspec.Struct, frozen=True, kw_only=True):

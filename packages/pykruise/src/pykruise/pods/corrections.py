@@ -61,7 +61,7 @@ CREATE_WHAT_IS_MISSING: Final = "create what is missing"
 
 
 def drop_creation(remedy: str) -> str:
-    """Return the remedy without this instruction, for a reader that names the missing objects."""
+    """Return the remedy without CREATE_WHAT_IS_MISSING, for a caller that names the missing objects."""
     start = remedy.removeprefix(CREATE_WHAT_IS_MISSING)
     return remedy if start == remedy else start.removeprefix(", or ").removeprefix("; or ")
 

@@ -202,7 +202,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
     Code.PROTECTS_NOTHING: Meaning(
-        "an annotation of all its pods exempts them from a PodUnavailableBudget, so the budget protects none of them",
+        "an annotation exempts all pods of a PodUnavailableBudget, so the budget protects none of them",
         "remove the annotation from the pods, and from the template that sets it",
     ),
     Code.CONFLICT: Meaning(
@@ -486,7 +486,8 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.RUN_MISSED: Meaning(
         "a run of a schedule could not start within startingDeadlineSeconds, so it was skipped",
-        "raise spec.startingDeadlineSeconds above the time by which a run overlaps the next time",
+        "raise spec.startingDeadlineSeconds above the number of seconds for which a run is still active after the next"
+        " scheduled time",
     ),
     Code.UNFIT_NODE: Meaning(
         "a node is not eligible for a job's pods, so the job creates no pod for it",

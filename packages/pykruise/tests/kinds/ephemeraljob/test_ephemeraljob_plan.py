@@ -40,6 +40,29 @@ def test_containers_carry_the_mark_of_their_job() -> None:
     assert result["image"] == given["image"]
 
 
+def test_pods_without_the_target_of_a_container_use_up_no_turn_of_others() -> None:
+    # given more pods without the target than a plan starts, and a later pod that has it
+    world = EphemeralWorld(MOST_AT_ONCE + 1, parallelism=1, containers=[container(targetContainerName="app")])
+    world.add_pod("zz")
+    world.pods["zz"]["spec"]["containers"][0]["name"] = "app"
+    # when
+    plan = world.sync()
+    # then
+    assert world.injected == ["zz"]
+    assert plan.skipped["pod-1"].code is Code.REFUSED
+    # and without that pod nothing happens, and the plan does not begin again immediately
+    del world.pods["zz"]
+    plan = world.sync()
+    assert (plan.stages, plan.requeue_after_s) == ((), None)
+
+
+def test_a_job_for_no_pods_does_not_say_that_its_names_are_taken() -> None:
+    world = EphemeralWorld(1, replicas=0)
+    world.sync()
+    condition = next(entry for entry in world.status["conditions"] if entry["type"] == "MatchedEmpty")
+    assert condition["message"] == "no pod matches the selector"
+
+
 def test_a_job_without_pods_waits_for_one_case_33() -> None:
     world = EphemeralWorld(0)
     plan = world.sync()

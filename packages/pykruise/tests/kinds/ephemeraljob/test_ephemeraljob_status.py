@@ -10,7 +10,10 @@ from pykruise.kinds.ephemeraljob.types import EphemeralJobStatus
     ("is_taken", "message"),
     [
         (False, "no pod matches the selector"),
-        (True, "every pod that the selector matches has a container of this name already"),
+        (
+            True,
+            "every pod that the selector matches already has a container with a name of the job's containers",
+        ),
     ],
 )
 def test_the_condition_distinguishes_a_missing_pod_from_a_container_that_all_pods_have(

@@ -3,7 +3,8 @@
 Client ──▶ RememberedLists ──list() of a whole namespace or cluster──▶ the first result, for all later callers
                            ──remember(key, read)──▶ the first result of `read` for this key
 
-Everything else is sent as by the given client. Lists with selectors are about single objects, and are not remembered.
+All other requests are sent as the given client sends them. Lists with selectors are needed for one object only, and
+are not remembered.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ __all__ = ["RememberedLists"]
 T = TypeVar("T")
 
 MOST_REMEMBERED: Final = 128
-"""Maximum number of results that are kept, those of the last callers. The objects of a namespace need about 30."""
+"""Maximum number of results that are kept: the most recently used ones. The objects of a namespace need about 30."""
 
 
 class RememberedLists(Client):
@@ -37,8 +38,8 @@ class RememberedLists(Client):
         self._results: OrderedDict[Hashable, asyncio.Future[Any]] = OrderedDict()
 
     async def remember(self, key: Hashable, read: Callable[[], Awaitable[T]]) -> T:
-        """Return the result for the key; the first caller reads it. Raises the error of the read, which the next caller
-        repeats.
+        """Return the result for the key; the first caller reads it. If the read fails, its error is raised, and the
+        next caller reads again.
         """
         result: asyncio.Future[T] | None = self._results.get(key)
         if result is None:
@@ -63,7 +64,7 @@ class RememberedLists(Client):
         metadata_only: bool = False,
         **options: Any,
     ) -> ListResult:
-        """List as the given client does."""
+        """List the objects. Later callers get the result of the first call; lists with a selector are always read."""
 
         def read() -> Awaitable[ListResult]:
             return super(RememberedLists, self).list(

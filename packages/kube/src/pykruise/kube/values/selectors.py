@@ -263,9 +263,7 @@ def parse_selector(doc: Mapping[str, Any] | None) -> Selector:
 
 
 def describe_labels(requirements: Iterable[Requirement], present: Iterable[Mapping[str, str]]) -> str:
-    """Return the values that objects with these labels have for the labels of the requirements: `team=a, no label
-    zone`.
-    """
+    """Return the values of these labels, for the keys of the requirements: `team=a, no label zone`."""
     known = list(present)
     keys = dict.fromkeys(requirement.key for requirement in requirements)
     return ", ".join(_describe_values(key, {labels.get(key) for labels in known}) for key in keys)

@@ -22,8 +22,8 @@ MOST_NAMED: Final = 3
 
 
 def name_those_at_work(waits: Sequence[Wait], sight: Sight) -> tuple[Wait, ...]:
-    """Return the waits for a turn and for pods that run, and the failure of a job whose pods run on, with the names of
-    those that work.
+    """Return the waits for a turn and for pods that run, and the failure of a job whose pods still run, with the names
+    of the pods.
     """
     insight = sight.kind.insight
     find = insight.at_work if insight is not None else None

@@ -76,15 +76,21 @@ def _explain_older_pods(sight: Sight) -> Wait | None:
     older = {name: difference for name, difference in differences.items() if difference}
     if not older:
         return None
-    words = (
-        f"the pod ran an older template ({next(iter(older.values()))}): a changed template has an effect only on nodes"
-        " that get a pod later"
+    are_all = len(older) == len(differences)
+    cause = (
+        "the pod ran an older template, or a webhook changed it"
+        if are_all
+        else "the pod ran an older template"
     )
-    chosen = f"-l {insight.pod_label}={sight.document['metadata']['name']}"
-    if len(older) < len(differences) or not insight.pod_label:
-        chosen = " ".join(list(older)[:_MOST_NAMED]) + (" …" if len(older) > _MOST_NAMED else "")
+    first = next(iter(older.values()))
+    words = f"{cause} ({first}): a changed template has an effect only on nodes that get a pod later"
+    chosen, rest = f"-l {insight.pod_label}={sight.document['metadata']['name']}", ""
+    if not are_all or not insight.pod_label:
+        chosen = " ".join(list(older)[:_MOST_NAMED])
+        rest = " and likewise for the others" if len(older) > _MOST_NAMED else ""
     namespace = sight.document["metadata"]["namespace"]
-    remedy = f"delete these pods (kubectl delete pod -n {namespace} {chosen}): their nodes then run the new template"
+    command = f"kubectl delete pod -n {namespace} {chosen}{rest}"
+    remedy = f"delete these pods ({command}): their nodes then run the new template"
     return Wait(code=Code.NO_EFFECT, words=words, pods=tuple(older), remedy=remedy)
 
 

@@ -302,15 +302,15 @@ def _make_placer(
     if not isinstance(insight, WorkloadInsight):
         return lambda cause, pod, document: cause
     wanted = insight.counts(sight.document, status, plan).wanted
-    known: dict[tuple[str, str], WaitCause] = {}
-    """Causes with the pods in the way, by the words and the revision: they are searched once for pods that are alike,
-    and for a bounded number of pods.
+    known: dict[tuple[str, str, str], WaitCause] = {}
+    """Causes with the pods in the way, by the words, the revision and the wanted node: they are searched once for pods
+    that are alike, and for a bounded number of pods.
     """
 
     def place(cause: WaitCause, pod: PodView, document: Document) -> WaitCause:
         if cause.code != Code.UNSCHEDULABLE:
             return cause
-        alike = (cause.words, pod.revision)
+        alike = (cause.words, pod.revision, pod.wanted_node)
         if alike not in known:
             if len(known) >= MOST_EXAMINED:
                 return cause

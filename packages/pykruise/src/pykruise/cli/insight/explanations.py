@@ -81,8 +81,9 @@ def wait_of(cause: WaitCause, pod: str) -> Wait:
 
 
 def make_budget_wait(reason: Reason, pod: str, *, busy: Sequence[str]) -> Wait:
-    """Return the wait of a pod whose update or deletion needs a free place in maxUnavailable. `busy`: other pods that
-    use up maxUnavailable because they are not available; empty if only updates that begin earlier use it up.
+    """Return the wait of a pod whose update or deletion waits until a limit (maxUnavailable, maxSurge) has room.
+    `busy`: other pods that use up the limit because they are not available; empty if only updates that begin earlier
+    use it up.
     """
     holders = (
         f"{', '.join(busy[:_NAMED])}{' …' if len(busy) > _NAMED else ''}" or "pods whose turn is earlier"

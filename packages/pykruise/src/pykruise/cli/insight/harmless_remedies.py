@@ -64,7 +64,7 @@ def drop_harmful_remedies(
 
 
 def _selects_pods(sight: Sight) -> bool:
-    """Whether the pods of the object's waits have their own templates, which differ from the object's."""
+    """Whether the object selects pods whose templates it does not define."""
     return sight.kind.insight is not None and bool(sight.kind.insight.pod_selector)
 
 

@@ -9,7 +9,7 @@ Kinds that change new pods declare their changes (`KIND.pods.origins`). The dry 
 manager and writes nothing. Without permission to create pods, no origin is found.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -47,11 +47,12 @@ async def find_refused_origin(client: Client, workload: Document) -> PodOrigin |
 
 
 async def find_refused_additions(
-    client: Client, workload: Document, kind: Kind, document: Document
+    client: Client, workload: Document, kind: Kind, document: Document, *, fields: Collection[str]
 ) -> Mapping[PodOrigin, ApiError]:
-    """Return the additions of an object of this kind with which the API server rejects new pods of the workload, and
-    its errors. Only additions are tried that are not made in a dry run (`PodOrigins.untraced`). The result is empty if
-    the API server also rejects the pods without additions.
+    """Return the additions of an object of this kind with which the API server rejects new pods of the workload, each
+    with the API server's error. Only additions of these fields are tried that are not made in a dry run
+    (`PodOrigins.untraced`), and at most MOST_PARTS of them. The result is empty if the API server also rejects the pods
+    without additions.
     """
     origins = kind.pods.origins if kind.pods is not None else None
     template = get_path(workload, "spec", "template")
@@ -62,7 +63,9 @@ async def find_refused_additions(
     try:
         if await _try_to_create(client, namespace, pod) is not None:
             return {}
-        for origin, changed in islice(origins.untraced(workload, pod, [document]), MOST_PARTS):
+        untraced = origins.untraced(workload, pod, [document])
+        chosen = ((origin, changed) for origin, changed in untraced if origin.field in fields)
+        for origin, changed in islice(chosen, MOST_PARTS):
             if (error := await _try_to_create(client, namespace, changed)) is not None:
                 result[origin] = error
     except ApiError:

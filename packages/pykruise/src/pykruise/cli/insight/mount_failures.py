@@ -110,7 +110,9 @@ async def _with_environment(client: Client, wait: Wait, namespace: str) -> Wait:
 
 
 def _give_what_lacks(lacks: "_Lacks", namespace: str) -> str:
-    """Return the instruction that has the missing objects created, and adds the missing keys."""
+    """Return the instruction to create the missing objects, or to correct the object that should create them, and to
+    add the missing keys.
+    """
     supplied = dict.fromkeys(absence.remedy for absence in lacks.absences.values() if absence.remedy)
     missing = [
         need for need in lacks.missing if need not in lacks.absences or not lacks.absences[need].remedy

@@ -61,8 +61,9 @@ def name_template(wait: Wait, template: str, *, namespace: str) -> Wait:
     """Return the wait of a rejected write with this name for the template that must be corrected. A wait whose remedy
     names another object stays unchanged.
     """
-    general = find_refusal_remedy(Code(wait.code), wait.words, namespace=namespace)
-    if wait.code != Code.POLICY or wait.remedy != general:
+    if wait.code != Code.POLICY:
+        return wait
+    if wait.remedy != find_refusal_remedy(Code.POLICY, wait.words, namespace=namespace):
         return wait
     return msgspec.structs.replace(wait, remedy=find_template_remedy(wait, template, namespace=namespace))
 

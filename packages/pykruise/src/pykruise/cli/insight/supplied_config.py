@@ -21,7 +21,7 @@ from pykruise.plans.insight import Absence, Supply
 async def find_absences(
     client: Client, namespace: str, missing: Iterable[ConfigNeed]
 ) -> Mapping[ConfigNeed, Absence]:
-    """Return why the namespace lacks these ConfigMaps and Secrets, of those that other objects supply."""
+    """Return why the namespace lacks each of these ConfigMaps and Secrets that another object should create."""
     wanted = {(need.kind, need.name): need for need in missing}
     if not wanted:
         return {}

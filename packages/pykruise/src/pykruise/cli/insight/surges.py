@@ -25,7 +25,7 @@ from pykruise.pods.template.node_placement import REQUIRED, requirements_of
 from pykruise.pods.view.nodes import NodeView
 
 _NAME: Final = ""
-"""Stands for the name of a node where `_map_exclusions` has the key of a label."""
+"""Key in `_map_exclusions` for the name of a node, instead of the key of a label."""
 
 
 def explain_surge(

@@ -65,27 +65,35 @@ def make_unreviewed_wait() -> Wait:
 
 
 async def add_webhook_configurations(client: Client, explanation: Explanation) -> Explanation:
-    """Return the explanation. If an API server cannot reach a webhook, the remedy names the configuration of it."""
-    unreached = {
-        name: "" for wait in explanation.waits if (name := find_unreached_webhook(wait.words)) and wait.remedy
+    """Return the explanation, in which the remedy for an unreachable webhook names the webhook's configuration."""
+    unreached: dict[str, list[str]] = {
+        name: [] for wait in explanation.waits if (name := find_unreached_webhook(wait.words)) and wait.remedy
     }
     if not unreached:
         return explanation
     for resource in (VALIDATING, MUTATING):
         for document in await list_optional(client, resource):
-            meta = document["metadata"]["name"]
+            configuration = document["metadata"]["name"]
             for webhook in document.get("webhooks") or ():
                 if webhook.get("name") in unreached:
-                    unreached[webhook["name"]] = (
-                        f"{resource.kind} {meta} (kubectl edit {resource.plural} {meta})"
+                    named = (
+                        f"{resource.kind} {configuration} (kubectl edit {resource.plural} {configuration})"
                     )
+                    unreached[webhook["name"]].append(named)
     waits = tuple(
-        msgspec.structs.replace(wait, remedy=explain_unreached_webhook(name, configuration=configuration))
-        if (name := find_unreached_webhook(wait.words)) and (configuration := unreached.get(name))
+        msgspec.structs.replace(
+            wait, remedy=explain_unreached_webhook(name, configuration=" or ".join(known))
+        )
+        if (name := find_unreached_webhook(wait.words))
+        and 0 < len(known := unreached.get(name, ())) <= _MOST_CONFIGURATIONS
         else wait
         for wait in explanation.waits
     )
     return msgspec.structs.replace(explanation, waits=waits)
+
+
+_MOST_CONFIGURATIONS: Final = 3
+"""Maximum number of configurations that a remedy names. Webhooks of several configurations can have the same name."""
 
 
 async def read_events_about(client: Client, namespace: str, uid: str) -> list[Document]:

@@ -2,8 +2,8 @@
 
 children, schedule, deadline ──▶ find_missed_runs() ──▶ MissedRuns ──▶ explain_missed_runs() ──▶ Reason
 
-Pure. With concurrencyPolicy Forbid, a run that lasts longer than the deadline beyond the next time prevents the run of
-that time. The children that are kept show this even after a later run has started.
+Pure. With concurrencyPolicy Forbid, a run prevents the next one if it is still active when the deadline after the
+next scheduled time has passed. The children that are kept show this even after a later run has started.
 """
 
 import math
@@ -15,7 +15,6 @@ import msgspec
 from pykruise.kinds.advancedcronjob.children import ChildView, Ending
 from pykruise.kinds.advancedcronjob.due import MANY
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.cron import Schedule, find_ticks
 from pykruise.pods.reasons import Code
 from pykruise.runtime.reasons import Reason
@@ -34,7 +33,7 @@ class MissedRuns(msgspec.Struct, frozen=True, kw_only=True):
     child: ChildView
     """The child that was active at the latest time."""
     overlap_s: float
-    """Longest time by which a child overlapped the last time of the schedule before its end."""
+    """Longest time, in seconds, between the last scheduled time during a child's run and the child's end."""
 
 
 def find_missed_runs(
@@ -72,19 +71,24 @@ def find_missed_runs(
 def explain_missed_runs(missed: MissedRuns, *, deadline_s: int) -> Reason:
     """Return the reason of missed runs, with a deadline that is long enough."""
     child = missed.child
-    lasted = (
-        "is still active"
-        if child.ended_at is None or child.ending is Ending.ACTIVE
-        else f"lasted until {format_time(child.ended_at)}"
-    )
-    others = f"; in all, {format_count(missed.count, 'run was', 'runs were')} missed in this way"
+    number = f"{MANY} or more" if missed.count >= MANY else str(missed.count)
+    others = f"; {number} runs were missed in this way"
+    if child.ended_at is None or child.ending is Ending.ACTIVE:
+        lasted = "is still active"
+        enough = (
+            "raise spec.startingDeadlineSeconds above the number of seconds for which a run is still active after the"
+            " next scheduled time"
+        )
+    else:
+        lasted = f"lasted until {format_time(child.ended_at)}"
+        enough = f"set spec.startingDeadlineSeconds to {math.ceil(missed.overlap_s) + _MARGIN_S}"
     return Reason(
         Code.RUN_MISSED,
         f"the run of {format_time(missed.latest)} was missed: the run before it {lasted}, concurrencyPolicy is Forbid,"
         f" and a run must start within {deadline_s} s (spec.startingDeadlineSeconds)"
         f"{others if missed.count > 1 else ''}",
-        f"set spec.startingDeadlineSeconds to {math.ceil(missed.overlap_s) + _MARGIN_S}; or choose a spec.schedule"
-        " whose times are further apart than a run lasts; or set spec.concurrencyPolicy to Allow",
+        f"{enough}; or choose a spec.schedule whose times are further apart than a run lasts; or set"
+        " spec.concurrencyPolicy to Allow",
     )
 
 
@@ -93,7 +97,8 @@ def explain_late_run(tick: Instant, *, deadline_s: int) -> Reason:
     return Reason(
         Code.RUN_MISSED,
         f"the run of {format_time(tick)} was missed: it could not start within {deadline_s} s"
-        " (spec.startingDeadlineSeconds), because no manager was active, or because the API server rejected it",
+        " (spec.startingDeadlineSeconds), because no manager was active, because the API server rejected it, or because"
+        " a run was active that no longer exists",
         "if the events of the AdvancedCronJob show a rejected run, correct its cause; or raise"
         " spec.startingDeadlineSeconds above the longest time without a manager",
     )

@@ -203,7 +203,7 @@ def _plan_before_end(
 ) -> Plan:
     job = snapshot.job
     if decision.finish is not None:
-        return _plan_end(snapshot, targets, decision, decision.finish)
+        return _plan_end(snapshot, targets, decision, decision.finish, policy)
     if decision.pause:
         return _plan_pause(snapshot, targets, decision)
     if policy.is_paused:
@@ -259,11 +259,15 @@ def _keep_groups(snapshot: ReadableBroadcastJob, gang: BroadcastJobGang, *, crea
 
 
 def _plan_end(
-    snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision, finish: Finish
+    snapshot: ReadableBroadcastJob,
+    targets: BroadcastJobTargets,
+    decision: FanOutDecision,
+    finish: Finish,
+    policy: JobPolicy,
 ) -> Plan:
     job = snapshot.job
     resumed = [_GOES_ON] if job.status.phase == PAUSED else []
-    stopped = _describe_stopped(snapshot, targets, decision) if finish is Finish.DEADLINE else ""
+    stopped = _describe_stopped(snapshot, targets, decision, policy) if finish is Finish.DEADLINE else ""
     status = finish_status(snapshot, decision, finish, stopped=stopped)
     note = _END_NOTES[finish]
     told = msgspec.structs.replace(note, message=f"{note.message}; {stopped}") if stopped else note
@@ -277,10 +281,13 @@ def _plan_end(
 
 
 def _describe_stopped(
-    snapshot: ReadableBroadcastJob, targets: BroadcastJobTargets, decision: FanOutDecision
+    snapshot: ReadableBroadcastJob,
+    targets: BroadcastJobTargets,
+    decision: FanOutDecision,
+    policy: JobPolicy,
 ) -> str:
     """Describe what prevented the pods from finishing before the deadline. If nothing did, count the pods that still
-    ran, and the nodes that waited for their turn.
+    ran, and the nodes that got no pod.
     """
     obstacles = [*_find_obstacles(snapshot, targets), *_find_failing_pods(targets)]
     first = find_repeated_wait(obstacles) or find_pod_wait(obstacles)
@@ -290,9 +297,9 @@ def _describe_stopped(
     waited = sum(hold is TargetHold.OVER for hold in decision.waiting.values())
     parts = [format_count(active, "pod still ran", "pods still ran")] if active else []
     if waited:
-        parts.append(
-            f"{format_count(waited, 'node')} waited for a turn (spec.parallelism is {snapshot.job.spec.parallelism})"
-        )
+        is_limited = policy.parallelism is not None and active >= policy.parallelism
+        why = f" (spec.parallelism is {snapshot.job.spec.parallelism})" if is_limited else ""
+        parts.append(f"{format_count(waited, 'node')} got no pod{why}")
     return ", and ".join(parts)
 
 

@@ -474,7 +474,10 @@ def _explain_deadline(snapshot: RecreationSnapshot) -> Reason:
         )
         return Reason(Code.JOB_FAILED, why, _with_more_time(request, probed_s))
     ended_at, ready_since = _parse_time(request.status.completion_time), snapshot.ready_since
-    was_ready = ended_at is not None and ready_since is not None and ready_since <= ended_at
+    # A pod that was ready before the request still has the old container.
+    was_ready = (
+        ended_at is not None and ready_since is not None and request.created_at <= ready_since <= ended_at
+    )
     if deadline_s > run_s and not (was_ready and run_s):
         return Reason(Code.JOB_FAILED, words, _try_again(request, container))
     why = (

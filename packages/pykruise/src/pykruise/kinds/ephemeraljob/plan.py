@@ -74,8 +74,11 @@ def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
         return make_refused_plan(snapshot.refused or [snapshot.job.problem])
     pods = _targets(job, snapshot.job.spec, snapshot.pods)
     states = {pod.name: _state_in_pod(job, pod) for pod in pods}
+    untargeted = dict(_find_missing_targets(job, [pod for pod in pods if states[pod.name] is None]))
+    # The API server would reject the containers of pods without their target, so these pods use up no turn of others.
+    in_turn = sorted(pods, key=lambda pod: pod.name in untargeted)
     decision = decide_fan_out(
-        [FanOutTarget(name=pod.name, state=_PROGRESS[states[pod.name]]) for pod in pods]
+        [FanOutTarget(name=pod.name, state=_PROGRESS[states[pod.name]]) for pod in in_turn]
         if job.containers
         else (),
         _policy_of(snapshot.job.spec),
@@ -83,8 +86,8 @@ def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
         now=snapshot.now,
     )
     if job.status.completion_time:
-        return _plan_after_end(snapshot, pods, states, decision)
-    return _plan_before_end(snapshot, pods, states, decision)
+        return _plan_after_end(snapshot, pods, states, decision, untargeted)
+    return _plan_before_end(snapshot, pods, states, decision, untargeted)
 
 
 def _policy_of(spec: EphemeralJobSpec) -> JobPolicy:
@@ -117,16 +120,21 @@ def _parse_time(text: str | None) -> Instant | None:
 
 
 def _targets(job: EphemeralJobView, spec: EphemeralJobSpec, pods: Sequence[PodView]) -> Sequence[PodView]:
-    """Return the first `replicas` pods. A pod is left out if it has an ephemeral container with one of the job's names
-    that another job or person added.
+    """Return the first `replicas` of the free pods."""
+    free = _list_free(job, pods)
+    return free if spec.replicas is None else free[: max(spec.replicas, 0)]
+
+
+def _list_free(job: EphemeralJobView, pods: Sequence[PodView]) -> Sequence[PodView]:
+    """Return the pods without an ephemeral container that has one of the job's names, and that another job or person
+    added.
     """
     names = job.names
-    free = [
+    return [
         pod
         for pod in pods
         if not any(ephemeral.name in names and ephemeral.job != job.uid for ephemeral in pod.ephemeral)
     ]
-    return free if spec.replicas is None else free[: max(spec.replicas, 0)]
 
 
 def _list_taken(
@@ -205,7 +213,9 @@ def _plan_before_end(
     pods: Sequence[PodView],
     states: Mapping[str, EphemeralState | None],
     decision: FanOutDecision,
+    untargeted: Mapping[str, Reason],
 ) -> Plan:
+    """`untargeted`: pods without the container that the job's containers target, with the reason."""
     job = snapshot.job
     status = status_of(
         job.status,
@@ -216,21 +226,21 @@ def _plan_before_end(
         is_late=decision.finish is Finish.DEADLINE,
         has_containers=bool(job.containers),
         unfinished=_describe_unfinished(snapshot, states),
-        is_taken=bool(snapshot.pods),
+        is_taken=bool(snapshot.pods) and not _list_free(job, snapshot.pods),
     )
     document = document_of(status)
-    untargeted = _find_missing_targets(job, [pod for pod in pods if states[pod.name] is None])
-    obstacles = [*_find_obstacles(job, pods, snapshot.now), *untargeted]
+    obstacles = _find_obstacles(job, pods, snapshot.now, untargeted)
     paused = explain_pause(_policy_of(job.spec), _run_of(snapshot), field=_DEADLINE, now=snapshot.now)
-    now = decision.start[:MOST_AT_ONCE]
-    started = set(now) - {pod.name for pod, _ in untargeted}  # the API server would reject the others
-    chains = tuple(_inject_containers(job, pod) for pod in pods if pod.name in started)
+    startable = [name for name in decision.start if name not in untargeted]
+    now = startable[:MOST_AT_ONCE]
+    chosen = set(now)
+    chains = tuple(_inject_containers(job, pod) for pod in pods if pod.name in chosen)
     stages = (Stage(purpose=Purpose.INJECT_CONTAINERS, chains=chains, ramp=True),) if chains else ()
     return Plan(
         stages=stages,
         status=None if document == job.stored_status else document,
         requeue_after_s=0.0
-        if len(now) < len(decision.start)
+        if len(now) < len(startable)
         else find_soonest([decision.requeue_after_s, _until_blocked(pods, snapshot.now)]),
         waiting=_find_waiting(snapshot, decision, obstacles, paused),
         skipped={
@@ -245,8 +255,8 @@ def _plan_before_end(
 
 
 def _describe_unfinished(snapshot: ReadableEphemeralJob, states: Mapping[str, EphemeralState | None]) -> str:
-    """Count the pods in which containers have not ended, and the pods that have none, or say that no pod matches; empty
-    if there are none.
+    """Describe what was left at the deadline: pods whose containers had not ended, and pods without containers of the
+    job; or that no pod matched. Empty if nothing was left.
     """
     if not states:
         return "" if snapshot.pods else "no pod matched spec.selector"
@@ -256,10 +266,10 @@ def _describe_unfinished(snapshot: ReadableEphemeralJob, states: Mapping[str, Ep
     if active:
         parts.append(f"containers in {format_count(active, 'pod')} had not ended")
     if pending:
-        waited = format_count(pending, "pod", "pods")
-        parts.append(
-            f"{waited} waited for a turn (spec.parallelism is {_policy_of(snapshot.job.spec).parallelism})"
-        )
+        limit = _policy_of(snapshot.job.spec).parallelism
+        is_limited = limit is not None and active >= limit
+        why = f" (spec.parallelism is {limit})" if is_limited else ""
+        parts.append(f"{format_count(pending, 'pod')} got no container{why}")
     return ", and ".join(parts)
 
 
@@ -268,6 +278,7 @@ def _plan_after_end(
     pods: Sequence[PodView],
     states: Mapping[str, EphemeralState | None],
     decision: FanOutDecision,
+    untargeted: Mapping[str, Reason],
 ) -> Plan:
     job = snapshot.job
     if not decision.delete:
@@ -276,7 +287,7 @@ def _plan_after_end(
         )
         over = Reason(Code.JOB_OVER, "the job has ended")
         ended_at = _parse_time(job.status.completion_time) or snapshot.now
-        obstacles = _find_obstacles(job, pods, snapshot.now)
+        obstacles = _find_obstacles(job, pods, snapshot.now, untargeted)
         unserved: dict[str, Reason] = {}
         if failed is not None and job.status.phase == "Failed":
             remedy = ""
@@ -286,7 +297,7 @@ def _plan_after_end(
                     for pod in pods
                     if states[pod.name] is None and (pod.created_at or ended_at) <= ended_at
                 )
-                unserved = {pod.name: _UNSERVED for pod in pending}
+                unserved = {pod.name: _UNSERVED for pod in pending if pod.name not in untargeted}
                 is_active = any(_PROGRESS[state] is TargetState.ACTIVE for state in states.values())
                 remedy = _remedy_of_deadline(
                     bool(obstacles), is_active=is_active, has_unserved=bool(unserved)
@@ -309,10 +320,10 @@ def _plan_after_end(
 _MORE_AT_ONCE: Final = "create the job again with a higher spec.parallelism or spec.activeDeadlineSeconds"
 _UNSERVED: Final = Reason(
     Code.PARALLELISM,
-    "it got no container: until the deadline, parallelism was used up",
-    f"{_MORE_AT_ONCE}: pods that have its container get no second one",
+    "it got no container before the deadline",
+    f"{_MORE_AT_ONCE}: pods that already have a container of the job's name are left out",
 )
-"""Reason of a pod that did not have its turn before the deadline."""
+"""Reason of a pod that had no turn before the deadline."""
 
 
 def _remedy_of_deadline(is_blocked: bool, *, is_active: bool, has_unserved: bool) -> str:
@@ -328,7 +339,7 @@ def _remedy_of_deadline(is_blocked: bool, *, is_active: bool, has_unserved: bool
 
 
 def _find_obstacles(
-    job: EphemeralJobView, pods: Sequence[PodView], now: Instant
+    job: EphemeralJobView, pods: Sequence[PodView], now: Instant, untargeted: Mapping[str, Reason]
 ) -> list[tuple[PodView, Reason]]:
     """Find why the job's containers do not run, for each pod. As with workloads, only the first pods are inspected."""
     images = {str(container.get("name")): str(container.get("image") or "") for container in job.containers}
@@ -339,15 +350,18 @@ def _find_obstacles(
         if ephemeral.name in images
     )
     stuck = ((pod, _find_pod_blocker(pod, now)) for pod in pods[:LOOKED_AT])
-    return [(pod, obstacle) for pod, obstacle in (*result, *stuck) if obstacle is not None]
+    without = ((pod, untargeted.get(pod.name)) for pod in pods[:LOOKED_AT])
+    return [(pod, obstacle) for pod, obstacle in (*result, *stuck, *without) if obstacle is not None]
 
 
 _MOST_LISTED: Final = 5
 """Maximum number of containers of a pod that a message names."""
 
 
-def _find_missing_targets(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tuple[PodView, Reason]]:
-    """Find the pods without the container whose processes a container of the job must see (targetContainerName)."""
+def _find_missing_targets(job: EphemeralJobView, pods: Sequence[PodView]) -> Iterator[tuple[str, Reason]]:
+    """Yield the names of pods without the container whose processes a container of the job must see
+    (targetContainerName), each with the reason.
+    """
     targets = [
         (
             f"spec.template.ephemeralContainers[{index}].targetContainerName",
@@ -356,7 +370,6 @@ def _find_missing_targets(job: EphemeralJobView, pods: Sequence[PodView]) -> lis
         for index, container in enumerate(job.containers)
         if container.get("targetContainerName")
     ]
-    without = []
     for pod in pods if targets else ():
         names = [container.name for container in pod.containers]
         sidecars = {container.name for container in pod.sidecars}
@@ -366,17 +379,8 @@ def _find_missing_targets(job: EphemeralJobView, pods: Sequence[PodView]) -> lis
             path, target = missing
             listed = format_first(names, _MOST_LISTED)
             message = f"the pod has no container {target} ({path}); its containers: {listed}"
-            without.append(
-                (
-                    pod,
-                    Reason(
-                        Code.REFUSED,
-                        message,
-                        f"set {path} to {' or '.join(names[:_MOST_LISTED])}, or remove it",
-                    ),
-                )
-            )
-    return without
+            remedy = f"set {path} to {' or '.join(names[:_MOST_LISTED])}, or remove it"
+            yield pod.name, Reason(Code.REFUSED, message, remedy)
 
 
 def _until_blocked(pods: Sequence[PodView], now: Instant) -> float | None:

@@ -44,7 +44,7 @@ def status_of(
 ) -> EphemeralJobStatus:
     """Compute the current status. `is_over`: the containers in all pods have finished. `is_late`: the deadline passed
     before they finished. While the job is paused, both are False. `unfinished`: what had not finished at the deadline.
-    `is_taken`: all matching pods have a container with a name of the job from elsewhere.
+    `is_taken`: all matching pods have a container with one of the job's names that another job or person added.
     """
     phase = _compute_phase(tally, is_over=is_over, is_late=is_late, has_containers=has_containers)
     said = [("Initialized", "Initialized", "the job is accepted")]
@@ -74,7 +74,7 @@ def status_of(
         )
     if has_containers and not tally.match:
         message = (
-            "every pod that the selector matches has a container of this name already"
+            "every pod that the selector matches already has a container with a name of the job's containers"
             if is_taken
             else "no pod matches the selector"
         )

@@ -78,7 +78,7 @@ def _label(unmet: Sequence[Requirement], namespace: str, wanted: str) -> str:
     """Return the instruction to label the namespace, with a command if the selector names the values."""
     values = {requirement.key: requirement.listed_value for requirement in unmet}
     if any(value is None for value in values.values()):
-        return f"label namespace {namespace} so that {wanted} matches it"
+        return f"label namespace {namespace} so that the selector ({wanted}) matches it"
     pairs = " ".join(f"{key}={value}" for key, value in values.items())
     return f"label the namespace (kubectl label namespace {namespace} --overwrite {pairs})"
 

@@ -223,8 +223,8 @@ def _reason_taken(what: str, copy: CopyView) -> Reason:
         return Reason(
             Code.NAME_TAKEN,
             f"{what} exists, and belongs to {whose}",
-            f"have {whose} no longer create it, or remove the namespace from spec.targets, or distribute the resource"
-            " by another name",
+            f"change {whose} so that it no longer creates {what}, or remove the namespace from spec.targets, or"
+            " distribute the resource by another name",
         )
     whose = f"{owner.kind} {owner.name}"
     return Reason(

@@ -136,8 +136,8 @@ class Growth:
             if storage_class is None
             else (
                 "does not set allowVolumeExpansion",
-                "if the driver of the class can expand volumes, set it (kubectl patch storageclass"
-                f" {name} -p '{{\"allowVolumeExpansion\":true}}')",
+                "if the driver of the class can expand volumes, set allowVolumeExpansion of StorageClass"
+                f" {name} to true (kubectl patch storageclass {name} -p '{{\"allowVolumeExpansion\":true}}')",
             )
         )
         return Reason(

@@ -1,4 +1,4 @@
-"""Subsets whose patch makes pods that the API server rejects. The pods are created in other subsets then.
+"""Subsets whose patch makes pods that the API server rejects. Other subsets with room get the pods then.
 
 SpreadSight ──a pod of the workload with each patch, dry run──▶ see_refused() ──▶ the SpreadSight with the rejections
 
@@ -26,31 +26,33 @@ from pykruise.runtime.refusals import explain_refusal
 
 async def see_refused(client: Client, sight: SpreadSight) -> SpreadSight:
     """Return the sight with the rejections of pods, by the field of the patch that makes them."""
-    if sight.target is None or not any(_list_lacking(sight)):
+    lacking = dict(_list_lacking(sight))
+    if sight.target is None or not lacking:
         return sight
-    refusals = await find_refused_additions(client, sight.target, KIND, sight.document)
+    refusals = await find_refused_additions(client, sight.target, KIND, sight.document, fields=lacking)
     refused = {origin.field: str(error) for origin, error in refusals.items()}
     return msgspec.structs.replace(sight, refused=refused)
 
 
-def _list_lacking(sight: SpreadSight) -> Iterator[str]:
+def _list_lacking(sight: SpreadSight) -> Iterator[tuple[str, bool]]:
     """Yield the fields of the patches of subsets that could have more pods: the workload lacks pods, or later subsets
-    have some.
+    have some. The second value says whether later subsets have some.
     """
     snapshot, subsets = sight.snapshot, sight.view.subsets
     if sight.problem or not any(subset.patch for subset in subsets):
         return
     entries = compute_spread(snapshot, group_pods(snapshot)).status.subset_statuses or ()
+    elsewhere = sum(entry.replicas for entry in entries)
     for number, (subset, entry) in enumerate(zip(subsets, entries, strict=False)):
+        elsewhere -= entry.replicas
         try:
             limit = limit_of(subset, replicas=snapshot.replicas)
         except LimitError:
             continue
-        elsewhere = sum(later.replicas for later in entries[number + 1 :])
         has_room = limit == ANY_NUMBER or entry.replicas < limit
         lacks = elsewhere > 0 or len(snapshot.pods) < snapshot.replicas
         if subset.patch and has_room and lacks:
-            yield _name_field(number)
+            yield _name_field(number), elsewhere > 0
 
 
 def _name_field(number: int) -> str:
@@ -61,7 +63,7 @@ def explain_refused(sight: SpreadSight) -> Iterator[tuple[str, Wait]]:
     """Yield the subsets whose pods are rejected, each with its wait. Patches that make invalid pods are left out."""
     if not sight.refused:
         return
-    lacking = set(_list_lacking(sight))
+    lacking = dict(_list_lacking(sight))
     invalid = {name for name, _ in find_errors_by_subset(sight.view.subsets, sight.target)}
     for number, subset in enumerate(sight.view.subsets):
         field = _name_field(number)
@@ -73,6 +75,8 @@ def explain_refused(sight: SpreadSight) -> Iterator[tuple[str, Wait]]:
         wait = make_refusal_wait(code, message, namespace=sight.view.namespace)
         origin = f"{field} of {sight.document['kind']} {sight.view.name}"
         what = f"pods of subset {subset.name} are rejected because of its patch"
+        if lacking[field]:
+            what += ", and created in other subsets"
         remedy = find_template_remedy(wait, origin, namespace=sight.view.namespace)
         if origin not in remedy:
             remedy = (
@@ -80,7 +84,5 @@ def explain_refused(sight: SpreadSight) -> Iterator[tuple[str, Wait]]:
             )
         yield (
             subset.name,
-            msgspec.structs.replace(
-                wait, words=f"{what}, and created in other subsets: {wait.words}", remedy=remedy
-            ),
+            msgspec.structs.replace(wait, words=f"{what}: {wait.words}", remedy=remedy),
         )
