@@ -56,7 +56,7 @@ def test_pods_without_the_target_of_a_container_use_up_no_turn_of_others() -> No
     assert (plan.stages, plan.requeue_after_s) == ((), None)
 
 
-def test_a_job_for_no_pods_does_not_say_that_its_names_are_taken() -> None:
+def test_a_job_for_no_pods_reports_that_no_pod_matches() -> None:
     world = EphemeralWorld(1, replicas=0)
     world.sync()
     condition = next(entry for entry in world.status["conditions"] if entry["type"] == "MatchedEmpty")

@@ -266,9 +266,10 @@ def _advance_pull(
         due = pull.attempt_at + min(becomes.takes_s, longest)
         if now < due:
             return pull, due
-        answer = becomes.answer
+        answer, limit = becomes.answer, ""
         if answer is None or becomes.takes_s > longest:
             answer = PullFailure("ErrImagePull", "context deadline exceeded")
+            limit = f" (pullPolicy.timeoutSeconds is {wanted.timeout_s:g})"
         if isinstance(answer, Pulled):
             done = msgspec.structs.replace(
                 pull, phase="Succeeded", completed_at=due, image_id=answer.image_id, message=""
@@ -277,7 +278,7 @@ def _advance_pull(
         if pull.attempt >= wanted.tries:
             return _fail(pull, due, answer.message), NEVER
         pause = min(LONGEST_PAUSE_S, 2.0 ** min(pull.attempt - 1, 10))
-        message = f"try {pull.attempt} of {wanted.tries} failed: {answer.message}"
+        message = f"try {pull.attempt} of {wanted.tries} failed: {answer.message}{limit}"
         pull = msgspec.structs.replace(
             pull, attempt=pull.attempt + 1, attempt_at=due + pause, is_resting=True, message=message
         )

@@ -71,8 +71,17 @@ def obstacle_of(
         if not entry.owner_references:
             remedy = f"if that lasts, {_remedy_of_no_job(entry, status, node.name, image)}"
             return Reason(Code.IMAGE_PULLING, words, remedy)
-        return Reason(Code.IMAGE_PULLING, words, _WHILE_IT_TRIES)
+        return Reason(Code.IMAGE_PULLING, words, f"{_WHILE_IT_TRIES}{_offer_more_time(entry, status, now)}")
     return Reason(Code.IMAGE_PULLING, status.phase)
+
+
+def _offer_more_time(entry: TagSpec, status: TagStatus, now: Instant) -> str:
+    """Return another instruction for an image that is pulled again: a longer timeout, if a try can have reached it."""
+    policy, begun = entry.pull_policy, instant_of(status.start_time)
+    timeout_s = policy.timeout_seconds if policy is not None else None
+    if not timeout_s or begun is None or now < begun + timeout_s:
+        return ""
+    return f"; or if a pull takes longer than {timeout_s} s, with a higher pullPolicy.timeoutSeconds"
 
 
 def _explain_failure(
