@@ -365,3 +365,18 @@ async def test_a_revision_of_sidecars_that_is_not_stored_is_corrected_in_the_sid
     assert wait.code == Code.WEBHOOK
     assert "custom version v1 of SidecarSet web is not stored" in wait.words
     assert wait.remedy == "correct what the message of the webhook names"
+
+
+async def test_the_host_port_of_a_sidecar_is_corrected_in_its_sidecarset(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    container = {"name": "log", "image": "log:1", "ports": [{"containerPort": 9100, "hostPort": 9100}]}
+    await world.put(sidecarset("exporter", containers=[container]))
+    await world.put(cloneset(replicas=9))
+    await world.wait(30)
+
+    wait = (await world.explained(KINDS["cloneset"], "web")).waits[0]
+
+    assert wait.code == Code.UNSCHEDULABLE
+    assert "holds host port 9100" in wait.words
+    assert wait.remedy.startswith("add nodes, or change the host ports of SidecarSet exporter")

@@ -11,6 +11,7 @@ from pykruise.sandbox.cluster import ClusterSettings
 from support.scenario import Stage
 from support.situations.documents import cloneset, marker
 from support.situations.world import KINDS, World, with_agents
+from support.stuck import Refusal
 
 pytestmark = pytest.mark.sandbox_only
 
@@ -55,3 +56,29 @@ async def test_a_marker_names_the_rejection_of_the_nodepodprobe(stage: Stage) ->
     (wait,) = explanation.waits
     assert "node node-1 has no NodePodProbe yet: " in wait.words
     assert "exceeded quota: team" in wait.words
+
+
+async def test_a_marker_names_the_policy_that_rejects_its_labels_of_pods(stage: Stage) -> None:
+    world, refusal = World(stage), Refusal(stage)
+    await world.start()
+    await world.put(cloneset(replicas=2))
+    await world.wait(30)
+    await refusal.by_policy("labels of pods are frozen", updates=True)
+    policy = [{"state": "Succeeded", "labels": {"example.com/idle": "true"}}]
+    probe = {**marker()["spec"]["probes"][0], "markerPolicy": policy}
+    await world.put(marker(probes=[probe]))
+    await world.wait(30)
+
+    explanation = await world.explained(KINDS["podprobemarker"], "web")
+
+    assert (explanation.cause, explanation.phase) == (Code.POLICY, Phase.DEGRADED)
+    wait = explanation.waits[0]
+    assert wait.words.startswith("its NodePodProbe cannot change the pod: ")
+    assert "labels of pods are frozen" in wait.words
+    assert wait.remedy == (
+        "change the labels and annotations in spec.probes[].markerPolicy so that the policy allows them, or exempt"
+        " the manager in the policy"
+    )
+    await refusal.end()
+    await world.wait(60)
+    assert (await world.explained(KINDS["podprobemarker"], "web")).phase is Phase.HEALTHY

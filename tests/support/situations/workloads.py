@@ -415,7 +415,7 @@ async def a_partition_holds_its_subsets(world: World) -> None:
 
 async def the_updates_of_its_subsets_are_paused(world: World) -> None:
     document = united()
-    strategy = {"rollingUpdate": {"paused": True}}
+    strategy = {"rollingUpdate": {"paused": True, "maxUnavailable": 0, "maxSurge": 1}}
     document["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"] = strategy
     await _running(world, document)
     await _united_image(world, "nginx:2")

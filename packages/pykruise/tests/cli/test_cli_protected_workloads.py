@@ -7,7 +7,7 @@ import pytest
 from pykruise.admission.protection import LABEL
 from pykruise.cli.insight.united.protected_workloads import find_protected_workloads
 from pykruise.kinds.gates import Gates
-from pykruise.kinds.uniteddeployment.workloads import CLONE_SET, SubsetWorkload
+from pykruise.kinds.uniteddeployment.workloads import CLONE_SET, SUBSET_LABEL, SubsetWorkload
 from pykruise.manager.settings import ManagerSettings
 
 DELETED = {
@@ -54,3 +54,19 @@ def test_the_label_has_no_effect_without_the_feature_gate(is_on: bool) -> None:
     waits = list(find_protected_workloads(DELETED, [make_workload("a")], settings))
 
     assert bool(waits) is is_on
+
+
+def test_protected_workloads_of_subsets_that_the_spec_no_longer_has_are_reported() -> None:
+    document = {
+        "metadata": {"name": "web"},
+        "spec": {"topology": {"subsets": [{"name": "one"}]}},
+    }
+    workloads = [
+        make_workload(name, labels={LABEL: "Always", SUBSET_LABEL: subset})
+        for name, subset in (("a", "one"), ("b", "two"))
+    ]
+
+    (wait,) = find_protected_workloads(document, workloads, None)
+
+    assert "protects CloneSet b: " in wait.words
+    assert wait.remedy.endswith("; or add their subsets to spec.topology.subsets again")

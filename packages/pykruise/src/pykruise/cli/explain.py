@@ -6,7 +6,7 @@ kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ expl
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +40,6 @@ from pykruise.cli.insight.known_kinds import (
 from pykruise.cli.insight.missing import make_missing_error
 from pykruise.cli.insight.mount_failures import add_mounts
 from pykruise.cli.insight.namesakes import with_namesakes
-from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
 from pykruise.cli.insight.other_namespaces import add_other_namespaces
 from pykruise.cli.insight.overview import format_overview
 from pykruise.cli.insight.pod_origins import add_pod_origins
@@ -48,13 +47,17 @@ from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.quotas import add_open_quotas
 from pykruise.cli.insight.readiness_gates import add_gates, see_gates
+from pykruise.cli.insight.refused_node_writes import add_refusals_of_nodes, add_refused_marks
 from pykruise.cli.insight.refused_writes import (
+    REFUSED_WRITES,
+    RefusedWrite,
     find_refusal_remedy,
     make_origin_wait,
     make_part_wait,
     make_refusal_wait,
     name_fixed_template,
     name_template,
+    refusal_of,
 )
 from pykruise.cli.insight.rejecting_budgets import add_rejecting_budgets
 from pykruise.cli.insight.traced_requests import Reach, connect_traced
@@ -65,20 +68,18 @@ from pykruise.cli.outputs import check_output, format_document
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import list_events_about
-from pykruise.kube.client.recorder import CODE
 from pykruise.kube.client.remembered_lists import RememberedLists
-from pykruise.kube.clock import Instant, format_time, parse_time
-from pykruise.kube.control.queue import BASE_DELAY_S, MAX_DELAY_S
-from pykruise.kube.documents import Document, annotations_of, decode, get_path
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import EVENTS, PODS
+from pykruise.kube.resources import PODS
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import ClockInsight, InsightChild, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import OPEN, Phase
 from pykruise.pods.corrections import OF_THE_WORKLOAD, Correction
-from pykruise.pods.reasons import NOT_WRITTEN, OF_A_NAMED_NODE, Code
+from pykruise.pods.reasons import Code
 from pykruise.runtime.refusals import list_refused_parts
 
 
@@ -149,6 +150,7 @@ async def _read_and_explain(
     explanation = await add_children(client, explanation, sight, explain_child)
     explanation = await add_unheeded(client, explanation, sight.document, insight_of(kind))
     explanation = await add_changed_labels(client, explanation, sight.document, insight_of(kind))
+    explanation = await add_refused_marks(client, explanation, sight, now=now)
     correction = (creation and creation.correction) or correction_of(kind, sight.document)
     return await _add_details(client, explanation, correction, kind, now=now, settings=settings)
 
@@ -181,51 +183,10 @@ async def _add_details_of_others(
     explained, its waits already contain these details.
     """
     explanation = await add_claims(client, explanation)
-    explanation = await _add_refusals_of_nodes(client, explanation, insight_of(kind).objects_of_nodes, now)
+    explanation = await add_refusals_of_nodes(client, explanation, insight_of(kind).objects_of_nodes, now)
     if insight_of(kind).conditions is not None:
         return explanation  # the plan of this object already has the reasons
     return await add_gates(client, explanation, now=now, settings=settings)
-
-
-_MOST_READ: Final = 10
-"""Maximum number of pods that are read to find their nodes."""
-
-
-async def _add_refusals_of_nodes(
-    client: Client, explanation: Explanation, kinds: Mapping[str, str], now: Instant
-) -> Explanation:
-    """Return the explanation with the rejected writes of the objects of nodes for which it waits. Only events about
-    these objects report the rejections. `kinds`: code of a wait -> kind of these objects.
-    """
-    waits: list[Wait] = []
-    for number, wait in enumerate(explanation.waits):
-        kind = kinds.get(wait.code) if wait.pods and number < _MOST_READ else None
-        refused = None if kind is None else await _find_refusal_of_node(client, kind, wait, explanation, now)
-        waits.append(wait if refused is None else refused)
-    return msgspec.structs.replace(explanation, waits=rank_waits(waits))
-
-
-async def _find_refusal_of_node(
-    client: Client, kind: str, wait: Wait, explanation: Explanation, now: Instant
-) -> Wait | None:
-    """Return the wait with the rejected write of the object of the first node; None if no write is rejected now."""
-    node = wait.pods[0]
-    key = find_pod_key(node, explanation.namespace)
-    is_node = wait.code in OF_A_NAMED_NODE
-    pod = None if key is None or is_node else await read_optional(client, PODS, key)
-    node = node if pod is None else str(get_path(pod, "spec", "nodeName", default=""))
-    try:
-        selector = f"involvedObject.kind={kind},involvedObject.name={node},type=Warning"
-        listed = await client.list(EVENTS, "default", field_selector=selector)
-    except ApiError:
-        return None
-    known = [event for raw in listed.items if (event := refusal_of(decode(raw))) is not None]
-    latest = max(known, key=lambda event: event.last, default=None)
-    if latest is None or now > latest.again + _LATE_S:
-        return None
-    since = format_time(latest.first)
-    refused = make_refusal_wait(Code(latest.code), latest.message, namespace="default", since=since)
-    return msgspec.structs.replace(refused, pods=wait.pods, words=f"{wait.words}: {refused.words}")
 
 
 def _has_own_pods(kind: Kind) -> bool:
@@ -334,11 +295,11 @@ async def add_tries(
     latest = msgspec.structs.replace(latest, first=since)
     last, again = latest.last, latest.again
     if not is_known:
-        if now > again + _LATE_S:
+        if not latest.is_current(now):
             return explanation  # the write has succeeded since, or is no longer tried
         explanation = _add_refusal(explanation, latest)
     tried = format_time(last) if records_tries else ""
-    due = format_time(again) if records_tries and now <= again + _LATE_S else ""
+    due = format_time(again) if records_tries and latest.is_current(now) else ""
     coded = (_with_code(wait, latest, explanation.namespace) for wait in explanation.waits)
     waits = tuple(
         msgspec.structs.replace(wait, tried=tried, again=due) if wait.code == latest.code else wait
@@ -347,36 +308,13 @@ async def add_tries(
     return msgspec.structs.replace(explanation, waits=waits)
 
 
-def _with_code(wait: Wait, latest: "RefusedWrite", namespace: str) -> Wait:
+def _with_code(wait: Wait, latest: RefusedWrite, namespace: str) -> Wait:
     """Return the wait with the event's code, when the object itself only reports that a write failed."""
     if wait.code != Code.WRITE_FAILED or latest.code == Code.WRITE_FAILED:
         return wait
     code = Code(latest.code)
     remedy = find_refusal_remedy(code, latest.message, namespace=namespace)
     return msgspec.structs.replace(wait, code=code, remedy=remedy)
-
-
-class RefusedWrite(msgspec.Struct, frozen=True):
-    """A failed write, read from its event."""
-
-    code: str
-    message: str
-    first: Instant
-    last: Instant
-
-    @property
-    def again(self) -> Instant:
-        """Estimated time of the next attempt."""
-        return self.last + min(max(self.last - self.first, BASE_DELAY_S), MAX_DELAY_S)
-
-
-def refusal_of(event: Document) -> RefusedWrite | None:
-    """Return the failed write of an event; None if the event does not report a failed write."""
-    code = annotations_of(event).get(CODE, "")
-    first, last = event.get("firstTimestamp"), event.get("lastTimestamp")
-    if code not in REFUSED_WRITES or not first or not last:
-        return None
-    return RefusedWrite(code, str(event.get("message") or ""), parse_time(first), parse_time(last))
 
 
 def _add_refusal(explanation: Explanation, latest: RefusedWrite) -> Explanation:
@@ -387,12 +325,6 @@ def _add_refusal(explanation: Explanation, latest: RefusedWrite) -> Explanation:
     return msgspec.structs.replace(
         explanation, waits=rank_waits([wait, *explanation.waits]), verdict="waiting", phase=phase
     )
-
-
-_LATE_S: Final = 30.0
-"""Until this number of seconds after the estimated next attempt, an event of a failed write counts as current."""
-
-REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
 
 
 async def read_and_explain_pod(

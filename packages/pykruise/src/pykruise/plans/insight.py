@@ -246,6 +246,10 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Code of a wait for a node -> kind of the object that the manager maintains for each node, and that is missing in
     this case. The API server perhaps rejects it.
     """
+    marks_pods: str = ""
+    """Kind of the objects of nodes that write the results of the object to its pods; empty: no such kind."""
+    marks_field: str = ""
+    """Field of the object with the labels and annotations that are written to its pods."""
     has_observed_generation: bool = True
     """Whether the status has observedGeneration."""
     targets: Collection[GroupKind] | None = None

@@ -18,11 +18,11 @@ from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits
 from pykruise.cli.insight.optional_reads import find_pod_key, read_optional
 from pykruise.cli.insight.volume_bindings import list_nodes
 from pykruise.kube.client.client import Client
-from pykruise.kube.documents import Document, decode
+from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.owners import OwnerReference, controller_of
-from pykruise.pods.corrections import Correction
+from pykruise.pods.corrections import Correction, correct_container
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.node_placement import requirements_of
 from pykruise.pods.view.keys import TEMPLATE_HASH_LABEL
@@ -60,6 +60,11 @@ def explain_own_ports(cause: WaitCause, pod: Document, sight: Sight, *, correcti
         return cause
     held = _describe_holders([holders[node.name] for node in eligible], ports)
     words = f"{cause.words}; {held}: a node can run only one of these pods"
+    for container in pod["spec"].get("containers") or ():
+        if any(entry.get("hostPort") for entry in container.get("ports") or ()):
+            correction = correct_container(
+                annotations_of(pod), str(container.get("name")), correction, is_in_place=False
+            )
     remedy = f"add nodes, or {correction.change('host ports')}"
     return msgspec.structs.replace(cause, words=words, remedy=remedy)
 

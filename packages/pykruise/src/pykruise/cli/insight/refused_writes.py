@@ -1,5 +1,6 @@
 """The cause and the remedy of a rejected write, from the message of a condition or an event that contains both.
 
+event   ──▶ refusal_of() ──▶ RefusedWrite: the code, the message and the times of its attempts
 message ──▶ make_refusal_wait() ──▶ Wait: its words name the cause, and its remedy the action of a person
 
 Pure.
@@ -11,11 +12,48 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.explanations import Wait
+from pykruise.kube.client.recorder import CODE
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.control.queue import BASE_DELAY_S, MAX_DELAY_S
+from pykruise.kube.documents import Document, annotations_of
 from pykruise.plans.pod_steps import PodOrigin
 from pykruise.pods.reasons import CODES, NOT_WRITTEN, Code
 from pykruise.pods.workload.budgets import split_budget_remedy
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.refusals import explain_refusal, list_refused_parts, split_remedy
+
+REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
+"""Codes of writes that the API server rejected."""
+
+_LATE_S: Final = 30.0
+"""Until this number of seconds after the estimated next attempt, an event of a failed write counts as current."""
+
+
+class RefusedWrite(msgspec.Struct, frozen=True):
+    """A failed write, read from its event."""
+
+    code: str
+    message: str
+    first: Instant
+    last: Instant
+
+    @property
+    def again(self) -> Instant:
+        """Estimated time of the next attempt."""
+        return self.last + min(max(self.last - self.first, BASE_DELAY_S), MAX_DELAY_S)
+
+    def is_current(self, now: Instant) -> bool:
+        """Whether the write is perhaps still rejected: its next attempt is not long ago."""
+        return now <= self.again + _LATE_S
+
+
+def refusal_of(event: Document) -> RefusedWrite | None:
+    """Return the failed write of an event; None if the event does not report a failed write."""
+    code = annotations_of(event).get(CODE, "")
+    first, last = event.get("firstTimestamp"), event.get("lastTimestamp")
+    if code not in REFUSED_WRITES or not first or not last:
+        return None
+    return RefusedWrite(code, str(event.get("message") or ""), parse_time(first), parse_time(last))
 
 
 def make_refusal_wait(code: Code, message: str, *, namespace: str, since: str = "") -> Wait:

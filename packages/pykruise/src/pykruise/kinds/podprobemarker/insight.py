@@ -44,4 +44,6 @@ INSIGHT: Final = Insight(
     labels=list_labels,
     pod_selector=("spec", "selector"),
     objects_of_nodes={Code.NO_AGENT: "NodePodProbe"},
+    marks_pods="NodePodProbe",
+    marks_field="spec.probes[].markerPolicy",
 )

@@ -97,7 +97,12 @@ async def explain_united(
     detailed = {wait.code for wait in below} & _REPEATED_FROM_WORKLOADS
     of_own = [wait for wait in own.waits if wait.code not in detailed]
     protected = list(find_protected_workloads(sight.document, sight.snapshot.workloads, settings))
-    all_waits = [*protected, *of_own, *_failed_writes(sight.document), *below]
+    rejected = [*of_own, *_failed_writes(sight.document)]
+    if protected:
+        rejected = [
+            wait for wait in rejected if wait.code != Code.WEBHOOK
+        ]  # the same rejections, without the workloads
+    all_waits = [*protected, *rejected, *below]
     waits = drop_repeats(rank_waits(_drop_vague(all_waits)))
     ignored = {wait.code for wait in harmless} - {wait.code for wait in below if wait not in harmless}
     verdict = own.verdict
@@ -320,7 +325,8 @@ async def _judge_nodes(client: Client, wait: Wait, sight: Sight, workload: Subse
     if state.is_full:
         return wait
     words = f"{wait.words}; of the nodes of the subset, {state.words}"
-    return msgspec.structs.replace(wait, words=words, remedy=f"{state.remedy}; or {_LOWER}")
+    lower = f"; or {_LOWER}" if workload.ready < workload.replicas else ""
+    return msgspec.structs.replace(wait, words=words, remedy=f"{state.remedy}{lower}")
 
 
 async def _read_refusals(client: Client, workload: SubsetWorkload) -> Sequence[Wait]:
@@ -395,13 +401,14 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
             )
             return f"lower the partition of the subset to continue: {command}"
         case Code.UNSCHEDULABLE if missing:
-            return f"{LABEL_NODES}; or {_LOWER}"
+            return f"{LABEL_NODES}; or {_LOWER}" if workload.ready < workload.replicas else LABEL_NODES
         case Code.UNSCHEDULABLE if _term_of(united, workload.subset):
             room = (
                 f"make room on the nodes of subset {workload.subset}, whose node selector cannot be changed"
             )
             change = _correction_of(workload, united).change("requests, host ports or affinity")
-            return "; or ".join(text for text in (room, _LOWER, change, way_back) if text)
+            lower = _LOWER if workload.ready < workload.replicas else ""  # it removes no pod that surges
+            return "; or ".join(text for text in (room, lower, change, way_back) if text)
         case code if code in NOT_WRITTEN:
             return find_template_remedy(wait, _name_refused_part(wait, workload, united), namespace=namespace)
         case Code.PAUSED:
