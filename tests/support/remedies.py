@@ -1496,8 +1496,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (r"run the pod on a node with an agent", (run_elsewhere,)),
     (
-        r"correct the container and port of the probe in PodProbeMarker (?P<marker>\S+), or give the port a name in the"
-        r" container",
+        r"correct the container( and port)? of the probe in PodProbeMarker (?P<marker>[^\s,]+)"
+        r"(, or give the port a name in the container)?",
         (correct_the_probes,),
     ),
     (

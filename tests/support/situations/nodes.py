@@ -580,6 +580,14 @@ NODE_PROBES: Final = (
         says="no file /idle",
     ),
     Situation(stage=its_agent_is_gone, name="node-1", cause=Code.NO_AGENT, ways=1, known_by="plan"),
+    Situation(
+        stage=it_names_a_container_that_is_not_there,
+        name="node-1",
+        cause=Code.PROBE_PORT,
+        says="the pod has no container other",
+        ways=1,
+        known_by="plan",
+    ),
     Situation(stage=its_probes_all_succeed, name="node-1", cause="", phase=Phase.HEALTHY),
     Situation(stage=no_pod_of_it_is_probed, name="node-1", cause="", phase=Phase.HEALTHY),
     Situation(

@@ -46,6 +46,13 @@ def obstacle_of(
     """Obstacle of one pod. `probes`: the requested probes; `states`: the results that the agent reported; `conditions`:
     the condition of the pod that each requested probe sets.
     """
+    containers = {container.name for container in (*pod.containers, *pod.sidecars)}
+    if containers and (
+        absent := next((each for each in probes if each.container_name not in containers), None)
+    ):
+        words = f"probe {absent.name}: the pod has no container {absent.container_name}"
+        remedy = f"correct the container of the probe in PodProbeMarker {split_name(absent.name)[0]}"
+        return Reason(Code.PROBE_PORT, words, remedy)
     if (stuck := _find_stuck(pod, now)) is not None:
         return _explain_open_gate(pod, probes, states, conditions, now=now) or stuck
     known = {state.name: state for state in states if state.state}
