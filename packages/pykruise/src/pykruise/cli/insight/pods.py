@@ -21,6 +21,7 @@ from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
 from pykruise.cli.insight.unavailability import BudgetSight, explain_budget, headline_of, look_at
 from pykruise.kinds.podunavailablebudget.kind import KIND
+from pykruise.kinds.podunavailablebudget.matching import may_cover
 from pykruise.kinds.podunavailablebudget.readers import LiveBudgets, find_surging_owner
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSettings as BudgetSettings
 from pykruise.kube.client.client import Client
@@ -31,7 +32,6 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import Phase
-from pykruise.plans.targets import TARGET_VIEWS
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import is_overdue
 from pykruise.pods.reasons import CODES, NEEDS_A_PERSON, Code
@@ -132,17 +132,7 @@ async def _budgets_for(client: Client, pod: PodView, named: str) -> list[BudgetV
         listed = await client.list(POD_UNAVAILABLE_BUDGETS, pod.namespace)
     except NotFoundError:
         return []
-    return [item for item in map(project_budget, listed.items) if item.name == named or _may_match(item, pod)]
-
-
-def _may_match(budget: BudgetView, pod: PodView) -> bool:
-    if budget.target is None:
-        return budget.selector.matches(pod.labels)
-    kind, name = budget.target
-    owner = pod.controller
-    if kind not in TARGET_VIEWS:
-        return True  # its scale subresource selects the pods
-    return owner is not None and (owner.name == name or owner.name.startswith(f"{name}-"))
+    return [item for item in map(project_budget, listed.items) if item.name == named or may_cover(item, pod)]
 
 
 def explain_pod(sight: PodSight) -> Explanation:

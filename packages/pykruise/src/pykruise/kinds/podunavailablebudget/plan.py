@@ -148,18 +148,22 @@ def _make_notes(snapshot: BudgetSnapshot) -> Iterator[Note]:
 
 
 def _make_marks(snapshot: BudgetSnapshot) -> Iterator[Chain]:
-    """Build one write for each pod that names no budget, or names a budget that no longer exists."""
+    """Build one write for each pod that names no budget, or names a budget that no longer exists or covers it."""
     name = snapshot.budget.name
     for pod in snapshot.pods:
         text = budget_name_of(pod)
-        if text == name or text in snapshot.others:
+        if text == name or _is_of_other(pod, snapshot):
             continue
-        because = (
-            f"its PodUnavailableBudget {text} no longer exists"
-            if text
-            else "the pod is assigned to no PodUnavailableBudget yet"
-        )
+        because = "the pod is assigned to no PodUnavailableBudget yet"
+        if text:
+            ended = "covers it" if text in snapshot.others else "exists"
+            because = f"its PodUnavailableBudget {text} no longer {ended}"
         yield make_pod_chain(pod, _make_mark(pod, name, because))
+
+
+def _is_of_other(pod: PodView, snapshot: BudgetSnapshot) -> bool:
+    """Whether the pod is assigned to another budget that covers it: only the other budget decides about the pod."""
+    return budget_name_of(pod) in snapshot.others and pod.name not in snapshot.released
 
 
 def _make_mark(pod: PodView, name: str, because: str) -> Step:
@@ -170,8 +174,8 @@ def _make_mark(pod: PodView, name: str, because: str) -> Step:
 def _find_pods_of_others(snapshot: BudgetSnapshot) -> Iterator[tuple[str, Reason]]:
     """Pods to which another budget is assigned. Only the other budget decides about these pods."""
     for pod in snapshot.pods:
-        result = budget_name_of(pod)
-        if result in snapshot.others:
+        if _is_of_other(pod, snapshot):
+            result = budget_name_of(pod)
             text = (
                 f"some pods of this budget are assigned to PodUnavailableBudget {result}: for these pods only "
                 f"{result} is checked"
