@@ -243,6 +243,17 @@ async def test_explain_reports_which_of_two_budgets_counts_and_which_is_missing(
         wait.words == f"is also selected by PodUnavailableBudget {other}, but only {named} is checked"
         for wait in explanation.waits
     )
+    # nothing waits, and the remedy names the budget that must be deleted for the other one to apply
+    assert (explanation.verdict, explanation.phase) == ("done", Phase.HEALTHY)
+    command = f"kubectl delete pub -n {stage.namespace} {named}"
+    assert any(command in wait.remedy for wait in explanation.waits)
+    # the other budget says that it protects none of its pods
+    of_other = await read_and_explain(stage.client, Key(stage.namespace, other), now=stage.clock(), kind=KIND)
+    assert (of_other.cause, of_other.phase) == ("ProtectsNothing", Phase.DEGRADED)
+    assert of_other.headline.endswith(
+        f"but PodUnavailableBudget {named} applies to all of them: this budget protects none of its pods"
+    )
+    assert command in of_other.waits[0].remedy
     # and a pod of a budget that is not there
     names = ("pub.kruise.io/related-pub", "kruise.io/related-pub")
     body: Object = {

@@ -34,7 +34,7 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import Phase
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import is_overdue
-from pykruise.pods.reasons import CODES, NEEDS_A_PERSON, Code
+from pykruise.pods.reasons import AT_REST, CODES, NEEDS_A_PERSON, Code
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.keys import NO_PROTECT_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
@@ -166,7 +166,11 @@ def _verdict(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait])
     if pod.is_deleting:
         return "terminating"
     is_held = _REFUSED in answers.values() or any(wait.code == Code.EVICTION_BUDGET for wait in waits)
-    return "waiting" if is_held or any(pod.name in wait.pods for wait in waits) else "done"
+    return (
+        "waiting"
+        if is_held or any(pod.name in wait.pods for wait in waits if wait.code not in AT_REST)
+        else "done"
+    )
 
 
 def _phase_of(sight: PodSight, answers: dict[Operation, str], waits: Sequence[Wait]) -> Phase:
@@ -210,7 +214,12 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
         words = (
             f"is also selected by PodUnavailableBudget {selecting}, but only {budget_name_of(pod)} is checked"
         )
-        yield Wait(code=Code.OTHER_BUDGET, words=words, pods=(pod.name,))
+        named = budget_name_of(pod)
+        remedy = (
+            f"if PodUnavailableBudget {selecting} should apply instead, delete PodUnavailableBudget {named} (kubectl"
+            f" delete pub -n {pod.namespace} {named})"
+        )
+        yield Wait(code=Code.OTHER_BUDGET, words=words, pods=(pod.name,), remedy=remedy)
     if doubles := find_doubles(sight.disruption, [pod]):
         yield from doubles.values()
     elif sight.disruption and pod.has_ready_condition and not _allowed_disruptions(sight.disruption[0]):

@@ -31,8 +31,12 @@ from pykruise.cli.insight.webhooks import is_fresh
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import (
     REMEDY_OF_UNKNOWN,
+    count_pods_of_others,
+    describe_budgets,
     describe_unknown,
+    find_exemption,
     find_stale_total,
+    find_takeover,
     list_exempt,
     plan_budget,
 )
@@ -218,10 +222,20 @@ def _describe_budget(snapshot: BudgetSnapshot, computed: ComputedBudget | None) 
     exempt = len(list_exempt(snapshot))
     if exempt and exempt == len(snapshot.pods):
         return f"{serving}, {required}, but all disruptions are allowed: the budget protects none of its pods"
+    others = count_pods_of_others(snapshot)
+    if others and others.total() == len(snapshot.pods):
+        applies = "applies" if len(others) == 1 else "apply"
+        return (
+            f"{serving}, {required}, but {describe_budgets(others)} {applies} to all of them: this budget protects none"
+            " of its pods"
+        )
     allowed = _may_go(status["unavailableAllowed"])
     if exempt:
-        others = format_count(exempt, "pod is exempt", "pods are exempt")
-        return f"{serving}, {required}: {allowed}; {others} (annotation {NO_PROTECT_ANNOTATION})"
+        free = format_count(exempt, "pod is exempt", "pods are exempt")
+        allowed = f"{allowed}; {free} (annotation {NO_PROTECT_ANNOTATION})"
+    if others:
+        applies = "applies" if len(others) == 1 else "apply"
+        allowed = f"{allowed}; {describe_budgets(others)} {applies} to {others.total()} of its pods"
     return f"{serving}, {required}: {allowed}"
 
 
@@ -272,8 +286,10 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
             yield Wait(code=Code.NO_TARGET, words=describe_unknown(snapshot), remedy=REMEDY_OF_UNKNOWN)
     if plan.waiting is not None and plan.waiting.code in (Code.NO_TARGET, Code.DISRUPTION_REFUSED):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.remedy)
-    elif plan.waiting is not None and plan.waiting.code == Code.PROTECTS_NOTHING:
-        yield _make_exemption_wait(sight, plan.waiting)
+    elif (exemption := find_exemption(snapshot)) is not None:
+        yield _make_exemption_wait(sight, exemption)
+    elif (takeover := find_takeover(snapshot)) is not None:
+        yield Wait(code=takeover.code, words=takeover.message, remedy=takeover.remedy)
     elif not snapshot.pods:
         label = "label the pods so that spec.selector matches them"
         yield Wait(
@@ -281,7 +297,7 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
             words="it matches no pod",
             remedy=f"{label}; or replace the budget by another, since spec.selector cannot be changed",
         )
-    for name, reason in plan.skipped.items():
+    for name, reason in plan.skipped.items() if find_takeover(snapshot) is None else ():
         yield Wait(code=reason.code, words=reason.message, pods=(name,), remedy=remedy_of(reason))
     yield from _unavailable_pods(sight)
     yield from sight.doubles.values()
