@@ -19,7 +19,13 @@ from pykruise.cli.insight.budgets import (
 )
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
-from pykruise.cli.insight.unavailability import BudgetSight, explain_budget, headline_of, look_at
+from pykruise.cli.insight.unavailability import (
+    BudgetSight,
+    describe_unreviewed,
+    explain_budget,
+    headline_of,
+    look_at,
+)
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.matching import may_cover
 from pykruise.kinds.podunavailablebudget.readers import LiveBudgets, find_surging_owner
@@ -322,6 +328,9 @@ def _find_answers(sight: PodSight) -> Iterator[tuple[Operation, str]]:
     if sight.budget is None or sight.view.is_deleting:
         return
     for operation in Operation:
+        if sight.budget.unreviewed is not None:
+            yield operation, f"no budget is checked, because {describe_unreviewed(sight.budget.unreviewed)}"
+            continue
         yield operation, _answer(sight, sight.budget.snapshot.budget, operation)
 
 
