@@ -19,7 +19,8 @@ from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.documents import decode, encode
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, PODS
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import NAMESPACES, POD_DISRUPTION_BUDGETS, PODS
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import Phase
 from pykruise.pods.view.pod_view import PodView
@@ -243,6 +244,17 @@ async def test_explain_reports_which_of_two_budgets_counts_and_which_is_missing(
         wait.words == f"is also selected by PodUnavailableBudget {other}, but only {named} is checked"
         for wait in explanation.waits
     )
+    # nothing waits, and the remedy names the budget that must be deleted for the other one to apply
+    assert (explanation.verdict, explanation.phase) == ("done", Phase.HEALTHY)
+    command = f"kubectl delete pub -n {stage.namespace} {named}"
+    assert any(command in wait.remedy for wait in explanation.waits)
+    # the other budget says that it protects none of its pods
+    of_other = await read_and_explain(stage.client, Key(stage.namespace, other), now=stage.clock(), kind=KIND)
+    assert (of_other.cause, of_other.phase) == ("ProtectsNothing", Phase.DEGRADED)
+    assert of_other.headline.endswith(
+        f"but PodUnavailableBudget {named} applies to all of them: this budget protects none of its pods"
+    )
+    assert command in of_other.waits[0].remedy
     # and a pod of a budget that is not there
     names = ("pub.kruise.io/related-pub", "kruise.io/related-pub")
     body: Object = {
@@ -255,6 +267,28 @@ async def test_explain_reports_which_of_two_budgets_counts_and_which_is_missing(
         explanation.headline
         == "the pod names PodUnavailableBudget gone, which does not exist: no budget covers the pod"
     )
+
+
+async def test_a_budget_in_a_namespace_that_the_webhooks_exclude_protects_nothing(stage: Stage) -> None:
+    # given a namespace that the webhooks exclude
+    labels: Object = {"metadata": {"labels": {"control-plane": "openkruise"}}}
+    await stage.client.patch(NAMESPACES, "", stage.namespace, labels, patch_type=PatchType.MERGE)
+    await stage.start_manager()
+    pods = await four_pods(stage, budget("pub", **SELECTED, maxUnavailable=1))
+    # then the budget and its pods say so
+    said = await read_and_explain(stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND)
+    reason = f"API servers send no admission reviews of pods in namespace {stage.namespace}"
+    assert (said.cause, said.phase) == ("ProtectsNothing", Phase.DEGRADED)
+    assert said.headline == f"all disruptions are allowed: {reason}, so the budget protects nothing"
+    remedy = said.waits[0].remedy
+    assert remedy.endswith(f"(kubectl label namespace {stage.namespace} control-plane-)")
+    of_its_pod = await of_pod(stage, pods[0].name)
+    assert f"deletion, update, eviction, resize: no budget is checked, because {reason}" in of_its_pod.next
+    # and when the remedy is followed
+    unlabelled: Object = {"metadata": {"labels": {"control-plane": None}}}
+    await stage.client.patch(NAMESPACES, "", stage.namespace, unlabelled, patch_type=PatchType.MERGE)
+    said = await read_and_explain(stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND)
+    assert said.phase == Phase.HEALTHY
 
 
 async def test_a_pod_that_a_finalizer_keeps_for_long_needs_a_person(stage: Stage) -> None:

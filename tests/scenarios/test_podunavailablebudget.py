@@ -50,6 +50,14 @@ async def becomes(stage: Stage, *wanted: int) -> None:
     await stage.until(is_so, what=f"a status of {wanted}")
 
 
+async def are_assigned(stage: Stage, name: str) -> None:
+    async def is_so() -> bool:
+        pods = await stage.pods()
+        return len(pods) == 4 and {budget_name_of(pod) for pod in pods} == {name}
+
+    await stage.until(is_so, what=f"4 pods that are assigned to PodUnavailableBudget {name}")
+
+
 async def evict(stage: Stage, name: str, **options: Any) -> None:
     body: Object = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
     if options:
@@ -82,6 +90,28 @@ async def test_the_next_pod_may_be_disrupted_only_after_the_last_is_replaced(sta
     stage.kubelets.set_rules([])
     await becomes(stage, 4, 3, 4, 1)
     await evict(stage, third)
+
+
+async def test_the_next_budget_protects_the_pods_of_a_deleted_budget(stage: Stage) -> None:
+    # given pods of a loose budget, which a stricter budget covers too
+    await stage.start_manager()
+    loose = budget()
+    loose["metadata"]["name"] = "loose"
+    loose["spec"] = {"maxUnavailable": "100%", "selector": {"matchLabels": {"app": "web"}}}
+    await stage.create(loose, resource=POD_UNAVAILABLE_BUDGETS)
+    await asyncio.sleep(2)
+    await stage.create(cloneset(replicas=4))
+    await are_assigned(stage, "loose")
+    await stage.create(budget(maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
+    await becomes(stage, 4, 3, 4, 1)
+    # when
+    await stage.delete("loose", resource=POD_UNAVAILABLE_BUDGETS)
+    await are_assigned(stage, "pub")
+    # then
+    first, second = [pod.name for pod in await stage.pods()][:2]
+    await stage.delete(first, resource=PODS)
+    with pytest.raises(ForbiddenError, match="pub unavailable allowed is negative"):
+        await stage.delete(second, resource=PODS)
 
 
 @pytest.mark.node

@@ -273,6 +273,11 @@ async def delete_pods(person: Person, match: re.Match[str]) -> None:
         await person.stage.delete(name, resource=PODS)
 
 
+async def delete_budgets(person: Person, match: re.Match[str]) -> None:
+    for name in match["names"].split():
+        await person.stage.delete(name, resource=POD_UNAVAILABLE_BUDGETS)
+
+
 async def delete_at_once(person: Person, _match: re.Match[str]) -> None:
     """Delete all pods: the remedy does not require one at a time."""
     for name in person.pods:
@@ -1210,6 +1215,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" annotate pod -n \S+ (?P<names>.+) (?P<key>\S+)-\)",
         (end_the_exemption,),
     ),
+    (
+        r"delete PodUnavailableBudgets? [^()]+ \(kubectl delete pub -n \S+ (?P<names>[^()]+)\): then this budget"
+        r" protects the pods",
+        (delete_budgets,),
+    ),
+    (r"delete this budget, or replace one of the budgets by a budget that covers other pods", ()),
     (r"correct allowedTopologies of storage class (?P<class>\S+)", (correct_the_class,)),
     (r"label a node with (?P<key>[^\s=]+)=(?P<value>\S+)", (label_a_node,)),
     (

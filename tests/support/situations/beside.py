@@ -252,6 +252,13 @@ async def all_its_pods_are_exempt_by_hand(world: World) -> None:
         await world.change(f"pod/{pod['metadata']['name']}", exempt)
 
 
+async def an_older_budget_covers_all_its_pods(world: World) -> None:
+    await world.put(cloneset(), budget("loose", maxUnavailable="100%"))
+    await world.wait(5)
+    ref = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}
+    await world.put(budget(targetRef=ref))
+
+
 async def one_of_its_pods_is_exempt(world: World) -> None:
     await world.put(statefulset(), budget())
     await world.wait(30)
@@ -288,6 +295,13 @@ BUDGETS: Final = (
         stage=all_its_pods_are_exempt_by_hand,
         cause=Code.PROTECTS_NOTHING,
         says="the budget protects none of its pods",
+        ways=1,
+        known_by="plan",
+    ),
+    Situation(
+        stage=an_older_budget_covers_all_its_pods,
+        cause=Code.PROTECTS_NOTHING,
+        says="PodUnavailableBudget loose covers all its 3 pods and applies to them, so this budget protects none",
         ways=1,
         known_by="plan",
     ),

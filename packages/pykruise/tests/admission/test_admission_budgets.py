@@ -118,7 +118,7 @@ async def test_a_spent_eviction_is_in_the_status_before_the_answer() -> None:
         (tied("p1", annotations={keys.NO_PROTECT_ANNOTATION: "true"}), allowed(0)),  # admission case 41
         (tied("p1", labels={"tier": "test"}), allowed(0)),  # admission case 42
         (pod("p1"), allowed(0)),
-        (tied("p1", to="gone"), allowed(0)),  # admission case 54
+        (tied("p1", to="gone", labels={"app": "other"}), allowed(0)),  # admission case 54
         (POD, allowed(0, desired=0)),  # admission case 20
         (POD, {}),  # admission case 55
     ],
@@ -153,6 +153,17 @@ async def test_a_record_allows_its_pod_again_for_half_of_its_lifetime(
     """The record may be gone meanwhile, and its place given to another pod, which a cache has not heard of."""
     server = BudgetServer(budget(maxUnavailable=1, status=allowed(0, **{field: {"p1": ago(age_s)}})))
     assert (await refusal(server, deletion(POD)) is None) is is_free
+
+
+@pytest.mark.parametrize("target", [None, CLONE_SET, DEPLOYMENT])
+async def test_the_next_budget_that_covers_a_pod_of_a_deleted_budget_is_checked(target: Any) -> None:
+    # given a pod that names a deleted budget, because the controller has not assigned it to the next one yet
+    doc = tied("p1", to="gone", owner=CLONE_SET)
+    server = BudgetServer(budget(maxUnavailable=1, target=target, status=allowed(0)), pods=[doc])
+    # then the next budget decides, if it covers the pod
+    refused = await refusal(server, deletion(doc))
+    assert (refused.message if refused is not None else "") == ("" if target == DEPLOYMENT else REFUSED)
+    assert (await refusal(server, eviction("p1")) is None) is (target == DEPLOYMENT)
 
 
 async def test_a_budget_missing_in_the_cache_is_still_checked() -> None:

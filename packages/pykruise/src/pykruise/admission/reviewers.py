@@ -47,6 +47,7 @@ from pykruise.kube.webhooks.reviews import LONG_REVIEW
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import StepContext, StepReport
 from pykruise.plans.review import Lookups, allow, run_beside_the_loop
+from pykruise.plans.unreviewed_namespaces import EXCLUDED_LABEL, list_excluded_names
 from pykruise.pods.settings import build_settings
 
 
@@ -179,15 +180,16 @@ def _pod_namespaces(settings: AdmissionSettings) -> Mapping[str, Any]:
     """Return a selector that excludes kube-system and the manager's namespace (by label and by name): the pods that the
     cluster needs must not depend on webhooks.
     """
+    label, value = EXCLUDED_LABEL
     expressions = [
-        {"key": "control-plane", "operator": "NotIn", "values": ["openkruise"]},
+        {"key": label, "operator": "NotIn", "values": [value]},
         *_namespaces_selector(settings)["matchExpressions"],
     ]
     return {"matchExpressions": expressions}
 
 
 def _namespaces_selector(settings: AdmissionSettings) -> Mapping[str, Any]:
-    names = list(dict.fromkeys(["kube-system", settings.namespace]))
+    names = list(dict.fromkeys(list_excluded_names(settings.namespace)))
     return {"matchExpressions": [{"key": NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": names}]}
 
 

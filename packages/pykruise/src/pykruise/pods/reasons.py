@@ -202,8 +202,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
     Code.PROTECTS_NOTHING: Meaning(
-        "an annotation exempts all pods of a PodUnavailableBudget, so the budget protects none of them",
-        "remove the annotation from the pods, and from the template that sets it",
+        "an annotation exempts all pods of a PodUnavailableBudget, or other PodUnavailableBudgets apply to them, or the"
+        " webhooks do not review pods of their namespace, so the budget protects none of them",
+        "remove the annotation from the pods, and from the template that sets it; or delete the other budgets; or use a"
+        " PodDisruptionBudget in this namespace",
     ),
     Code.CONFLICT: Meaning(
         "two SidecarSets inject containers, volumes or annotations with the same name into one pod, or two "

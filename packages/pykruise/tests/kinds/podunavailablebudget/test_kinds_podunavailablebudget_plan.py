@@ -282,6 +282,27 @@ def test_existing_pods_are_annotated_with_their_budget_cases_56_57() -> None:
     assert [*plan.skipped] == ["other"]
 
 
+@pytest.mark.parametrize(
+    ("other", "is_taken_over"),
+    [
+        (budget("other", selector={"matchLabels": {"app": "db"}}, maxUnavailable=1), True),
+        (budget("other", target=DEPLOYMENT, maxUnavailable=1), True),
+        (budget("other", target=CLONE_SET, maxUnavailable=1), False),
+        # the pods of a kind that is not cached, or of an unreadable selector, are not known
+        (budget("other", target=("acme.io/v1", "Game", "other"), maxUnavailable=1), False),
+        (budget("other", selector={"matchLabels": "app=db"}, maxUnavailable=1), False),
+    ],
+)
+def test_a_pod_whose_budget_no_longer_covers_it_is_assigned_to_the_next_budget(
+    other: Document, *, is_taken_over: bool
+) -> None:
+    plan = plan_budget(
+        world(budget(maxUnavailable=1), [tied("p1", to="other")], [workload(CLONE_SET, 1)], others=[other])
+    )
+    assert marks(plan) == ({"p1": build_related_annotations("pub")} if is_taken_over else {})
+    assert [*plan.skipped] == ([] if is_taken_over else ["p1"])
+
+
 def test_owners_without_a_replica_count_count_as_zero_and_are_reported() -> None:
     """pitfall 15"""
     daemons = ("apps/v1", "DaemonSet", "agent")

@@ -47,9 +47,7 @@ def woken(
     settings = BudgetSettings()
     some = old or new
     assert some is not None
-    is_pod = some["kind"] == "Pod"
-    views: Any = POD_VIEWS if is_pod else COUNTED_VIEWS[kind_of(some)]
-    seen: Any = pod_view if is_pod else target_view
+    views, seen = _views_of(some)
     objects: dict[Any, list[Any]] = {
         BUDGET_VIEWS: [view(budget) for budget in budgets],
         **{
@@ -71,6 +69,35 @@ def woken(
         seen(new) if new is not None else None,
     )
     return [key for wake in list_wakes(settings) if wake.on is views for key in wake.keys(change, around)]
+
+
+def _views_of(document: Document) -> tuple[Any, Any]:
+    match document["kind"]:
+        case "Pod":
+            return POD_VIEWS, pod_view
+        case "PodUnavailableBudget":
+            return BUDGET_VIEWS, view
+    return COUNTED_VIEWS[kind_of(document)], target_view
+
+
+@pytest.mark.parametrize(
+    ("new", "is_about_others"),
+    [
+        (None, True),
+        (budget("loose", maxUnavailable=1, deleting=True), True),
+        (budget("loose", maxUnavailable=1, selector={"matchLabels": {"app": "db"}}), True),
+        (budget("loose", maxUnavailable=1, target=CLONE_SET), True),
+        (budget("loose", maxUnavailable=2, status=allowed(1)), False),
+    ],
+)
+def test_a_budget_that_covers_its_pods_no_longer_enqueues_the_other_budgets(
+    new: Document | None, *, is_about_others: bool
+) -> None:
+    old = budget("loose", maxUnavailable=1)
+    own = [] if new is None else [new]
+    expected = [KEY] if is_about_others else []
+    woken_keys = woken(old, new, budgets=[SELECTING, *own])
+    assert [key for key in woken_keys if key != Key(NAMESPACE, "loose")] == expected
 
 
 def test_a_new_pod_enqueues_the_budget_in_its_annotation_or_selecting_it() -> None:

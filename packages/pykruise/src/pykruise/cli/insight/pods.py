@@ -19,8 +19,15 @@ from pykruise.cli.insight.budgets import (
 )
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.explanations import Explanation, Wait, rank_waits, wait_of
-from pykruise.cli.insight.unavailability import BudgetSight, explain_budget, headline_of, look_at
+from pykruise.cli.insight.unavailability import (
+    BudgetSight,
+    describe_unreviewed,
+    explain_budget,
+    headline_of,
+    look_at,
+)
 from pykruise.kinds.podunavailablebudget.kind import KIND
+from pykruise.kinds.podunavailablebudget.matching import may_cover
 from pykruise.kinds.podunavailablebudget.readers import LiveBudgets, find_surging_owner
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSettings as BudgetSettings
 from pykruise.kube.client.client import Client
@@ -31,10 +38,9 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import Phase
-from pykruise.plans.targets import TARGET_VIEWS
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import is_overdue
-from pykruise.pods.reasons import CODES, NEEDS_A_PERSON, Code
+from pykruise.pods.reasons import AT_REST, CODES, NEEDS_A_PERSON, Code
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.keys import NO_PROTECT_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
@@ -132,17 +138,7 @@ async def _budgets_for(client: Client, pod: PodView, named: str) -> list[BudgetV
         listed = await client.list(POD_UNAVAILABLE_BUDGETS, pod.namespace)
     except NotFoundError:
         return []
-    return [item for item in map(project_budget, listed.items) if item.name == named or _may_match(item, pod)]
-
-
-def _may_match(budget: BudgetView, pod: PodView) -> bool:
-    if budget.target is None:
-        return budget.selector.matches(pod.labels)
-    kind, name = budget.target
-    owner = pod.controller
-    if kind not in TARGET_VIEWS:
-        return True  # its scale subresource selects the pods
-    return owner is not None and (owner.name == name or owner.name.startswith(f"{name}-"))
+    return [item for item in map(project_budget, listed.items) if item.name == named or may_cover(item, pod)]
 
 
 def explain_pod(sight: PodSight) -> Explanation:
@@ -176,7 +172,11 @@ def _verdict(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait])
     if pod.is_deleting:
         return "terminating"
     is_held = _REFUSED in answers.values() or any(wait.code == Code.EVICTION_BUDGET for wait in waits)
-    return "waiting" if is_held or any(pod.name in wait.pods for wait in waits) else "done"
+    return (
+        "waiting"
+        if is_held or any(pod.name in wait.pods for wait in waits if wait.code not in AT_REST)
+        else "done"
+    )
 
 
 def _phase_of(sight: PodSight, answers: dict[Operation, str], waits: Sequence[Wait]) -> Phase:
@@ -220,7 +220,12 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
         words = (
             f"is also selected by PodUnavailableBudget {selecting}, but only {budget_name_of(pod)} is checked"
         )
-        yield Wait(code=Code.OTHER_BUDGET, words=words, pods=(pod.name,))
+        named = budget_name_of(pod)
+        remedy = (
+            f"if PodUnavailableBudget {selecting} should apply instead, delete PodUnavailableBudget {named} (kubectl"
+            f" delete pub -n {pod.namespace} {named})"
+        )
+        yield Wait(code=Code.OTHER_BUDGET, words=words, pods=(pod.name,), remedy=remedy)
     if doubles := find_doubles(sight.disruption, [pod]):
         yield from doubles.values()
     elif sight.disruption and pod.has_ready_condition and not _allowed_disruptions(sight.disruption[0]):
@@ -323,6 +328,9 @@ def _find_answers(sight: PodSight) -> Iterator[tuple[Operation, str]]:
     if sight.budget is None or sight.view.is_deleting:
         return
     for operation in Operation:
+        if sight.budget.unreviewed is not None:
+            yield operation, f"no budget is checked, because {describe_unreviewed(sight.budget.unreviewed)}"
+            continue
         yield operation, _answer(sight, sight.budget.snapshot.budget, operation)
 
 

@@ -31,24 +31,29 @@ from pykruise.cli.insight.webhooks import is_fresh
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import (
     REMEDY_OF_UNKNOWN,
+    count_pods_of_others,
+    describe_budgets,
     describe_unknown,
+    find_exemption,
     find_stale_total,
+    find_takeover,
     list_exempt,
     plan_budget,
 )
-from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
+from pykruise.kinds.podunavailablebudget.snapshot import BudgetSettings, BudgetSnapshot
 from pykruise.kinds.podunavailablebudget.status import BudgetAmountError, ComputedBudget, compute
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.documents import Document, decode, get_path, labels_of
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import EVENTS
+from pykruise.kube.resources import EVENTS, NAMESPACES
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.owners import controller_of
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import OPEN, Phase
 from pykruise.plans.targets import TARGET_RESOURCES
+from pykruise.plans.unreviewed_namespaces import EXCLUDED_LABEL, Unreviewed, find_unreviewed
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import Code, remedy_of
@@ -81,6 +86,8 @@ class BudgetSight(msgspec.Struct, frozen=True, kw_only=True):
     """PodDisruptionBudgets that select some of its pods."""
     doubles: Mapping[str, Wait] = {}
     """Waits of the pods that several of these PodDisruptionBudgets cover, by the name of the pod."""
+    unreviewed: Unreviewed | None = None
+    """Set if API servers send no reviews of pods in the budget's namespace, so that the budget protects nothing."""
     exempting: Sequence[str] = ()
     """Templates that set the annotation which exempts pods: `spec.template of CloneSet web`."""
 
@@ -102,6 +109,8 @@ async def _sight_of(
     wanted = {pod.name for pod in snapshot.pods}
     documents = sight.listed[POD_VIEWS].list_documents()
     listed = await read_disruption_budgets(client, meta["namespace"])
+    own: BudgetSettings = (settings or ManagerSettings()).read_kind_settings(KIND)
+    namespace = await read_optional(client, NAMESPACES, Key("", meta["namespace"]))
     disruption = [entry for entry in listed if any(map(make_selection(entry), snapshot.pods))]
     return BudgetSight(
         document=document,
@@ -114,6 +123,9 @@ async def _sight_of(
         kept=await _count_refusals(client, meta["namespace"], wanted, now=now),
         disruption=disruption,
         doubles=find_doubles(disruption, snapshot.pods),
+        unreviewed=find_unreviewed(
+            meta["namespace"], labels_of(namespace or {}), own_namespace=own.namespace
+        ),
         exempting=await _find_exempting(client, snapshot) if list_exempt(snapshot) else (),
     )
 
@@ -178,7 +190,7 @@ def explain_budget(sight: BudgetSight) -> Explanation:
         name=meta["name"],
         verdict=verdict_of(waits, plan, sight.document),
         phase=_phase_of(sight, waits),
-        headline=_describe_budget(sight.snapshot, computed),
+        headline=_describe_sight(sight, computed),
         done=tuple(_record_lines(sight.snapshot, computed)),
         waits=waits,
         next=(
@@ -200,9 +212,32 @@ def headline_of(sight: BudgetSight) -> str:
     unavailable.
     """
     try:
-        return _describe_budget(sight.snapshot, compute(sight.snapshot))
+        return _describe_sight(sight, compute(sight.snapshot))
     except BudgetAmountError:
-        return _describe_budget(sight.snapshot, None)
+        return _describe_sight(sight, None)
+
+
+def _describe_sight(sight: BudgetSight, computed: ComputedBudget | None) -> str:
+    if sight.unreviewed is None:
+        return _describe_budget(sight.snapshot, computed)
+    return f"all disruptions are allowed: {describe_unreviewed(sight.unreviewed)}, so the budget protects nothing"
+
+
+def describe_unreviewed(unreviewed: Unreviewed) -> str:
+    """Return why no budget is checked for the pods of a namespace."""
+    return f"API servers send no admission reviews of pods in namespace {unreviewed.namespace}"
+
+
+def _make_unreviewed_wait(sight: BudgetSight, unreviewed: Unreviewed) -> Wait:
+    budget, (label, value) = sight.snapshot.budget, EXCLUDED_LABEL
+    remedy = (
+        f"replace the budget (kubectl delete pub -n {budget.namespace} {budget.name}) by a PodDisruptionBudget, which"
+        " limits evictions in every namespace; or run the pods in another namespace"
+    )
+    if not unreviewed.is_by_name:
+        remedy = f"remove the label {label}={value} (kubectl label namespace {budget.namespace} {label}-)"
+    words = f"{describe_unreviewed(unreviewed)}, so the budget protects nothing"
+    return Wait(code=Code.PROTECTS_NOTHING, words=words, remedy=remedy)
 
 
 def _describe_budget(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> str:
@@ -218,10 +253,20 @@ def _describe_budget(snapshot: BudgetSnapshot, computed: ComputedBudget | None) 
     exempt = len(list_exempt(snapshot))
     if exempt and exempt == len(snapshot.pods):
         return f"{serving}, {required}, but all disruptions are allowed: the budget protects none of its pods"
+    others = count_pods_of_others(snapshot)
+    if others and others.total() == len(snapshot.pods):
+        applies = "applies" if len(others) == 1 else "apply"
+        return (
+            f"{serving}, {required}, but {describe_budgets(others)} {applies} to all of them: this budget protects none"
+            " of its pods"
+        )
     allowed = _may_go(status["unavailableAllowed"])
     if exempt:
-        others = format_count(exempt, "pod is exempt", "pods are exempt")
-        return f"{serving}, {required}: {allowed}; {others} (annotation {NO_PROTECT_ANNOTATION})"
+        free = format_count(exempt, "pod is exempt", "pods are exempt")
+        allowed = f"{allowed}; {free} (annotation {NO_PROTECT_ANNOTATION})"
+    if others:
+        applies = "applies" if len(others) == 1 else "apply"
+        allowed = f"{allowed}; {describe_budgets(others)} {applies} to {others.total()} of its pods"
     return f"{serving}, {required}: {allowed}"
 
 
@@ -263,6 +308,8 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
         yield Wait(code=Code.TERMINATING_OBJECT, words="it is being deleted", since=meta["deletionTimestamp"])
         return
     yield from find_unobserved_changes(sight.document)
+    if sight.unreviewed is not None and snapshot.pods:
+        yield _make_unreviewed_wait(sight, sight.unreviewed)
     for note in plan.notes:
         if note.reason in ("InvalidSpec", "CalculateExpectedPodCountFailed"):
             yield Wait(
@@ -272,8 +319,10 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
             yield Wait(code=Code.NO_TARGET, words=describe_unknown(snapshot), remedy=REMEDY_OF_UNKNOWN)
     if plan.waiting is not None and plan.waiting.code in (Code.NO_TARGET, Code.DISRUPTION_REFUSED):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.remedy)
-    elif plan.waiting is not None and plan.waiting.code == Code.PROTECTS_NOTHING:
-        yield _make_exemption_wait(sight, plan.waiting)
+    elif (exemption := find_exemption(snapshot)) is not None:
+        yield _make_exemption_wait(sight, exemption)
+    elif (takeover := find_takeover(snapshot)) is not None:
+        yield Wait(code=takeover.code, words=takeover.message, remedy=takeover.remedy)
     elif not snapshot.pods:
         label = "label the pods so that spec.selector matches them"
         yield Wait(
@@ -281,7 +330,7 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
             words="it matches no pod",
             remedy=f"{label}; or replace the budget by another, since spec.selector cannot be changed",
         )
-    for name, reason in plan.skipped.items():
+    for name, reason in plan.skipped.items() if find_takeover(snapshot) is None else ():
         yield Wait(code=reason.code, words=reason.message, pods=(name,), remedy=remedy_of(reason))
     yield from _unavailable_pods(sight)
     yield from sight.doubles.values()
@@ -387,13 +436,13 @@ async def forecast_budget(
         **verdict.about,
         batches=(OutlookBatch(number=1, fates=fates),) if fates else (),
         stays=group_by_reason((reason.message, name) for name, reason in plan.skipped.items()),
-        notes=tuple(_find_notes(sight.snapshot, plan)),
+        notes=tuple(_find_notes(sight, plan)),
     )
 
 
-def _find_notes(snapshot: BudgetSnapshot, plan: Plan) -> Sequence[str]:
+def _find_notes(sight: BudgetSight, plan: Plan) -> Sequence[str]:
     warnings = [note.message for note in plan.notes if note.warning]
     try:
-        return [_describe_budget(snapshot, compute(snapshot)), *warnings]
+        return [_describe_sight(sight, compute(sight.snapshot)), *warnings]
     except BudgetAmountError:
         return warnings

@@ -1,6 +1,7 @@
-"""Assignment of a new pod to a budget.
+"""Assignment of a pod to a budget.
 
 pod + budgets of its namespace + its workload ──▶ budget_of() ──▶ the oldest budget that covers the pod
+pod + one budget                              ──▶ may_cover() ──▶ False: the budget does not cover the pod
 
 Pure.
 """
@@ -8,6 +9,8 @@ Pure.
 from collections.abc import Iterable, Mapping
 
 from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import BudgetView
 
 
@@ -33,3 +36,23 @@ def budget_of(
         if budget.target in known if budget.target is not None else budget.selector.matches(labels):
             return budget
     return None
+
+
+def may_cover(budget: BudgetView, pod: PodView) -> bool:
+    """Whether the budget covers the pod, as far as the pod and the budget alone show it. If the workload must be read
+    to decide, the answer is True.
+    """
+    if budget.problem:
+        return True
+    if budget.target is None:
+        return budget.selector.matches(pod.labels)
+    kind, name = budget.target
+    owner = pod.controller
+    if kind not in TARGET_VIEWS:
+        return True  # its scale subresource selects the pods
+    if owner is None:
+        return False
+    is_replica_set = GroupKind(owner.group, owner.kind) == REPLICA_SET
+    return (owner.group, owner.kind, owner.name) == (*kind, name) or (
+        kind == DEPLOYMENT and is_replica_set and owner.name.startswith(f"{name}-")
+    )

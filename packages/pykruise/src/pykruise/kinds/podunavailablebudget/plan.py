@@ -6,7 +6,8 @@ BudgetSnapshot ──▶ plan_budget() ──▶ Plan ──▶ runtime/execute.
 Pure: the same snapshot gives the same plan.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
@@ -71,7 +72,7 @@ def _find_waiting_reason(snapshot: BudgetSnapshot) -> Reason | None:
         words = f"{kind.kind} {name} does not exist: the budget protects nothing"
         remedy = replace_target(kind.kind, name, of=f"PodUnavailableBudget {snapshot.budget.name}")
         return Reason(Code.NO_TARGET, words, remedy)
-    if (reason := find_exemption(snapshot)) is not None:
+    if (reason := find_exemption(snapshot) or find_takeover(snapshot)) is not None:
         return reason
     if (reason := find_stale_total(snapshot)) is not None:
         return reason
@@ -89,6 +90,46 @@ def find_exemption(snapshot: BudgetSnapshot) -> Reason | None:
         return None
     words = f"annotation {NO_PROTECT_ANNOTATION} exempts {_describe_all(len(exempt))}, so the budget protects nothing"
     return Reason(Code.PROTECTS_NOTHING, words)
+
+
+def find_takeover(snapshot: BudgetSnapshot) -> Reason | None:
+    """Return the reason why the budget protects none of its pods: other budgets cover and protect them all. None if the
+    budget protects some of them, or has no pods.
+    """
+    names = count_pods_of_others(snapshot)
+    if not names or names.total() < len(snapshot.pods):
+        return None
+    covers, applies = ("covers", "applies") if len(names) == 1 else ("cover", "apply")
+    words = (
+        f"{describe_budgets(names)} {covers} {_describe_all(len(snapshot.pods))} and {applies} to them, so this budget"
+        " protects none of them"
+    )
+    return Reason(Code.PROTECTS_NOTHING, words, separate_budgets(snapshot.budget.namespace, names))
+
+
+def count_pods_of_others(snapshot: BudgetSnapshot) -> Counter[str]:
+    """Return the number of the budget's pods to which another budget applies, by the name of the other budget."""
+    return Counter(budget_name_of(pod) for pod in snapshot.pods if _is_of_other(pod, snapshot))
+
+
+def describe_budgets(names: Iterable[str]) -> str:
+    """Return the kind and the first names of these budgets."""
+    known = sorted(names)
+    return f"PodUnavailableBudget{'s' if len(known) > 1 else ''} {format_first(known, _MOST_NAMED)}"
+
+
+def separate_budgets(namespace: str, others: Iterable[str]) -> str:
+    """Return the remedy for a budget some of whose pods these other budgets protect."""
+    names = sorted(others)
+    command = f"kubectl delete pub -n {namespace} {' '.join(names[:_MOST_NAMED])}"
+    return (
+        f"delete {describe_budgets(names)} ({command}): then this budget protects the pods; or delete this budget, or"
+        " replace one of the budgets by a budget that covers other pods"
+    )
+
+
+_MOST_NAMED: Final = 5
+"""Maximum number of other budgets that a message or a command names."""
 
 
 def list_exempt(snapshot: BudgetSnapshot) -> Sequence[PodView]:
@@ -148,18 +189,22 @@ def _make_notes(snapshot: BudgetSnapshot) -> Iterator[Note]:
 
 
 def _make_marks(snapshot: BudgetSnapshot) -> Iterator[Chain]:
-    """Build one write for each pod that names no budget, or names a budget that no longer exists."""
+    """Build one write for each pod that names no budget, or names a budget that no longer exists or covers it."""
     name = snapshot.budget.name
     for pod in snapshot.pods:
         text = budget_name_of(pod)
-        if text == name or text in snapshot.others:
+        if text == name or _is_of_other(pod, snapshot):
             continue
-        because = (
-            f"its PodUnavailableBudget {text} no longer exists"
-            if text
-            else "the pod is assigned to no PodUnavailableBudget yet"
-        )
+        because = "the pod is assigned to no PodUnavailableBudget yet"
+        if text:
+            ended = "covers it" if text in snapshot.others else "exists"
+            because = f"its PodUnavailableBudget {text} no longer {ended}"
         yield make_pod_chain(pod, _make_mark(pod, name, because))
+
+
+def _is_of_other(pod: PodView, snapshot: BudgetSnapshot) -> bool:
+    """Whether the pod is assigned to another budget that covers it: only the other budget decides about the pod."""
+    return budget_name_of(pod) in snapshot.others and pod.name not in snapshot.released
 
 
 def _make_mark(pod: PodView, name: str, because: str) -> Step:
@@ -170,13 +215,13 @@ def _make_mark(pod: PodView, name: str, because: str) -> Step:
 def _find_pods_of_others(snapshot: BudgetSnapshot) -> Iterator[tuple[str, Reason]]:
     """Pods to which another budget is assigned. Only the other budget decides about these pods."""
     for pod in snapshot.pods:
-        result = budget_name_of(pod)
-        if result in snapshot.others:
+        if _is_of_other(pod, snapshot):
+            result = budget_name_of(pod)
             text = (
                 f"some pods of this budget are assigned to PodUnavailableBudget {result}: for these pods only "
                 f"{result} is checked"
             )
-            yield pod.name, Reason(Code.OTHER_BUDGET, text)
+            yield pod.name, Reason(Code.OTHER_BUDGET, text, separate_budgets(pod.namespace, [result]))
 
 
 def _compute_requeue_after(

@@ -149,7 +149,7 @@ class BudgetTie:
             budgets = await self._reader.list_in_namespace(namespace)
             if not budgets:
                 return None
-            owners = await self._find_owners(pod, namespace, budgets, self._reader)
+            owners = await _find_owners(pod, namespace, budgets, self._reader)
         except KubeError as error:
             _log.warning("the PodUnavailableBudget of a pod of %s cannot be looked up: %s", namespace, error)
             return None
@@ -159,27 +159,6 @@ class BudgetTie:
         metadata = pod.get("metadata") or {}
         annotations = {**annotations_of(pod), **build_related_annotations(budget.name)}
         return {**pod, "metadata": {**metadata, "annotations": annotations}}
-
-    async def _find_owners(
-        self, pod: Document, namespace: str, budgets: Sequence[BudgetView], reader: BudgetReader
-    ) -> list[tuple[GroupKind, str]]:
-        """The pod's controller and, if a budget targets a Deployment, the Deployment that controls this controller."""
-        owner = controller_of(pod)
-        kind = group_kind(owner.api_version, owner.kind) if owner is not None else None
-        if owner is None or kind is None:
-            return []
-        owners = [(kind, owner.name)]
-        if kind == REPLICA_SET and any(
-            budget.target and budget.target[0] == DEPLOYMENT for budget in budgets
-        ):
-            try:
-                above = await reader.read_controller(owner, namespace)
-            except (KubeError, OwnerMissingError) as error:
-                _log.info("the Deployment of ReplicaSet %s/%s is not known: %s", namespace, owner.name, error)
-                return owners
-            if above is not None and group_kind(above.api_version, above.kind) == DEPLOYMENT:
-                owners.append((DEPLOYMENT, above.name))
-        return owners
 
 
 class BudgetGuard:
@@ -245,10 +224,7 @@ class BudgetGuard:
         named = read_related_budget(annotations)
         if not named or is_exempt(annotations):
             return None
-        key = Key(request.namespace, named)
-        # The budget is read if the cache lacks it. Otherwise the operation would be allowed only because the cache is
-        # late.
-        budget = await budgeting.reader.find_newest(key) or await budgeting.reader.read_fresh(key)
+        budget = await _find_budget(pod, Key(request.namespace, named), budgeting.reader)
         if budget is None:
             return None
         view = project_pod(orjson.dumps(pod))
@@ -270,6 +246,39 @@ class BudgetGuard:
         remedy = answer.remedy or wait_for_pods(budget)
         cause = Cause(reason=DISRUPTION_BUDGET, message=remedy)
         return _make_status(operation, _make_message(budget, answer.code), cause)
+
+
+async def _find_budget(pod: Document, named: Key, reader: BudgetReader) -> BudgetView | None:
+    """The budget that decides about the pod: the budget that the pod names; after the deletion of that budget, the next
+    budget that covers the pod, to which the controller has not assigned the pod yet. None: no budget covers the pod.
+    """
+    # The budget is read if the cache lacks it. Otherwise the operation would be allowed only because the cache is late.
+    budget = await reader.find_newest(named) or await reader.read_fresh(named)
+    if budget is not None:
+        return budget
+    budgets = await reader.list_in_namespace(named.namespace)
+    owners = await _find_owners(pod, named.namespace, budgets, reader) if budgets else []
+    return budget_of(labels_of(pod), budgets, owners=owners)
+
+
+async def _find_owners(
+    pod: Document, namespace: str, budgets: Sequence[BudgetView], reader: BudgetReader
+) -> list[tuple[GroupKind, str]]:
+    """The pod's controller and, if a budget targets a Deployment, the Deployment that controls this controller."""
+    owner = controller_of(pod)
+    kind = group_kind(owner.api_version, owner.kind) if owner is not None else None
+    if owner is None or kind is None:
+        return []
+    owners = [(kind, owner.name)]
+    if kind == REPLICA_SET and any(budget.target and budget.target[0] == DEPLOYMENT for budget in budgets):
+        try:
+            above = await reader.read_controller(owner, namespace)
+        except (KubeError, OwnerMissingError) as error:
+            _log.info("the Deployment of ReplicaSet %s/%s is not known: %s", namespace, owner.name, error)
+            return owners
+        if above is not None and group_kind(above.api_version, above.kind) == DEPLOYMENT:
+            owners.append((DEPLOYMENT, above.name))
+    return owners
 
 
 def make_prevention_report(pod: Document, budget: BudgetView, *, username: str) -> StepReport:

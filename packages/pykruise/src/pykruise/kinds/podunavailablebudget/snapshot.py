@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from pykruise.kinds.podunavailablebudget.matching import may_cover
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import ForbiddenError, NotFoundError
@@ -39,7 +40,13 @@ from pykruise.pods.settings import FromManager, OnGate
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.allowed_workloads import STATEFUL_KINDS, WhiteListError
-from pykruise.pods.workload.budgets import DISRUPTED_S, UPDATED_S, BudgetView, record_time
+from pykruise.pods.workload.budgets import (
+    DISRUPTED_S,
+    UPDATED_S,
+    BudgetView,
+    budget_name_of,
+    record_time,
+)
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE
 
@@ -95,6 +102,8 @@ class BudgetSnapshot(Judged, frozen=True, kw_only=True):
     """Whether the target workload does not exist."""
     others: frozenset[str] = frozenset()
     """Names of the other budgets of the namespace."""
+    released: frozenset[str] = frozenset()
+    """Names of the pods that are assigned to another budget which no longer covers them."""
     polls_after_s: float | None = None
     """Seconds until workloads that are not cached are read again."""
     in_place: InPlaceSettings = InPlaceSettings()
@@ -136,6 +145,11 @@ async def read_snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetS
     await _look_at_late(pods, budget, read)
     pods = read.find_memory(_Looked).newest(pods)
     is_polled = any(not item.is_mirrored for item in workloads.values())
+    others = {
+        other.name: other
+        for other in read.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace)
+        if other.name != view.name and not other.is_deleting
+    }
     return BudgetSnapshot(
         budget=budget,
         pods=tuple(sorted(pods, key=lambda pod: pod.name)),
@@ -146,10 +160,11 @@ async def read_snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetS
         else _count_total(workloads.values()),
         unknown=tuple(sorted(name for name, value in workloads.items() if value.replicas is None)),
         is_target_missing=view.target is not None and not any(item.uid for item in workloads.values()),
-        others=frozenset(
-            budget.name
-            for budget in read.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace)
-            if budget.name != view.name and not budget.is_deleting
+        others=frozenset(others),
+        released=frozenset(
+            pod.name
+            for pod in pods
+            if (other := others.get(budget_name_of(pod))) is not None and not may_cover(other, pod)
         ),
         polls_after_s=POLL_S if is_polled else None,
         in_place=read.settings.in_place,

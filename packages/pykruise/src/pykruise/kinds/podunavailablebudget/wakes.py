@@ -40,9 +40,27 @@ def list_wakes(settings: BudgetSettings) -> Sequence[Wake]:
     """Wakes of all caches."""
     return (
         wake_itself(BUDGET_VIEWS),
+        Wake(on=BUDGET_VIEWS, keys=_keys_of_successors),
         Wake(on=POD_VIEWS, keys=_keys_of_pod),
         *(Wake(on=views, keys=partial(_keys_of_workload, kind)) for kind, views in COUNTED_VIEWS.items()),
     )
+
+
+def _keys_of_successors(change: Change[BudgetView], around: Around[BudgetSettings]) -> Iterator[Key]:
+    """Keys of the other budgets of the namespace, after a budget was deleted or covers other pods than before: they
+    take over its pods.
+    """
+    old, new = change.old, change.new
+    if old is None or (new is not None and _covered_by(old) == _covered_by(new)):
+        return
+    for budget in around.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, old.namespace):
+        if budget.name != old.name:
+            yield budget.key
+
+
+def _covered_by(budget: BudgetView) -> tuple[object, ...]:
+    """Facts that decide which pods a budget covers."""
+    return budget.uid, budget.is_deleting, budget.selector, budget.target
 
 
 def _keys_of_pod(change: Change[PodView], around: Around[BudgetSettings]) -> Iterator[Key | Later]:

@@ -5,18 +5,17 @@ Snapshot ──▶ find_pods_without() ──▶ the plan's `skipped`, and the o
 Pure. The reasons follow from the rules of injection: admission injects sidecars only when a pod is created.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from pykruise.kinds.sidecarset.snapshot import SelectedPod, SidecarSetSnapshot
+from pykruise.plans.unreviewed_namespaces import EXCLUDED_LABEL, find_unreviewed
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.view.sidecars import list_injected_sets
 from pykruise.runtime.reasons import Reason
 
 _RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new pods get the sidecars"
 _RESUME_AND_RECREATE: Final = f"set spec.injectionStrategy.paused to false, then {_RECREATE}"
-_NOT_REVIEWED_LABEL: Final = ("control-plane", "openkruise")
-"""Label of namespaces whose pods API servers do not send to webhooks (admission/reviewers.py)."""
 
 
 def find_pods_without(snapshot: SidecarSetSnapshot) -> Mapping[str, Reason]:
@@ -27,11 +26,6 @@ def find_pods_without(snapshot: SidecarSetSnapshot) -> Mapping[str, Reason]:
         for selected in snapshot.selected
         if selected.label not in managed
     }
-
-
-def list_unreviewed_namespaces(snapshot: SidecarSetSnapshot) -> Iterator[str]:
-    """Yield the namespaces whose pods API servers never send to webhooks."""
-    yield from ("kube-system", snapshot.settings.own_namespace)
 
 
 def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
@@ -47,13 +41,14 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
             "its annotations list this SidecarSet, but containers of the SidecarSet are missing",
             _RECREATE,
         )
-    namespace, never = selected.pod.namespace, tuple(list_unreviewed_namespaces(snapshot))
-    label, value = _NOT_REVIEWED_LABEL
-    if namespace in never or selected.namespace_labels.get(label) == value:
+    unreviewed = find_unreviewed(
+        selected.pod.namespace, selected.namespace_labels, own_namespace=snapshot.settings.own_namespace
+    )
+    if unreviewed is not None:
         remedy = (
             "create the pod in another namespace"
-            if namespace in never
-            else f"remove the label {label}={value} from the namespace"
+            if unreviewed.is_by_name
+            else f"remove the label {'='.join(EXCLUDED_LABEL)} from the namespace"
         )
         return Reason(
             Code.NOT_INJECTED, "API servers send no admission reviews of pods in its namespace", remedy
