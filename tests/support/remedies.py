@@ -1673,7 +1673,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"delete the job and create it again \(kubectl replace --force -f FILE\)", (replace_the_job,)),
     (r"create a request for an existing pod", ()),
     (
-        r"create the request again with spec\.activeDeadlineSeconds (?P<value>\d+) or more: .*",
+        r"create the request again with spec\.activeDeadlineSeconds (?P<value>\d+) or more(: .*)?",
         (create_the_request_again,),
     ),
     (

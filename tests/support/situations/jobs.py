@@ -923,6 +923,12 @@ async def its_deadline_is_shorter_than_the_run(world: World) -> None:
     await world.put(request("app", activeDeadlineSeconds=20, strategy={"minStartedSeconds": 100}))
 
 
+async def its_container_became_ready_after_its_deadline(world: World) -> None:
+    await _a_pod(world, readinessProbe={"httpGet": {"port": 80}})
+    world.fail(image="nginx:1", ready_s=40.0)
+    await world.put(request("app", activeDeadlineSeconds=5))
+
+
 async def its_deadline_leaves_no_time_to_start(world: World) -> None:
     await _a_pod(world)
     await world.put(request("app", activeDeadlineSeconds=31, strategy={"minStartedSeconds": 30}))
@@ -998,6 +1004,13 @@ REQUESTS: Final = (
         cause=Code.JOB_FAILED,
         phase=Phase.FAILED,
         says="; at the deadline, its pod had been ready for ",
+        ways=1,
+    ),
+    Situation(
+        stage=its_container_became_ready_after_its_deadline,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="spec.activeDeadlineSeconds (5 s): its pod became ready 4",
         ways=1,
     ),
     Situation(

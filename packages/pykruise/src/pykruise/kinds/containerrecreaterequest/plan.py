@@ -478,6 +478,10 @@ def _explain_deadline(snapshot: RecreationSnapshot) -> Reason:
     was_ready = (
         ended_at is not None and ready_since is not None and request.created_at <= ready_since <= ended_at
     )
+    if ended_at is not None and ready_since is not None and 0 < ready_since - ended_at <= _LATE_S:
+        ready_s = math.ceil(ready_since - request.created_at)
+        why = f"{words} ({deadline_s} s): its pod became ready {ready_s} s after the creation of the request"
+        return Reason(Code.JOB_FAILED, why, _create_with_deadline(max(ready_s, run_s) + _START_S))
     if deadline_s > run_s and not (was_ready and run_s):
         return Reason(Code.JOB_FAILED, words, _try_again(request, container))
     why = (
@@ -497,14 +501,19 @@ def _with_more_time(request: RequestView, needed_s: int) -> str:
     stop_s = strategy.termination_grace_period_seconds if strategy is not None else None
     held_s = strategy.unready_grace_period_seconds if strategy is not None else None
     enough_s = needed_s + (USUAL_GRACE_S if stop_s is None else stop_s) + (held_s or 0) + _START_S
-    return (
-        f"create the request again with spec.activeDeadlineSeconds {enough_s} or more: the container must also be"
-        " stopped and started in this time"
-    )
+    return f"{_create_with_deadline(enough_s)}: the container must also be stopped and started in this time"
+
+
+def _create_with_deadline(enough_s: int) -> str:
+    return f"create the request again with spec.activeDeadlineSeconds {enough_s} or more"
 
 
 _START_S: Final = 30
 """Seconds in which a container is normally created and becomes ready."""
+_LATE_S: Final = 3600
+"""Seconds after the deadline in which a pod that becomes ready was probably only slow. A pod that becomes ready later
+has probably been corrected.
+"""
 
 
 def _try_again(request: RequestView, container: str) -> str:
