@@ -942,7 +942,38 @@ async def another_request_for_its_pod_has_not_ended(world: World) -> None:
     await world.put(request("app"))
 
 
+async def another_request_keeps_its_pod_out_of_service(world: World) -> None:
+    await world.put(cloneset(replicas=1, pod={"readinessGates": [{"conditionType": "KruisePodReady"}]}))
+    await world.wait(20)
+    (pod,) = await world.list("pod")
+    name = pod["metadata"]["name"]
+    await world.put(request(name, "first", strategy={"unreadyGracePeriodSeconds": 3600}))
+    await world.wait(20)
+    await world.put(request(name))
+
+
+async def another_request_stops_a_container_slowly(world: World) -> None:
+    await its_container_stops_slowly(world)
+    first = await world.get("containerrecreaterequest/web")
+    await world.wait(10)
+    await world.put(request(first["spec"]["podName"], "second"))
+
+
 REQUESTS: Final = (
+    Situation(
+        stage=another_request_keeps_its_pod_out_of_service,
+        cause=Code.PARALLELISM,
+        phase=Phase.PROGRESSING,
+        says="first for the same pod is carried out first, and waits: container main waits until ",
+        ways=1,
+    ),
+    Situation(
+        stage=another_request_stops_a_container_slowly,
+        cause=Code.PARALLELISM,
+        phase=Phase.PROGRESSING,
+        says="web for the same pod is carried out first, and waits: container main is being stopped",
+        name="second",
+    ),
     Situation(
         stage=its_pod_never_restarts_containers,
         cause=Code.CONTAINER_FAILS,
@@ -973,7 +1004,8 @@ REQUESTS: Final = (
         stage=it_takes_its_pod_out_of_service_first,
         cause=Code.PODS_ACTIVE,
         phase=Phase.PROGRESSING,
-        says="out of service for 300 s",
+        says=": the pod is out of service for 300 s first (spec.strategy.unreadyGracePeriodSeconds)",
+        ways=1,
     ),
     Situation(stage=another_container_of_its_pod_crashes, cause=Code.PODS_ACTIVE, phase=Phase.PROGRESSING),
     Situation(stage=the_node_of_its_pod_is_down, cause=Code.NO_AGENT, phase=Phase.FAILED),
