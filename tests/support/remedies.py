@@ -1339,7 +1339,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (create_the_priority_class,),
     ),
     (
-        r"correct (the pod template|spec\.template\.ephemeralContainers), or have the level of the namespace lowered"
+        r"correct (the pod template|spec\.template\.ephemeralContainers|the template of the workload that creates the"
+        r" pods), or have the level of the namespace lowered"
         r" \(kubectl label namespace (?P<place>\S+)"
         r" --overwrite (?P<label>\S+)=(LEVEL|privileged)\)",
         (lower_the_level,),

@@ -682,6 +682,21 @@ async def no_container_has_the_name_of_its_target(world: World) -> None:
     await world.put(job)
 
 
+async def the_containers_of_its_pods_violate_the_level_of_the_namespace(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    level = {"pod-security.kubernetes.io/enforce": "restricted"}
+    await world.change(f"namespace/{world.namespace}", {"metadata": {"labels": level}})
+    job = ephemeraljob()
+    job["spec"]["template"]["ephemeralContainers"][0]["securityContext"] = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    await world.put(job)
+
+
 async def its_oldest_pod_has_no_node(world: World) -> None:
     spec = {"nodeSelector": {"disk": "ssd"}, "containers": [{"name": "main", "image": "nginx:1"}]}
     metadata = {"name": "web-old", "labels": {"app": "web"}}
@@ -716,6 +731,13 @@ async def its_security_context_is_not_allowed(world: World) -> None:
 
 
 EPHEMERAL_JOBS: Final = (
+    Situation(
+        stage=the_containers_of_its_pods_violate_the_level_of_the_namespace,
+        cause=Code.POLICY,
+        says="→ correct the template of the workload that creates the pods, or have the level of the namespace lowered",
+        ways=1,
+        known_by="plan",
+    ),
     Situation(
         stage=its_security_context_is_not_allowed,
         cause=Code.CONTAINER_FAILS,
