@@ -10,7 +10,7 @@ import pytest
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
-from pykruise.kube.clock import format_time
+from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.errors import ForbiddenError, InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import JOBS, Resource
@@ -72,6 +72,31 @@ async def test_children_are_created_on_schedule_and_run_to_their_end(
     assert [later - time for time, later in itertools.pairwise(times)] == [5] * (len(times) - 1)
     assert (await status(stage))["type"] == resource.kind
     await stage.until(lambda: stage.events("SuccessfulCreate"))
+
+
+@pytest.mark.sandbox_only
+@pytest.mark.parametrize("spec", [{"successfulJobsHistoryLimit": 1}, {"concurrencyPolicy": "Replace"}])
+async def test_a_schedule_of_ten_seconds_is_never_slowed_down(stage: Stage, spec: Object) -> None:
+    """Each run deletes a child that the schedule created less than 30 s ago. That is no churn."""
+    # given runs that last for a second, or for longer than the time until the next one
+    lasts_s = 1 if "concurrencyPolicy" not in spec else 1e6
+    stage.kubelets.set_rules([Rule(image="busybox:1", exit_code=0, after_s=lasts_s)])
+    await stage.start_manager()
+    # when
+    await stage.create(cron(JOB, "@every 10s", **spec), resource=ADVANCED_CRON_JOBS)
+    made: set[str] = set()
+
+    async def has_made_twenty() -> bool:
+        made.update(child["metadata"]["name"] for child in await children(stage, JOBS))
+        return len(made) >= 20
+
+    await stage.until(has_made_twenty, within_s=260)
+    # then
+    times = sorted(int(name.rpartition("-")[2]) for name in made)
+    assert [later - time for time, later in itertools.pairwise(times)] == [10] * (len(times) - 1)
+    last = (await children(stage, JOBS))[-1]
+    assert parse_time(last["metadata"]["creationTimestamp"]) - times[-1] < 3
+    assert await stage.events("Churning") == []
 
 
 async def test_an_image_list_pull_child_is_created_and_readable_in_both_versions(stage: Stage) -> None:

@@ -23,6 +23,7 @@ from pykruise.cli.insight.explanations import Explanation, Wait
 from pykruise.kinds import list_kinds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
@@ -869,6 +870,27 @@ async def create_the_request_again(person: Person, match: re.Match[str]) -> None
     await create_again(person, activeDeadlineSeconds=int(match["value"]), containers=containers)
 
 
+async def wait_less_out_of_service(person: Person, match: re.Match[str]) -> None:
+    """The named request is created again with a shorter time out of service."""
+    key = Key(person.stage.namespace, match["name"])
+    client = person.stage.client
+    stored = decode(await client.get(CONTAINER_RECREATE_REQUESTS, key.namespace, key.name))
+    await client.delete(CONTAINER_RECREATE_REQUESTS, key.namespace, key.name)
+    await asyncio.sleep(5)
+    spec = {
+        "podName": stored["spec"]["podName"],
+        "containers": [{"name": container["name"]} for container in stored["spec"]["containers"]],
+        "strategy": {"unreadyGracePeriodSeconds": 5},
+    }
+    again = {
+        "apiVersion": stored["apiVersion"],
+        "kind": stored["kind"],
+        "metadata": {"name": key.name},
+        "spec": spec,
+    }
+    await client.create(CONTAINER_RECREATE_REQUESTS, key.namespace, again)
+
+
 async def label_for_the_job(person: Person, match: re.Match[str]) -> None:
     """Nodes or pods get the labels that the job selects."""
     if match["what"] == "nodes":
@@ -1328,7 +1350,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (create_the_priority_class,),
     ),
     (
-        r"correct (the pod template|spec\.template\.ephemeralContainers), or have the level of the namespace lowered"
+        r"correct (the pod template|spec\.template\.ephemeralContainers|the template of the workload that creates the"
+        r" pods), or have the level of the namespace lowered"
         r" \(kubectl label namespace (?P<place>\S+)"
         r" --overwrite (?P<label>\S+)=(LEVEL|privileged)\)",
         (lower_the_level,),
@@ -1684,7 +1707,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"delete the job and create it again \(kubectl replace --force -f FILE\)", (replace_the_job,)),
     (r"create a request for an existing pod", ()),
     (
-        r"create the request again with spec\.activeDeadlineSeconds (?P<value>\d+) or more: .*",
+        r"if that is too long, delete request \S+ \(kubectl delete crr -n \S+ (?P<name>\S+)\), which returns the pod to"
+        r" service, and create it again with a lower spec\.strategy\.unreadyGracePeriodSeconds",
+        (wait_less_out_of_service,),
+    ),
+    (
+        r"create the request again with spec\.activeDeadlineSeconds (?P<value>\d+) or more(: .*)?",
         (create_the_request_again,),
     ),
     (

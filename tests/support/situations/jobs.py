@@ -682,6 +682,21 @@ async def no_container_has_the_name_of_its_target(world: World) -> None:
     await world.put(job)
 
 
+async def the_containers_of_its_pods_violate_the_level_of_the_namespace(world: World) -> None:
+    await world.put(cloneset())
+    await world.wait(20)
+    level = {"pod-security.kubernetes.io/enforce": "restricted"}
+    await world.change(f"namespace/{world.namespace}", {"metadata": {"labels": level}})
+    job = ephemeraljob()
+    job["spec"]["template"]["ephemeralContainers"][0]["securityContext"] = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    await world.put(job)
+
+
 async def its_oldest_pod_has_no_node(world: World) -> None:
     spec = {"nodeSelector": {"disk": "ssd"}, "containers": [{"name": "main", "image": "nginx:1"}]}
     metadata = {"name": "web-old", "labels": {"app": "web"}}
@@ -716,6 +731,13 @@ async def its_security_context_is_not_allowed(world: World) -> None:
 
 
 EPHEMERAL_JOBS: Final = (
+    Situation(
+        stage=the_containers_of_its_pods_violate_the_level_of_the_namespace,
+        cause=Code.POLICY,
+        says="→ correct the template of the workload that creates the pods, or have the level of the namespace lowered",
+        ways=1,
+        known_by="plan",
+    ),
     Situation(
         stage=its_security_context_is_not_allowed,
         cause=Code.CONTAINER_FAILS,
@@ -923,6 +945,12 @@ async def its_deadline_is_shorter_than_the_run(world: World) -> None:
     await world.put(request("app", activeDeadlineSeconds=20, strategy={"minStartedSeconds": 100}))
 
 
+async def its_container_became_ready_after_its_deadline(world: World) -> None:
+    await _a_pod(world, readinessProbe={"httpGet": {"port": 80}})
+    world.fail(image="nginx:1", ready_s=40.0)
+    await world.put(request("app", activeDeadlineSeconds=5))
+
+
 async def its_deadline_leaves_no_time_to_start(world: World) -> None:
     await _a_pod(world)
     await world.put(request("app", activeDeadlineSeconds=31, strategy={"minStartedSeconds": 30}))
@@ -936,7 +964,38 @@ async def another_request_for_its_pod_has_not_ended(world: World) -> None:
     await world.put(request("app"))
 
 
+async def another_request_keeps_its_pod_out_of_service(world: World) -> None:
+    await world.put(cloneset(replicas=1, pod={"readinessGates": [{"conditionType": "KruisePodReady"}]}))
+    await world.wait(20)
+    (pod,) = await world.list("pod")
+    name = pod["metadata"]["name"]
+    await world.put(request(name, "first", strategy={"unreadyGracePeriodSeconds": 3600}))
+    await world.wait(20)
+    await world.put(request(name))
+
+
+async def another_request_stops_a_container_slowly(world: World) -> None:
+    await its_container_stops_slowly(world)
+    first = await world.get("containerrecreaterequest/web")
+    await world.wait(10)
+    await world.put(request(first["spec"]["podName"], "second"))
+
+
 REQUESTS: Final = (
+    Situation(
+        stage=another_request_keeps_its_pod_out_of_service,
+        cause=Code.PARALLELISM,
+        phase=Phase.PROGRESSING,
+        says="first for the same pod is carried out first, and waits: container main waits until ",
+        ways=1,
+    ),
+    Situation(
+        stage=another_request_stops_a_container_slowly,
+        cause=Code.PARALLELISM,
+        phase=Phase.PROGRESSING,
+        says="web for the same pod is carried out first, and waits: container main is being stopped",
+        name="second",
+    ),
     Situation(
         stage=its_pod_never_restarts_containers,
         cause=Code.CONTAINER_FAILS,
@@ -967,7 +1026,8 @@ REQUESTS: Final = (
         stage=it_takes_its_pod_out_of_service_first,
         cause=Code.PODS_ACTIVE,
         phase=Phase.PROGRESSING,
-        says="out of service for 300 s",
+        says=": the pod is out of service for 300 s first (spec.strategy.unreadyGracePeriodSeconds)",
+        ways=1,
     ),
     Situation(stage=another_container_of_its_pod_crashes, cause=Code.PODS_ACTIVE, phase=Phase.PROGRESSING),
     Situation(stage=the_node_of_its_pod_is_down, cause=Code.NO_AGENT, phase=Phase.FAILED),
@@ -998,6 +1058,13 @@ REQUESTS: Final = (
         cause=Code.JOB_FAILED,
         phase=Phase.FAILED,
         says="; at the deadline, its pod had been ready for ",
+        ways=1,
+    ),
+    Situation(
+        stage=its_container_became_ready_after_its_deadline,
+        cause=Code.JOB_FAILED,
+        phase=Phase.FAILED,
+        says="spec.activeDeadlineSeconds (5 s): its pod became ready 4",
         ways=1,
     ),
     Situation(

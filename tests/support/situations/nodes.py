@@ -238,7 +238,7 @@ PULL_JOBS: Final = (
         stage=a_node_that_is_named_is_not_there,
         cause=Code.NO_NODE_IMAGE,
         phase=Phase.COMPLETED,
-        says="no node has the name ghost",
+        says="Note\n  NoNodeImage: ghost: no node has the name ghost",
         ways=1,
     ),
     Situation(stage=a_node_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=2, known_by="plan"),

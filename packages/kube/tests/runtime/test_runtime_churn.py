@@ -150,6 +150,15 @@ def test_pods_that_existed_for_a_while_may_be_deleted() -> None:
         assert web.turn(deleted(f"job-{number}"), after_s=35) is None
 
 
+def test_objects_that_have_served_their_purpose_may_be_deleted_young() -> None:
+    """As by a schedule of ten seconds that keeps one ended child."""
+    web = Object()
+    for number in range(100):
+        web.turn(created(f"job-{number}"), after_s=8)
+        over = msgspec.structs.replace(deleted(f"job-{number - 1}"), is_due=True)
+        assert web.turn(over, after_s=2) is None
+
+
 def test_labels_that_follow_a_probe_change_as_often_as_the_probe() -> None:
     web = Object()
     for number in range(200):

@@ -60,6 +60,10 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True, tag="delete"):
     grace_period_s: int | None = None
     propagation: str = ""
     """Background, Foreground or Orphan; empty: the default of the resource (Jobs of batch/v1 orphan their pods)."""
+    is_due: bool = False
+    """Whether the object has served its purpose: it has ended, or a schedule replaces it. churn.py does not count such
+    a deletion.
+    """
 
 
 Action = Create | Patch | Delete

@@ -15,9 +15,10 @@ status is still written and shows the reason. A change of the spec ends the hold
 nothing is undone resets the count.
 
 Changes by other clients are not churn: a pod that a user deletes is created again immediately, and a label with the
-result of a probe changes as often as the result does. An owner that creates and deletes the same number of objects
-makes no progress, whatever the cause: its template, a webhook of another program that marks each new pod, or a fault in
-a plan.
+result of a probe changes as often as the result does. The deletion of an object that has served its purpose
+(Delete.is_due) is not churn either: a schedule that creates a child every few seconds, and keeps one, also deletes a
+child every few seconds. Any other owner that creates and deletes the same number of objects makes no progress, whatever
+the cause: its template, a webhook of another program that marks each new pod, or a fault in a plan.
 """
 
 from collections import OrderedDict
@@ -179,7 +180,7 @@ class ChurnBrake:
                 case Create():
                     known.made += 1
                     self._remember((known.uid, known.generation, action.resource, action.key, 0), now)
-                case Delete():
+                case Delete() if not action.is_due:
                     entry = (known.uid, known.generation, action.resource, action.key, 0)
                     made_at = self._writes.pop(entry, None)
                     unmade += made_at is not None and now - made_at < YOUNG_S + held_s

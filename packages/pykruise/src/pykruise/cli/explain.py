@@ -6,7 +6,7 @@ kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ expl
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Final
 
@@ -115,7 +115,7 @@ async def _read_and_explain(
                 now=now,
                 records_tries=attached.records_tries,
             )
-            explanation = _name_containers(explanation, kind)
+            explanation = _name_containers(explanation, document, kind)
             explanation = await with_namesakes(client, explanation, document, insight_of(kind).targets)
             explanation = await add_other_namespaces(client, explanation, document, insight_of(kind))
             explanation = await add_autoscalers(client, explanation, kind, document)
@@ -215,21 +215,37 @@ async def _with_refusals(
         owner = f"{tried.kind} {tried.name}"
         fixed = (name_fixed_template(wait, owner) for wait in tried.waits)
         tried = msgspec.structs.replace(tried, waits=tuple(fixed))
-    tried = _name_containers(tried, sight.kind)
+    tried = _name_containers(tried, sight.document, sight.kind)
     return await add_rejecting_budgets(client, tried, sight, now=now, settings=settings)
 
 
-def _name_containers(explanation: Explanation, kind: Kind) -> Explanation:
+def _name_containers(explanation: Explanation, document: Document, kind: Kind) -> Explanation:
     """Return the explanation of a kind without a pod template. If a policy rejects its writes to pods, the remedy names
-    the field with the containers.
+    the field with the containers, the template of the pods, or both: the policy also rejects a write because of
+    containers that the pods already have.
     """
     path = insight_of(kind).containers
     if not path or path[:-1] == _POD_SPEC:
         return explanation
+    stored = get_path(document, *path)
+    items = stored if isinstance(stored, list) else ()
+    own = {("container", str(get_path(item, "name", default=""))) for item in items}
     named = (
-        name_template(wait, ".".join(path), namespace=explanation.namespace) for wait in explanation.waits
+        name_template(wait, _name_rejected(".".join(path), own, wait.words), namespace=explanation.namespace)
+        for wait in explanation.waits
     )
     return msgspec.structs.replace(explanation, waits=tuple(named))
+
+
+def _name_rejected(field: str, own: Set[tuple[str, str]], message: str) -> str:
+    """Return the names of the parts to correct. `own`: the containers in this field of the object."""
+    parts = set(list_refused_parts(message))
+    if parts <= own:
+        return field
+    return f"{field} and {_OF_THE_PODS}" if parts & own else _OF_THE_PODS
+
+
+_OF_THE_PODS: Final = "the template of the workload that creates the pods"
 
 
 _POD_SPEC: Final = ("spec", "template", "spec")

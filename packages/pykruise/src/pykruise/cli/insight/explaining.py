@@ -174,7 +174,7 @@ def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document, phase: Pha
         return "waiting"  # the next write is rejected, or is not tried at all
     if any(stage.purpose != Purpose.TIDY_UP for stage in plan.stages):
         return "moving"
-    if codes - AT_REST:
+    if codes - AT_REST and phase is not Phase.COMPLETED:
         return "waiting"
     if Code.PAUSED in codes:
         return "paused"

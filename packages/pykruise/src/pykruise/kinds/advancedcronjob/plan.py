@@ -461,7 +461,10 @@ def _select_history(snapshot: ReadableAdvancedCronJob) -> list[ChildView]:
 
 
 def _delete_child(child: ChildView, resource: Resource, because: str, *, done: Note | None = None) -> Chain:
-    action = Delete(resource=resource, key=key_of(child), uid=child.uid, propagation="Background")
+    # Each time of the schedule creates at most one child, so a deletion by a limit or by Replace is never churn.
+    action = Delete(
+        resource=resource, key=key_of(child), uid=child.uid, propagation="Background", is_due=True
+    )
     return Chain(subject=child.name, steps=(Step(action=action, because=because, done=done),))
 
 

@@ -26,6 +26,7 @@ from pykruise.kinds.containerrecreaterequest.view import (
     ReadableRequestView,
     RecreationSnapshot,
     RequestView,
+    find_begin,
     find_unfinished,
     is_readable,
 )
@@ -150,6 +151,12 @@ def _reason_behind(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> 
     words = f"ContainerRecreateRequest {first.name} for the same pod is carried out first"
     delete = f"if nothing needs {first.name}, delete it (kubectl delete crr {where})"
     obstacle = _find_obstacle(first, pod, now=snapshot.now)
+    if obstacle is None and (long := _find_long_wait(first)) is not None:
+        return Reason(
+            Code.PARALLELISM,
+            f"{words}, and waits: {long.message}{_describe_end(snapshot.request)}",
+            long.remedy,
+        )
     if obstacle is None:
         see = f"see what it waits for (kubectl kruise explain crr/{where})"
         return Reason(Code.PARALLELISM, f"{words}{_describe_end(snapshot.request)}", f"{see}; {delete}")
@@ -284,12 +291,12 @@ def _is_new(target: ContainerTarget, known: ContainerStatusFacts) -> bool:
 
 
 def _reason_unfinished(request: ReadableRequestView) -> Reason:
+    if (long := _find_long_wait(request)) is not None:
+        return long
     states = {state.name: state for state in request.status.container_recreate_states or ()}
     for container in request.spec.containers:
         state = states.get(container.name)
         if state is None or state.phase not in ("Succeeded", "Failed"):
-            if state is not None and (stopping := _explain_stopping(request, container.name, state)):
-                return stopping
             what = (
                 f"{state.phase}: {state.message}"
                 if state and state.message
@@ -303,19 +310,67 @@ def _reason_unfinished(request: ReadableRequestView) -> Reason:
     return Reason(Code.PODS_ACTIVE, "the agent has not reported the end of the recreation yet")
 
 
-def _explain_stopping(request: ReadableRequestView, container: str, state: RecreateState) -> Reason | None:
-    """Return the reason if the container is being stopped and has a long grace period; otherwise None."""
-    strategy = request.spec.strategy
-    grace_s = strategy.termination_grace_period_seconds if strategy is not None else None
-    if state.phase != _PENDING or state.message or (grace_s or 0) <= USUAL_GRACE_S:
+def _find_long_wait(request: RequestView) -> Reason | None:
+    """Return the reason if the request waits for a long period that its spec sets: the pod is out of service first, or
+    a container is being stopped. Otherwise return None.
+    """
+    states = {state.name: state for state in request.status.container_recreate_states or ()}
+    for container in request.spec.containers if request.spec is not None else ():
+        state = states.get(container.name)
+        if not states:
+            return _explain_grace(request, container.name)
+        if state is None or state.phase not in ("Succeeded", "Failed"):
+            return _explain_stopping(request, container.name, state) if state is not None else None
+    return None
+
+
+def _explain_grace(request: RequestView, container: str) -> Reason | None:
+    """Return the reason if the pod is out of service for a long period before the container is stopped; otherwise
+    None.
+    """
+    strategy = request.spec.strategy if request.spec is not None else None
+    grace_s = (strategy.unready_grace_period_seconds if strategy is not None else None) or 0
+    since = _held_since(request)
+    if grace_s <= USUAL_GRACE_S or since is None:
         return None
+    delete = f"kubectl delete crr -n {request.namespace} {request.name}"
+    return Reason(
+        Code.PODS_ACTIVE,
+        f"container {container} waits until {format_time(since + grace_s)}: the pod is out of service for {grace_s} s"
+        " first (spec.strategy.unreadyGracePeriodSeconds)",
+        f"if that is too long, delete request {request.name} ({delete}), which returns the pod to service, and create"
+        " it again with a lower spec.strategy.unreadyGracePeriodSeconds",
+    )
+
+
+def _explain_stopping(request: RequestView, container: str, state: RecreateState) -> Reason | None:
+    """Return the reason if the container is being stopped and has a long grace period; otherwise None."""
+    spec = request.spec
+    strategy = spec.strategy if spec is not None else None
+    grace_s = (strategy.termination_grace_period_seconds if strategy is not None else None) or 0
+    if spec is None or state.phase != _PENDING or state.message or grace_s <= USUAL_GRACE_S:
+        return None
+    held_s = (strategy.unready_grace_period_seconds if strategy is not None else None) or 0
+    began = (_held_since(request) or find_begin(request)) + held_s
+    delete = f"kubectl delete pod -n {request.namespace} {spec.pod_name} --grace-period={USUAL_GRACE_S}"
     return Reason(
         Code.PODS_ACTIVE,
         f"container {container} is being stopped: its process, and its preStop hook if it has one, have up to"
-        f" {grace_s} s (spec.strategy.terminationGracePeriodSeconds)",
+        f" {grace_s} s, until about {format_time(began + grace_s)} (spec.strategy.terminationGracePeriodSeconds)",
         "wait until it has stopped; for later requests, set a lower spec.strategy.terminationGracePeriodSeconds"
-        " (its default is that of the pod), or shorten the preStop hook",
+        " (its default is that of the pod), or shorten the preStop hook; if that is too long and a workload replaces"
+        f" the pod, delete the pod ({delete})",
     )
+
+
+def _held_since(request: RequestView) -> Instant | None:
+    """Return since when the request has taken its pod out of service; None if it has not done so."""
+    times = (
+        condition.last_transition_time
+        for condition in request.status.conditions or ()
+        if condition.type == PRE_RECREATE_GRACE and condition.status == "True"
+    )
+    return _parse_time(next(times, None))
 
 
 def _describe_grace(request: ReadableRequestView, states: Mapping[str, Any]) -> str:
@@ -478,6 +533,10 @@ def _explain_deadline(snapshot: RecreationSnapshot) -> Reason:
     was_ready = (
         ended_at is not None and ready_since is not None and request.created_at <= ready_since <= ended_at
     )
+    if ended_at is not None and ready_since is not None and 0 < ready_since - ended_at <= _LATE_S:
+        ready_s = math.ceil(ready_since - request.created_at)
+        why = f"{words} ({deadline_s} s): its pod became ready {ready_s} s after the creation of the request"
+        return Reason(Code.JOB_FAILED, why, _create_with_deadline(max(ready_s, run_s) + _START_S))
     if deadline_s > run_s and not (was_ready and run_s):
         return Reason(Code.JOB_FAILED, words, _try_again(request, container))
     why = (
@@ -497,14 +556,19 @@ def _with_more_time(request: RequestView, needed_s: int) -> str:
     stop_s = strategy.termination_grace_period_seconds if strategy is not None else None
     held_s = strategy.unready_grace_period_seconds if strategy is not None else None
     enough_s = needed_s + (USUAL_GRACE_S if stop_s is None else stop_s) + (held_s or 0) + _START_S
-    return (
-        f"create the request again with spec.activeDeadlineSeconds {enough_s} or more: the container must also be"
-        " stopped and started in this time"
-    )
+    return f"{_create_with_deadline(enough_s)}: the container must also be stopped and started in this time"
+
+
+def _create_with_deadline(enough_s: int) -> str:
+    return f"create the request again with spec.activeDeadlineSeconds {enough_s} or more"
 
 
 _START_S: Final = 30
 """Seconds in which a container is normally created and becomes ready."""
+_LATE_S: Final = 3600
+"""Seconds after the deadline in which a pod that becomes ready was probably only slow. A pod that becomes ready later
+has probably been corrected.
+"""
 
 
 def _try_again(request: RequestView, container: str) -> str:

@@ -142,6 +142,12 @@ def _find_turn(request: RequestView, now: Instant) -> Instant:
     return now if request.status.phase == "Pending" else request.created_at
 
 
+def find_begin(request: RequestView) -> Instant:
+    """Return since when the request does not wait for others, according to its annotation or its creation time."""
+    noted = _parse_turn(request)
+    return noted if noted is not None and noted != math.inf else request.created_at
+
+
 def _parse_turn(request: RequestView) -> Instant | None:
     """Parse the time in the request's annotation. Return infinity if the request waits, and None if the annotation is
     absent or unreadable.
