@@ -70,7 +70,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.object_events import list_events_about
 from pykruise.kube.client.remembered_lists import RememberedLists
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.documents import Document, decode
+from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS

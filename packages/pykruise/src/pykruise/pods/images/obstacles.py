@@ -81,7 +81,8 @@ def _offer_more_time(entry: TagSpec, status: TagStatus, now: Instant) -> str:
     timeout_s = policy.timeout_seconds if policy is not None else None
     if not timeout_s or begun is None or now < begun + timeout_s:
         return ""
-    return f"; or if a pull takes longer than {timeout_s} s, with a higher pullPolicy.timeoutSeconds"
+    longer = "create the job again with a higher pullPolicy.timeoutSeconds"
+    return f"; or if a pull takes longer than {timeout_s} s, {longer}"
 
 
 def _explain_failure(
