@@ -67,6 +67,7 @@ def test_volumes_of_a_pod_with_sidecars_are_corrected_in_either() -> None:
 
 
 ALLOWED: Final = {
+    "cli/insight/unavailability.py": "templates of workloads, which have it",
     "cli/insight/creators.py": "pull jobs of workloads, which have it",
     "pods/corrections.py": "the home of the rule",
     "pods/reasons.py": "codes of kinds that have spec.template: NoNodes, UnfitNode",

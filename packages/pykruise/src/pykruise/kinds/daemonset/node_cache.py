@@ -156,8 +156,9 @@ class NodeStateCache:
         changed = {*added, *(pod.target_node for pod in lost.values())}
         for node in changed:
             kept = [pod for pod in self._pods.pop(node, ()) if id(pod) not in lost]
-            if pods_of_node := (*kept, *added.get(node, ())):
-                self._pods[node] = pods_of_node
+            present = (*kept, *added.get(node, ()))
+            if present:
+                self._pods[node] = present
         return changed
 
     def _find_changed_by_time(self, now: Instant) -> set[str]:
