@@ -6,6 +6,7 @@ from pykruise.admission.configurations import MUTATING
 from pykruise.cli.explain import read_and_explain_pod
 from pykruise.cli.insight.explanations import Explanation
 from pykruise.kube.documents import decode
+from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NAMESPACES, PODS
@@ -15,6 +16,7 @@ from pykruise.pods.reasons import Code
 from pykruise.sandbox.cluster import ClusterSettings
 from support.scenario import Stage
 from support.situations.documents import (
+    budget,
     cloneset,
     disruption_budget,
     distribution,
@@ -365,6 +367,36 @@ async def test_a_revision_of_sidecars_that_is_not_stored_is_corrected_in_the_sid
     assert wait.code == Code.WEBHOOK
     assert "custom version v1 of SidecarSet web is not stored" in wait.words
     assert wait.remedy == "correct what the message of the webhook names"
+
+
+async def test_a_probe_that_sets_another_condition_than_the_readiness_gate_is_named(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    pod = {"readinessGates": [{"conditionType": "game.io/ready"}]}
+    probe = {**marker()["spec"]["probes"][0], "podConditionType": "game.io/redy"}
+    await world.put(cloneset(pod=pod), marker("game", probes=[probe]))
+    await world.wait(30)
+
+    wait = (await world.explained(KINDS["cloneset"], "web")).waits[0]
+
+    assert wait.code == Code.READINESS_GATE
+    assert "of PodProbeMarker game sets condition game.io/redy of the pod" in wait.words
+    assert wait.remedy.startswith("if game.io/redy is a mistake, correct probe ")
+    assert "so that it sets game.io/ready" in wait.remedy
+
+
+async def test_a_percentage_of_one_pod_is_not_lowered(stage: Stage) -> None:
+    world = World(stage)
+    await world.start()
+    await world.put(cloneset(replicas=1), budget(minAvailable="50%", maxUnavailable=None))
+    await world.wait(30)
+    pod = (await world.list("pod"))[0]["metadata"]["name"]
+    with pytest.raises(ApiError):
+        await world.delete(f"pod/{pod}")
+
+    waits = (await world.explained(KINDS["podunavailablebudget"], "web")).waits
+
+    assert waits[0].remedy.startswith("run more than one pod, or replace minAvailable by maxUnavailable of")
 
 
 async def test_the_host_port_of_a_sidecar_is_corrected_in_its_sidecarset(stage: Stage) -> None:

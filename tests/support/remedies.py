@@ -1229,7 +1229,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (free_the_copy,),
     ),
     (
-        r"(raise maxUnavailable|lower minAvailable) of PodUnavailableBudget (?P<budget>[^\s,]+), because .*",
+        r"(raise maxUnavailable|lower minAvailable|run more than one pod, or replace minAvailable by maxUnavailable)"
+        r" of PodUnavailableBudget (?P<budget>[^\s,]+), because .*",
         (open_the_budget,),
     ),
     (

@@ -77,9 +77,10 @@ async def find_gate_problems(
         for setter in selecting:
             if setter.key not in plans:
                 plans[setter.key] = await _read_reasons(client, setter, now=now, settings=settings)
-        problems[pod.name] = _explain_gate(
-            gate, able, [(setter, plans[setter.key].get(pod.name)) for setter in selecting]
-        )
+        reasons = [(setter, plans[setter.key].get(pod.name)) for setter in selecting]
+        others = setters[:_MOST_MISPLACED] if not able else ()
+        beside = next((setter for setter in others if setter.condition.selects(pod.labels)), None)
+        problems[pod.name] = _explain_gate(gate, able, reasons, beside=beside)
     return problems
 
 
@@ -147,13 +148,25 @@ async def _read_reasons(
 
 
 def _explain_gate(
-    gate: str, able: Sequence[_Setter], selecting: Sequence[tuple[_Setter, Reason | None]]
+    gate: str,
+    able: Sequence[_Setter],
+    selecting: Sequence[tuple[_Setter, Reason | None]],
+    *,
+    beside: _Setter | None,
 ) -> GateProblem:
     """Return the problem of a gate. `able`: objects that set the condition in some pods; `selecting`: the ones
-    that select this pod, each with the reason that its plan has for the pod.
+    that select this pod, each with the reason that its plan has for the pod. `beside`: an object that selects the pod
+    and sets another condition; None if there is none, or if an object sets this condition.
     """
     closed = f"its readiness gate {gate} is not True"
     if not selecting:
+        if beside is not None:
+            probe, condition = f"probe {beside.condition.probe} of {beside.name}", beside.condition.type
+            return GateProblem(
+                words=f"no {_name_kinds()} sets this condition; {probe} sets condition {condition} of the pod",
+                remedy=f"if {condition} is a mistake, correct {probe} so that it sets {gate}; otherwise the"
+                f" controller that is responsible for {gate} must set it",
+            )
         if not able:
             return GateProblem(
                 words=f"no {_name_kinds()} sets this condition, so another controller must set it"

@@ -373,9 +373,13 @@ def _remedy_of_closed(budget: BudgetView) -> str:
     return f"{describe_opening(budget)} of PodUnavailableBudget {budget.name}{_REJECTS_ALL}"
 
 
+_MORE_PODS: Final = "run more than one pod, or replace minAvailable by maxUnavailable"
+"""Change for a budget whose minAvailable is a percentage of one pod: every percentage above 0 is rounded up to 1."""
+
 _REJECTS_ALL: Final = ", because the budget now rejects every disruption"
 _REMEDY: Final = re.compile(
-    rf"; (?P<remedy>(?:(?:raise maxUnavailable|lower minAvailable) of PodUnavailableBudget \S+{_REJECTS_ALL})"
+    rf"; (?P<remedy>(?:(?:raise maxUnavailable|lower minAvailable|{_MORE_PODS})"
+    rf" of PodUnavailableBudget \S+{_REJECTS_ALL})"
     r"|(?:wait until more pods of PodUnavailableBudget \S+ serve(?:; or lower spec\.protectTotalReplicas of .*)?))$"
 )
 
@@ -402,7 +406,10 @@ def split_budget_remedy(message: str) -> tuple[str, str]:
 
 def describe_opening(budget: BudgetView) -> str:
     """Return the change of the spec by which a budget that requires all of its pods allows disruptions."""
-    return "raise maxUnavailable" if budget.min_available is None else "lower minAvailable"
+    if budget.min_available is None:
+        return "raise maxUnavailable"
+    is_rounded_up = isinstance(budget.min_available, str) and budget.desired_available == 1
+    return _MORE_PODS if is_rounded_up else "lower minAvailable"
 
 
 def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Instant) -> Document:
