@@ -527,6 +527,11 @@ async def correct_the_annotation(person: Person, _match: re.Match[str]) -> None:
         await person.stage.merge(name, body, resource=PODS)
 
 
+async def correct_the_filter(person: Person, _match: re.Match[str]) -> None:
+    """Select the pods of the workload."""
+    await person.change(targetFilter={"selector": {"matchLabels": {"app": "web"}}})
+
+
 async def select_other_pods(person: Person, _match: re.Match[str]) -> None:
     """Select existing pods."""
     await person.stage.start_manager()
@@ -1741,6 +1746,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"correct the patch of subset \w+(?! of).*", (correct_the_patch,)),
     (r"correct spec\.subsets\[\d+\]\.patch of WorkloadSpread \S+", (correct_the_patch,)),
+    (r"correct spec\.targetFilter\.selector; existing pods stay where they are", (correct_the_filter,)),
     (r"exclude the namespace with spec\.namespaceSelector of SidecarSet \S+", ()),
     (
         r"(see what it waits for \(.*\); )?if nothing needs \S+, delete it \(kubectl delete crr (?P<name>\S+) -n \S+\)",

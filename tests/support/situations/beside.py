@@ -175,7 +175,19 @@ def _in_pool(name: str) -> dict[str, Any]:
     return {"key": "pool", "operator": "In", "values": [name]}
 
 
+async def its_filter_selects_no_pod(world: World) -> None:
+    wrong = {"selector": {"matchLabels": {"app": "wbe"}}}
+    await world.put(spread(subsets=_TWO, targetFilter=wrong), cloneset())
+
+
 SPREADS: Final = (
+    Situation(
+        stage=its_filter_selects_no_pod,
+        cause=Code.NOTHING_SELECTED,
+        says="does not match the pods of CloneSet web",
+        ways=1,
+        known_by="explain",
+    ),
     Situation(
         stage=the_template_requires_the_nodes_of_another_subset,
         cause=Code.UNSCHEDULABLE,

@@ -7,7 +7,7 @@ Pure. Numbers and times come from the functions with which the manager writes it
 itself shows why it cannot be scheduled.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -37,9 +37,10 @@ from pykruise.kinds.workloadspread.status import (
 from pykruise.kinds.workloadspread.subset_grouping import Grouped, group_pods
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.durations import format_short_duration
+from pykruise.kube.values.selectors import describe_labels
 from pykruise.pods.corrections import KEEPS_OLD_ONE, OF_THE_WORKLOAD, Correction
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.view.pod_view import PodView
@@ -125,6 +126,7 @@ def _find_waits(
     if sight.problem or sight.view.spec is None:
         return
     yield from _waits_of_target(sight, plan)
+    yield from _waits_of_filter(sight)
     yield from _waits_of_patches(sight)
     yield from _waits_of_pods(sight, groups)
     yield from _pods_without_subset(sight, plan)
@@ -136,6 +138,26 @@ def _find_waits(
         if warning.reason == _NOT_CREATED and has_all:
             continue  # another pod has replaced the rejected pod
         yield Wait(code=Code.WRITE_FAILED, words=warning.message, remedy=_WARNINGS[warning.reason])
+
+
+def _waits_of_filter(sight: SpreadSight) -> Iterator[Wait]:
+    """Yield a wait if the filter selects no new pod of the workload, so that the WorkloadSpread has no effect."""
+    selector = sight.view.selector
+    labels = get_path(sight.target, "spec", "template", "metadata", "labels", default=None)
+    if (
+        sight.target is None
+        or selector is None
+        or not isinstance(labels, Mapping)
+        or selector.matches(labels)
+    ):
+        return
+    workload = f"{sight.target['kind']} {sight.target['metadata']['name']}"
+    yield Wait(
+        code=Code.NOTHING_SELECTED,
+        words=f"spec.targetFilter.selector ({selector}) does not match the pods of {workload}, so the WorkloadSpread"
+        f" has no effect on them: they have {describe_labels(selector.requirements, [labels])}",
+        remedy="correct spec.targetFilter.selector; existing pods stay where they are",
+    )
 
 
 def _waits_of_target(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
