@@ -1738,7 +1738,10 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"delete .* if nothing needs it, or create (it|that pod) again with another name", ()),
     (r"start the agent on that node, or bring the node back; then create the request again", ()),
     (r"if that lasts, make the image available, or create the job again .*", ()),
-    (r"if a pull takes longer than \d+ s, create the job again with a higher pullPolicy\.timeoutSeconds", ()),
+    (
+        r"if a pull takes longer than \d+ s, create the job again with a higher pullPolicy\.timeoutSeconds.*",
+        (),
+    ),
     (
         r"make the image available, or correct the image .*; then create the job again; if .* AdvancedCronJob .*",
         (),
