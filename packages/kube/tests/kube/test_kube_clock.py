@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.clock import LAST, format_micro_time, format_time, parse_time
+from pykruise.kube.clock import LAST, format_micro_time, format_time, parse_optional_time, parse_time
 from pykruise.kube.values.cron import find_ticks, parse_schedule
 from support.examples import examples
 
@@ -27,3 +27,16 @@ def test_a_schedule_after_the_end_of_the_calendar_raises_no_error(text: str) -> 
     schedule = parse_schedule(text, zone="Pacific/Kiritimati")
     ticks = find_ticks(schedule, parse_time("9999-12-31T23:59:59Z"), 2.0**63, most=3)
     assert ticks.latest is None or ticks.latest > LAST
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, None),
+        ("", None),
+        ("soon", None),
+        ("2026-01-31T12:00:00Z", parse_time("2026-01-31T12:00:00Z")),
+    ],
+)
+def test_an_unreadable_time_is_none(text: str | None, expected: float | None) -> None:
+    assert parse_optional_time(text) == expected

@@ -5,13 +5,11 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kube.clock import parse_time
 from pykruise.kube.values.image_references import ImageName
 from pykruise.pods.images.node_image_api import TagSpec, TagStatus
 from pykruise.pods.images.node_images import (
     EVERY_TAG,
     NodeImageView,
-    instant_of,
     is_over,
     list_changed_tags,
     list_owner_uids,
@@ -110,19 +108,6 @@ def test_nulls_count_as_absent() -> None:
 )
 def test_an_entry_is_done_when_its_own_version_has_ended(status: TagStatus | None, expected: bool) -> None:
     assert is_over(TagSpec(tag="1", version=3), status) is expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (None, None),
-        ("", None),
-        ("soon", None),
-        ("2026-01-31T12:00:00Z", parse_time("2026-01-31T12:00:00Z")),
-    ],
-)
-def test_an_unreadable_time_is_none(text: str | None, expected: float | None) -> None:
-    assert instant_of(text) == expected
 
 
 def test_owners_are_those_with_a_uid() -> None:

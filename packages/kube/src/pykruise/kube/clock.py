@@ -21,6 +21,7 @@ __all__ = [
     "format_micro_time",
     "format_time",
     "make_loop_clock",
+    "parse_optional_time",
     "parse_time",
     "read_system_clock",
 ]
@@ -79,6 +80,14 @@ def parse_time(text: str) -> Instant:
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone; RFC 3339 wants Z or an offset")
     return min(moment.timestamp(), LAST)
+
+
+def parse_optional_time(text: str | None) -> Instant | None:
+    """Return the instant of a stored timestamp; None if it is absent or cannot be parsed."""
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None
 
 
 def clamp_to_calendar(instant: Instant) -> Instant:

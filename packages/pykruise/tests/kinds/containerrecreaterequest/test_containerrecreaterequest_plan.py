@@ -6,7 +6,8 @@ import orjson
 import pytest
 
 from pykruise.kinds.containerrecreaterequest.kind import KIND
-from pykruise.kinds.containerrecreaterequest.plan import FINALIZER, RequestEnding, plan_request
+from pykruise.kinds.containerrecreaterequest.plan import FINALIZER, plan_request
+from pykruise.kinds.containerrecreaterequest.results import RequestEnding
 from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, read_snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.errors import ErrorStatus, NotFoundError

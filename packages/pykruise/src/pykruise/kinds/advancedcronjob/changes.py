@@ -10,7 +10,7 @@ earlier due time. The annotation survives a restart of the manager; the observed
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.clock import Instant, format_time, parse_optional_time
 from pykruise.kube.documents import Document, annotations_of
 
 SCHEDULED_SINCE: Final = "pykruise.io/scheduled-since"
@@ -44,11 +44,7 @@ def _set_annotation(doc: Document, since: str) -> Document:
 
 def read_scheduled_since(annotations: Mapping[str, str]) -> Instant | None:
     """Return the time in the annotation; None if the annotation is missing or unreadable."""
-    text = annotations.get(SCHEDULED_SINCE)
-    try:
-        return parse_time(text) if text else None
-    except ValueError:
-        return None
+    return parse_optional_time(annotations.get(SCHEDULED_SINCE))
 
 
 class SeenSchedule:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.clock import Instant, format_time, parse_optional_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import JOBS, Resource
@@ -163,14 +163,7 @@ def tick_of(document: Mapping[str, Any]) -> Instant | None:
 
 
 def _scheduled_at(annotations: Mapping[str, str] | None) -> Instant | None:
-    return _read_time((annotations or {}).get(SCHEDULED_AT))
-
-
-def _read_time(text: str | None) -> Instant | None:
-    try:
-        return parse_time(text) if text else None
-    except ValueError:
-        return None
+    return parse_optional_time((annotations or {}).get(SCHEDULED_AT))
 
 
 def _job_ending(status: _Status) -> Ending:
@@ -184,7 +177,7 @@ def _job_ending(status: _Status) -> Ending:
 def _ended_at(status: _Status) -> Instant | None:
     """Return the time of the end. A Kubernetes Job that failed has it only in its condition."""
     failures = (item.last_transition_time for item in status.conditions or () if _is_failure(item))
-    return _read_time(status.completion_time or next(failures, None))
+    return parse_optional_time(status.completion_time or next(failures, None))
 
 
 def _pull_ending(status: _Status) -> Ending:

@@ -16,7 +16,7 @@ from pykruise.kinds.advancedcronjob.types import (
     AdvancedCronJobSpec,
     AdvancedCronJobStatus,
 )
-from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.clock import Instant, parse_optional_time
 from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
@@ -62,10 +62,7 @@ class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
     @property
     def last_schedule_time(self) -> Instant | None:
         """The last served tick according to the status; None if no tick was served, or if the time is unreadable."""
-        try:
-            return parse_time(self.status.last_schedule_time) if self.status.last_schedule_time else None
-        except ValueError:
-            return None
+        return parse_optional_time(self.status.last_schedule_time)
 
 
 CLOCKS_DIFFER_S: Final = 300.0

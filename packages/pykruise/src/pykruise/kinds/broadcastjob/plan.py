@@ -30,7 +30,7 @@ from pykruise.kinds.broadcastjob.status import (
 from pykruise.kinds.broadcastjob.targets import BroadcastJobTargets, restarts_of, targets_of
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, BroadcastJobStatus
 from pykruise.kinds.broadcastjob.validation import NAME_LABEL
-from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.clock import parse_optional_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
@@ -121,8 +121,8 @@ def policy_of(spec: BroadcastJobSpec, *, desired: int) -> JobPolicy:
 
 def _run_of(snapshot: ReadableBroadcastJob) -> JobRun:
     job = snapshot.job
-    started_at = _parse_time(job.status.start_time)
-    finished_at = _parse_time(job.status.completion_time) if job.is_finished else None
+    started_at = parse_optional_time(job.status.start_time)
+    finished_at = parse_optional_time(job.status.completion_time) if job.is_finished else None
     if job.is_finished and finished_at is None:
         finished_at = snapshot.now
     return JobRun(
@@ -130,13 +130,6 @@ def _run_of(snapshot: ReadableBroadcastJob) -> JobRun:
         finished_at=finished_at,
         has_failed=job.has_failed,
     )
-
-
-def _parse_time(text: str | None) -> Instant | None:
-    try:
-        return parse_time(text) if text else None
-    except ValueError:
-        return None
 
 
 # After the end of a job

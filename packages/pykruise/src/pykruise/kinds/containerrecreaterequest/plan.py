@@ -9,14 +9,14 @@ both write the status, so every status write contains the resourceVersion of the
 
 import math
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from typing import Any, Final
 
 from pykruise.kinds.containerrecreaterequest.conversion import PRE_RECREATE_GRACE
+from pykruise.kinds.containerrecreaterequest.long_waits import find_long_wait
+from pykruise.kinds.containerrecreaterequest.results import RequestEnding, explain_result
 from pykruise.kinds.containerrecreaterequest.types import (
     CONTAINER_RECREATE_REQUESTS,
     ContainerTarget,
-    RecreateState,
 )
 from pykruise.kinds.containerrecreaterequest.view import (
     ACTIVE_LABEL,
@@ -26,20 +26,17 @@ from pykruise.kinds.containerrecreaterequest.view import (
     ReadableRequestView,
     RecreationSnapshot,
     RequestView,
-    find_begin,
-    find_unfinished,
     is_readable,
 )
-from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.clock import Instant, format_time, parse_optional_time
 from pykruise.kube.documents import Document
 from pykruise.plans.pod_writes import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
-from pykruise.pods.corrections import OF_THE_WORKLOAD, read_log
+from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.lifecycle.blockers import blockers_of, is_never_restarted
 from pykruise.pods.lifecycle.readiness_messages import Message, add_message, remove_message, update_probe_time
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
-from pykruise.pods.template.defaults import USUAL_GRACE_S
 from pykruise.pods.view.containers import ContainerStatusFacts
 from pykruise.pods.view.keys import KRUISE_POD_READY
 from pykruise.pods.view.pod_view import PodView
@@ -58,18 +55,7 @@ BEGINS_IN_S: Final = 20.0
 LOOK_S: Final = 3.0
 """Seconds between two reconciles while containers are recreated: a postStart hook can run for long without an event."""
 
-_PENDING: Final = "Pending"
 _RECREATING: Final = "Recreating"
-
-
-class RequestEnding(StrEnum):
-    """Reasons why a request ended without having been carried out, as messages of the status. The status has no other
-    field for the reason; OpenKruise uses the same messages.
-    """
-
-    POD_GONE = "pod has gone"
-    NO_RESPONSE = "daemon has not responded for a long time"
-    TOO_LATE = "recreating has exceeded the activeDeadlineSeconds"
 
 
 def plan_request(snapshot: RecreationSnapshot) -> Plan:
@@ -118,14 +104,7 @@ def _is_behind_another(snapshot: RecreationSnapshot) -> bool:
 
 
 def _ended_at(request: RequestView) -> Instant:
-    return _parse_time(request.status.completion_time) or 0.0
-
-
-def _parse_time(text: str | None) -> Instant | None:
-    try:
-        return parse_time(text) if text else None
-    except ValueError:
-        return None
+    return parse_optional_time(request.status.completion_time) or 0.0
 
 
 def _reason_not_started(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
@@ -151,7 +130,7 @@ def _reason_behind(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> 
     words = f"ContainerRecreateRequest {first.name} for the same pod is carried out first"
     delete = f"if nothing needs {first.name}, delete it (kubectl delete crr {where})"
     obstacle = _find_obstacle(first, pod, now=snapshot.now)
-    if obstacle is None and (long := _find_long_wait(first)) is not None:
+    if obstacle is None and (long := find_long_wait(first)) is not None:
         return Reason(
             Code.PARALLELISM,
             f"{words}, and waits: {long.message}{_describe_end(snapshot.request)}",
@@ -291,7 +270,7 @@ def _is_new(target: ContainerTarget, known: ContainerStatusFacts) -> bool:
 
 
 def _reason_unfinished(request: ReadableRequestView) -> Reason:
-    if (long := _find_long_wait(request)) is not None:
+    if (long := find_long_wait(request)) is not None:
         return long
     states = {state.name: state for state in request.status.container_recreate_states or ()}
     for container in request.spec.containers:
@@ -310,76 +289,12 @@ def _reason_unfinished(request: ReadableRequestView) -> Reason:
     return Reason(Code.PODS_ACTIVE, "the agent has not reported the end of the recreation yet")
 
 
-def _find_long_wait(request: RequestView) -> Reason | None:
-    """Return the reason if the request waits for a long period that its spec sets: the pod is out of service first, or
-    a container is being stopped. Otherwise return None.
-    """
-    states = {state.name: state for state in request.status.container_recreate_states or ()}
-    for container in request.spec.containers if request.spec is not None else ():
-        state = states.get(container.name)
-        if not states:
-            return _explain_grace(request, container.name)
-        if state is None or state.phase not in ("Succeeded", "Failed"):
-            return _explain_stopping(request, container.name, state) if state is not None else None
-    return None
-
-
-def _explain_grace(request: RequestView, container: str) -> Reason | None:
-    """Return the reason if the pod is out of service for a long period before the container is stopped; otherwise
-    None.
-    """
-    strategy = request.spec.strategy if request.spec is not None else None
-    grace_s = (strategy.unready_grace_period_seconds if strategy is not None else None) or 0
-    since = _held_since(request)
-    if grace_s <= USUAL_GRACE_S or since is None:
-        return None
-    delete = f"kubectl delete crr -n {request.namespace} {request.name}"
-    return Reason(
-        Code.PODS_ACTIVE,
-        f"container {container} waits until {format_time(since + grace_s)}: the pod is out of service for {grace_s} s"
-        " first (spec.strategy.unreadyGracePeriodSeconds)",
-        f"if that is too long, delete request {request.name} ({delete}), which returns the pod to service, and create"
-        " it again with a lower spec.strategy.unreadyGracePeriodSeconds",
-    )
-
-
-def _explain_stopping(request: RequestView, container: str, state: RecreateState) -> Reason | None:
-    """Return the reason if the container is being stopped and has a long grace period; otherwise None."""
-    spec = request.spec
-    strategy = spec.strategy if spec is not None else None
-    grace_s = (strategy.termination_grace_period_seconds if strategy is not None else None) or 0
-    if spec is None or state.phase != _PENDING or state.message or grace_s <= USUAL_GRACE_S:
-        return None
-    held_s = (strategy.unready_grace_period_seconds if strategy is not None else None) or 0
-    began = (_held_since(request) or find_begin(request)) + held_s
-    delete = f"kubectl delete pod -n {request.namespace} {spec.pod_name} --grace-period={USUAL_GRACE_S}"
-    return Reason(
-        Code.PODS_ACTIVE,
-        f"container {container} is being stopped: its process, and its preStop hook if it has one, have up to"
-        f" {grace_s} s, until about {format_time(began + grace_s)} (spec.strategy.terminationGracePeriodSeconds)",
-        "wait until it has stopped; for later requests, set a lower spec.strategy.terminationGracePeriodSeconds"
-        " (its default is that of the pod), or shorten the preStop hook; if that is too long and a workload replaces"
-        f" the pod, delete the pod ({delete})",
-    )
-
-
-def _held_since(request: RequestView) -> Instant | None:
-    """Return since when the request has taken its pod out of service; None if it has not done so."""
-    times = (
-        condition.last_transition_time
-        for condition in request.status.conditions or ()
-        if condition.type == PRE_RECREATE_GRACE and condition.status == "True"
-    )
-    return _parse_time(next(times, None))
-
-
 def _describe_grace(request: ReadableRequestView, states: Mapping[str, Any]) -> str:
     """Describe the grace period in which the pod is out of service but its containers still run; empty if there is
     none.
     """
-    strategy = request.spec.strategy
-    grace_s = strategy.unready_grace_period_seconds if strategy is not None else None
-    if not grace_s or states or not _is_held(request):
+    grace_s = request.strategy.unready_grace_period_seconds
+    if not grace_s or states or request.grace_condition is None:
         return ""
     return f" until the pod has been out of service for {grace_s} s (unreadyGracePeriodSeconds)"
 
@@ -389,8 +304,7 @@ def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodVie
     the request: its transition time is the start of the grace period.
     """
     request = snapshot.request
-    strategy = request.spec.strategy
-    if strategy is None or strategy.unready_grace_period_seconds is None or _is_held(request):
+    if request.strategy.unready_grace_period_seconds is None or request.grace_condition is not None:
         return ()
     stages: list[Stage] = []
     if KRUISE_POD_READY in pod.readiness_gates:
@@ -423,13 +337,6 @@ def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodVie
         )
     )
     return tuple(stages)
-
-
-def _is_held(request: RequestView) -> bool:
-    return any(
-        condition.type == PRE_RECREATE_GRACE and condition.status == "True"
-        for condition in request.status.conditions or ()
-    )
 
 
 def _build_message(request: RequestView) -> Message:
@@ -470,11 +377,11 @@ def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
         stages.append(_build_stage(Purpose.TIDY_UP, request, _request_patch(request, {"metadata": metadata})))
     if request.is_deleting or stages:
         return Plan(stages=tuple(stages))
-    over = _result_of(snapshot)
+    over = explain_result(snapshot)
     ttl_s = request.spec.ttl_seconds_after_finished if request.spec else None
     if ttl_s is None:
         return Plan(waiting=over)
-    left = (_parse_time(request.status.completion_time) or snapshot.now) + ttl_s - snapshot.now
+    left = (parse_optional_time(request.status.completion_time) or snapshot.now) + ttl_s - snapshot.now
     if left > 0:
         return Plan(requeue_after_s=left, waiting=over)
     action = delete_object(CONTAINER_RECREATE_REQUESTS, request)
@@ -482,106 +389,6 @@ def _plan_after_end(snapshot: RecreationSnapshot) -> Plan:
     return Plan(
         stages=(Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=request.name, steps=(step,)),)),)
     )
-
-
-def _result_of(snapshot: RecreationSnapshot) -> Reason:
-    """Return the result of the request: all containers were recreated, some failed, or the request ended early."""
-    request = snapshot.request
-    said = request.status.message or ""
-    states = request.status.container_recreate_states or ()
-    if failed := [state for state in states if state.phase == "Failed"]:
-        words = "; ".join(
-            f"container {recreate_state.name}: {recreate_state.message or 'the recreation failed'}"
-            for recreate_state in failed
-        )
-        return Reason(Code.JOB_FAILED, words, _try_again(request, failed[0].name))
-    wanted = len(request.spec.containers) if request.spec else 0
-    if request.status.phase != "Failed" and sum(state.phase == "Succeeded" for state in states) >= wanted:
-        return Reason(Code.JOB_OVER, said or "the request has ended")
-    match said:
-        case RequestEnding.POD_GONE:
-            return Reason(Code.NO_TARGET, said, "create a request for an existing pod")
-        case RequestEnding.NO_RESPONSE:
-            return Reason(Code.NO_AGENT, "the agent of the pod's node has not begun the recreation", _AGENT)
-        case RequestEnding.TOO_LATE:
-            return _explain_deadline(snapshot)
-        case _:
-            words = said or "the pod ended before its containers were recreated"
-            return Reason(Code.JOB_FAILED, words, _try_again(request, find_unfinished(request)))
-
-
-def _explain_deadline(snapshot: RecreationSnapshot) -> Reason:
-    """Return why a request failed at its deadline. The deadline is perhaps shorter than minStartedSeconds, or shorter
-    than the time until the first probe.
-    """
-    request = snapshot.request
-    container = find_unfinished(request)
-    words = f"container {container} was not recreated within spec.activeDeadlineSeconds"
-    spec = request.spec
-    deadline_s = (spec.active_deadline_seconds if spec is not None else None) or 0
-    strategy = spec.strategy if spec is not None else None
-    run_s = (strategy.min_started_seconds if strategy is not None else None) or 0
-    probed_s = snapshot.probe_delay_s
-    if run_s < deadline_s <= probed_s:
-        why = (
-            f"{words} ({deadline_s} s), and its readiness is probed only {probed_s} s after its start"
-            " (initialDelaySeconds)"
-        )
-        return Reason(Code.JOB_FAILED, why, _with_more_time(request, probed_s))
-    ended_at, ready_since = _parse_time(request.status.completion_time), snapshot.ready_since
-    # A pod that was ready before the request still has the old container.
-    was_ready = (
-        ended_at is not None and ready_since is not None and request.created_at <= ready_since <= ended_at
-    )
-    if ended_at is not None and ready_since is not None and 0 < ready_since - ended_at <= _LATE_S:
-        ready_s = math.ceil(ready_since - request.created_at)
-        why = f"{words} ({deadline_s} s): its pod became ready {ready_s} s after the creation of the request"
-        return Reason(Code.JOB_FAILED, why, _create_with_deadline(max(ready_s, run_s) + _START_S))
-    if deadline_s > run_s and not (was_ready and run_s):
-        return Reason(Code.JOB_FAILED, words, _try_again(request, container))
-    why = (
-        f"{words} ({deadline_s} s), because the new container must run for {run_s} s first "
-        "(spec.strategy.minStartedSeconds)"
-    )
-    if ended_at is not None and ready_since is not None and was_ready:
-        why += f"; at the deadline, its pod had been ready for {ended_at - ready_since:.0f} s"
-    return Reason(Code.JOB_FAILED, why, _with_more_time(request, max(run_s, deadline_s)))
-
-
-def _with_more_time(request: RequestView, needed_s: int) -> str:
-    """Return the remedy for a deadline that is too short. `needed_s`: seconds needed after the start of the new
-    container. The old one must be stopped first, and the new one created.
-    """
-    strategy = request.spec.strategy if request.spec is not None else None
-    stop_s = strategy.termination_grace_period_seconds if strategy is not None else None
-    held_s = strategy.unready_grace_period_seconds if strategy is not None else None
-    enough_s = needed_s + (USUAL_GRACE_S if stop_s is None else stop_s) + (held_s or 0) + _START_S
-    return f"{_create_with_deadline(enough_s)}: the container must also be stopped and started in this time"
-
-
-def _create_with_deadline(enough_s: int) -> str:
-    return f"create the request again with spec.activeDeadlineSeconds {enough_s} or more"
-
-
-_START_S: Final = 30
-"""Seconds in which a container is normally created and becomes ready."""
-_LATE_S: Final = 3600
-"""Seconds after the deadline in which a pod that becomes ready was probably only slow. A pod that becomes ready later
-has probably been corrected.
-"""
-
-
-def _try_again(request: RequestView, container: str) -> str:
-    """Return the remedy for a request that ended before this container was recreated."""
-    pod = request.spec.pod_name if request.spec is not None else ""
-    log = read_log(request.namespace, pod, container)
-    return (
-        f"{log}, and correct what prevents the container from starting or becoming ready; then create the request "
-        "again"
-    )
-
-
-_AGENT: Final = "start the agent on that node, or bring the node back; then create the request again"
 
 
 # Writes

@@ -9,13 +9,16 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeGuard
 
+from pykruise.kinds.containerrecreaterequest.conversion import PRE_RECREATE_GRACE
 from pykruise.kinds.containerrecreaterequest.types import (
     CONTAINER_RECREATE_REQUESTS,
     ContainerRecreateRequestSpec,
     ContainerRecreateRequestStatus,
+    RecreateStrategy,
 )
-from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.clock import Instant, parse_optional_time
 from pykruise.kube.ids import Key
+from pykruise.kube.schemas.types import Condition
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.lifecycle.blockers import find_probe_delay
@@ -40,6 +43,9 @@ BY_POD: Final = "pod"
 """Index of requests by the uid of their pod."""
 
 
+_DEFAULTS: Final = RecreateStrategy()
+
+
 class RequestView(WorkloadView, frozen=True, kw_only=True):
     """A ContainerRecreateRequest as stored in the cache."""
 
@@ -56,6 +62,24 @@ class RequestView(WorkloadView, frozen=True, kw_only=True):
     def is_over(self) -> bool:
         """Whether the request has ended, according to its status."""
         return bool(self.status.completion_time)
+
+    @property
+    def strategy(self) -> RecreateStrategy:
+        """The strategy of the spec, or the defaults."""
+        strategy = self.spec.strategy if self.spec is not None else None
+        return strategy if strategy is not None else _DEFAULTS
+
+    @property
+    def grace_condition(self) -> Condition | None:
+        """Condition of a request that has taken its pod out of service; None: it has not done so."""
+        return next(
+            (
+                condition
+                for condition in self.status.conditions or ()
+                if condition.type == PRE_RECREATE_GRACE and condition.status == "True"
+            ),
+            None,
+        )
 
     @property
     def is_carried_out(self) -> bool:
@@ -153,12 +177,7 @@ def _parse_turn(request: RequestView) -> Instant | None:
     absent or unreadable.
     """
     text = request.annotations.get(TURN_ANNOTATION)
-    if text == WAITS:
-        return math.inf
-    try:
-        return parse_time(text) if text else None
-    except ValueError:
-        return None
+    return math.inf if text == WAITS else parse_optional_time(text)
 
 
 def _is_noted(request: RequestView, turn_at: Instant) -> bool:

@@ -19,7 +19,7 @@ from pykruise.kinds.ephemeraljob.snapshot import (
 )
 from pykruise.kinds.ephemeraljob.status import DEADLINE, EphemeralJobTally, document_of, status_of
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec
-from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.clock import Instant, parse_optional_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count, format_first
 from pykruise.plans.insight import AtWork
@@ -102,18 +102,11 @@ def _policy_of(spec: EphemeralJobSpec) -> JobPolicy:
 
 def _run_of(snapshot: EphemeralJobSnapshot) -> JobRun:
     status = snapshot.job.status
-    started_at = _parse_time(status.start_time)
-    finished_at = _parse_time(status.completion_time)
+    started_at = parse_optional_time(status.start_time)
+    finished_at = parse_optional_time(status.completion_time)
     if status.completion_time and finished_at is None:
         finished_at = snapshot.now
     return JobRun(started_at=snapshot.now if started_at is None else started_at, finished_at=finished_at)
-
-
-def _parse_time(text: str | None) -> Instant | None:
-    try:
-        return parse_time(text) if text else None
-    except ValueError:
-        return None
 
 
 # Pods
@@ -286,7 +279,7 @@ def _plan_after_end(
             (condition for condition in job.status.conditions or () if condition.type == "JobFailed"), None
         )
         over = Reason(Code.JOB_OVER, "the job has ended")
-        ended_at = _parse_time(job.status.completion_time) or snapshot.now
+        ended_at = parse_optional_time(job.status.completion_time) or snapshot.now
         obstacles = _find_obstacles(job, pods, snapshot.now, untargeted)
         unserved: dict[str, Reason] = {}
         if failed is not None and job.status.phase == "Failed":

@@ -24,13 +24,12 @@ from pykruise.kinds.imagelistpulljob.types import (
     ImageListPullJobSpec,
     ImageListPullJobStatus,
 )
-from pykruise.kube.clock import format_time
+from pykruise.kube.clock import format_time, parse_optional_time
 from pykruise.kube.documents import Document, is_same
 from pykruise.kube.ids import Key
 from pykruise.kube.values.counts import format_count, format_first
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
-from pykruise.pods.images.node_images import instant_of
 from pykruise.pods.images.obstacles import IMAGE_REMEDY
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.images.pull_rules import parallelism_of
@@ -99,7 +98,7 @@ def _policy_of(spec: ImageListPullJobSpec) -> JobPolicy:
 def _run_of(snapshot: ReadableImageListPullJob) -> JobRun:
     """Return the times of the job. Any start time is right: only a deadline depends on it, and the list has none."""
     ended = snapshot.job.status.completion_time
-    finished_at = instant_of(ended)
+    finished_at = parse_optional_time(ended)
     if ended and finished_at is None:
         finished_at = snapshot.now
     return JobRun(started_at=snapshot.now, finished_at=finished_at)

@@ -22,6 +22,7 @@ from pykruise.kinds.imagepulljob.secrets import SecretSync, sync_of
 from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot, ReadableImagePullJob, is_readable
 from pykruise.kinds.imagepulljob.status import compute_status, finish_status
 from pykruise.kinds.imagepulljob.targets import targets_of
+from pykruise.kube.clock import parse_optional_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.image_references import ImageName
@@ -30,7 +31,6 @@ from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import make_refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.images.api import ImagePullJobSpec, ImagePullJobStatus
-from pykruise.pods.images.node_images import instant_of
 from pykruise.pods.images.obstacles import (
     IMAGE_REMEDY,
     find_first_obstacle,
@@ -111,7 +111,7 @@ def policy_of(spec: ImagePullJobSpec) -> JobPolicy:
 
 
 def _run_of(snapshot: ImagePullJobSnapshot) -> JobRun:
-    started_at = instant_of(snapshot.job.status.start_time)
+    started_at = parse_optional_time(snapshot.job.status.start_time)
     return JobRun(started_at=snapshot.now if started_at is None else started_at)
 
 
@@ -273,7 +273,7 @@ def _reason_of_missing(snapshot: ImagePullJobSnapshot) -> Reason:
     spec, status = snapshot.job.spec, snapshot.job.status
     image = f"image {spec.image}" if spec is not None else "the image"
     deadline_s = spec.completion_policy.active_deadline_seconds if spec is not None else None
-    begun, ended = instant_of(status.start_time), instant_of(status.completion_time)
+    begun, ended = parse_optional_time(status.start_time), parse_optional_time(status.completion_time)
     if deadline_s and begun is not None and ended is not None and ended - begun >= deadline_s:
         field = "completionPolicy.activeDeadlineSeconds"
         words = f"{image} was not pulled within {field} ({deadline_s} s)"
@@ -311,7 +311,7 @@ def _release_copies(snapshot: ImagePullJobSnapshot) -> tuple[Chain, ...]:
 
 def _time_to_keep(snapshot: ImagePullJobSnapshot) -> float | None:
     """Return the seconds until the copies of a job that has ended are released; None if they are released now."""
-    ended_at = instant_of(snapshot.job.status.completion_time)
+    ended_at = parse_optional_time(snapshot.job.status.completion_time)
     if snapshot.job.is_deleting or ended_at is None:
         return None
     left_s = ended_at + COPIES_KEPT_S - snapshot.now
@@ -322,7 +322,7 @@ def _time_to_live(snapshot: ImagePullJobSnapshot) -> float | None:
     """Return the seconds until the job is deleted; None if it is kept."""
     job = snapshot.job
     ttl_s = job.spec.completion_policy.ttl_seconds_after_finished if job.spec else None
-    ended_at = instant_of(job.status.completion_time)
+    ended_at = parse_optional_time(job.status.completion_time)
     return None if ttl_s is None or ended_at is None else ended_at + ttl_s - snapshot.now
 
 

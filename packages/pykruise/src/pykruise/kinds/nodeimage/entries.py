@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from pykruise.kinds.nodeimage.snapshot import NodeImageSnapshot
+from pykruise.kube.clock import parse_optional_time
 from pykruise.kube.ids import Key
 from pykruise.kube.schemas.types import ObjectReference
 from pykruise.kube.values.image_references import ImageName
 from pykruise.pods.images.node_image_api import ImageSpec, SecretReference, TagSpec
-from pykruise.pods.images.node_images import instant_of, is_over
+from pykruise.pods.images.node_images import is_over
 from pykruise.pods.images.pull_jobs import is_pull_job
 
 
@@ -102,7 +103,7 @@ def _time_left(image: ImageName, entry: TagSpec, snapshot: NodeImageSnapshot) ->
     status = snapshot.node_image.statuses.get(image)
     if ttl is None or status is None or not is_over(entry, status):
         return None
-    ended_at = instant_of(status.completion_time)
+    ended_at = parse_optional_time(status.completion_time)
     return None if ended_at is None else ended_at + ttl - snapshot.now
 
 

@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.nodeimage.snapshot import NodeImageSnapshot
-from pykruise.kube.clock import format_time
+from pykruise.kube.clock import format_time, parse_optional_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.image_references import ImageName
 from pykruise.pods.images.node_image_api import TagSpec, TagStatus
-from pykruise.pods.images.node_images import FAILED, PULLING, SUCCEEDED, WAITING, instant_of
+from pykruise.pods.images.node_images import FAILED, PULLING, SUCCEEDED, WAITING
 
 RESPONSE_S: Final = 600.0
 """Seconds within which an agent must respond to a new entry. The agent has the same time to report the result after the
@@ -70,7 +70,7 @@ def _time_left(
     entry: TagSpec, status: TagStatus | None, snapshot: NodeImageSnapshot
 ) -> tuple[float | None, str]:
     """Return the seconds until the agent is late, and the message for this case; None if no response is awaited."""
-    since = instant_of(entry.created_at)
+    since = parse_optional_time(entry.created_at)
     if since is None:
         return None, ""
     if status is None or status.version != entry.version:

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.kube.values.image_references import ImageName
@@ -32,7 +31,6 @@ __all__ = [
     "SUCCEEDED",
     "WAITING",
     "NodeImageView",
-    "instant_of",
     "is_over",
     "list_changed_tags",
     "list_owner_uids",
@@ -82,14 +80,6 @@ class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
 def is_over(entry: TagSpec, status: TagStatus | None) -> bool:
     """Whether the status reports that the pull of this entry has ended. A status of another version is ignored."""
     return status is not None and status.version == entry.version and bool(status.completion_time)
-
-
-def instant_of(text: str | None) -> Instant | None:
-    """Parse a time of an object; None when it is absent or cannot be parsed."""
-    try:
-        return parse_time(text) if text else None
-    except ValueError:
-        return None
 
 
 def list_owner_uids(view: NodeImageView) -> frozenset[str]:

@@ -9,12 +9,12 @@ Pure.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from pykruise.kube.clock import Instant
+from pykruise.kube.clock import Instant, parse_optional_time
 from pykruise.kube.ids import Key
 from pykruise.kube.values.image_references import ImageName
 from pykruise.pods.corrections import create_pull_secret
 from pykruise.pods.images.node_image_api import TagSpec, TagStatus
-from pykruise.pods.images.node_images import FAILED, NodeImageView, instant_of, is_over
+from pykruise.pods.images.node_images import FAILED, NodeImageView, is_over
 from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.workload.waiting import find_first_shared
 from pykruise.runtime.reasons import Reason
@@ -77,7 +77,7 @@ def obstacle_of(
 
 def _offer_more_time(entry: TagSpec, status: TagStatus, now: Instant) -> str:
     """Return another instruction for an image that is pulled again: a longer timeout, if a try can have reached it."""
-    policy, begun = entry.pull_policy, instant_of(status.start_time)
+    policy, begun = entry.pull_policy, parse_optional_time(status.start_time)
     timeout_s = policy.timeout_seconds if policy is not None else None
     if not timeout_s or begun is None or now < begun + timeout_s:
         return ""
@@ -152,8 +152,8 @@ def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | No
     """
     policy, begun, ended = (
         entry.pull_policy,
-        instant_of(status.start_time),
-        instant_of(status.completion_time),
+        parse_optional_time(status.start_time),
+        parse_optional_time(status.completion_time),
     )
     if policy is None or begun is None or ended is None:
         return None
@@ -170,7 +170,7 @@ def _late_at(entry: TagSpec) -> Instant | None:
     """Time from which an agent that has not begun with the entry is late; None if the entry has no valid creation
     time.
     """
-    asked_at = instant_of(str(entry.created_at or ""))
+    asked_at = parse_optional_time(str(entry.created_at or ""))
     return None if asked_at is None else asked_at + ANSWERS_IN_S
 
 
