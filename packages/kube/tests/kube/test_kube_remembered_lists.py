@@ -30,7 +30,7 @@ class Lists:
 
 
 def remembering(transport: Any) -> RememberedLists:
-    return RememberedLists(Client(transport))
+    return RememberedLists.of(Client(transport))
 
 
 async def test_callers_at_the_same_time_and_later_share_one_request() -> None:

@@ -151,7 +151,7 @@ def test_pods_that_existed_for_a_while_may_be_deleted() -> None:
 
 
 def test_objects_that_have_served_their_purpose_may_be_deleted_young() -> None:
-    """As by a schedule of ten seconds that keeps one ended child."""
+    """A schedule of ten seconds that keeps one ended child does this."""
     web = Object()
     for number in range(100):
         web.turn(created(f"job-{number}"), after_s=8)

@@ -550,7 +550,7 @@ async def explain_each(
     Raises CommandError when an object that the user named does not exist.
     """
     places = asyncio.Semaphore(AT_ONCE)
-    client = RememberedLists(client)
+    client = RememberedLists.of(client)
 
     async def look_at(asked: ExplainRequest) -> Explanation | None:
         async with places:

@@ -112,7 +112,7 @@ class SetLabels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Absence(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a namespace lacks an object, and what gives it the object."""
+    """The reason why a namespace lacks an object, and the action that gives it the object."""
 
     words: str
     remedy: str = ""

@@ -60,6 +60,11 @@ CREATE_WHAT_IS_MISSING: Final = "create what is missing"
 """Instruction for a reference to an object that perhaps does not exist. Managers do not read such objects."""
 
 
+def join_remedies(*remedies: str) -> str:
+    """Return the remedies as alternatives, without the empty ones."""
+    return "; or ".join(filter(None, remedies))
+
+
 def drop_creation(remedy: str) -> str:
     """Return the remedy without CREATE_WHAT_IS_MISSING, for a caller that names the missing objects."""
     start = remedy.removeprefix(CREATE_WHAT_IS_MISSING)

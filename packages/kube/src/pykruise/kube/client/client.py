@@ -12,7 +12,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 import msgspec
 import orjson
@@ -118,6 +118,9 @@ _decode_event = msgspec.json.Decoder(WatchEvent).decode
 _decode_status = msgspec.json.Decoder(ErrorStatus).decode
 
 
+C = TypeVar("C", bound="Client")
+
+
 class Client:
     """Requests of one program to one API server. Safe to share between tasks.
 
@@ -171,7 +174,11 @@ class Client:
         return self.replace_limiter(Limiter(maximum=MOST_OF_REVIEWS))
 
     def _copy_with(self, transport: Transport, limiter: Limiter) -> "Client":
-        return Client(
+        return self.copy_as(Client, transport, limiter)
+
+    def copy_as(self, kind: type[C], transport: Transport, limiter: Limiter) -> C:
+        """Return a client of this class with the same clock, names and retries, but another transport and limiter."""
+        return kind(
             transport,
             clock=self.clock,
             user_agent=self._user_agent,

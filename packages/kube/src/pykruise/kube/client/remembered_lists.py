@@ -10,9 +10,11 @@ are not remembered.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from pykruise.kube.client.client import Client, ListResult
+from pykruise.kube.client.transport import Transport
 from pykruise.kube.resources import Resource
 
 __all__ = ["RememberedLists"]
@@ -26,16 +28,14 @@ MOST_REMEMBERED: Final = 128
 class RememberedLists(Client):
     """A client whose lists show the moment of their first read. Create one for each run of a command."""
 
-    def __init__(self, client: Client) -> None:
-        super().__init__(
-            client.transport,
-            clock=client.clock,
-            user_agent=client._user_agent,
-            limiter=client.limiter,
-            rng=client._rng,
-            retry=client._retry,
-        )
+    def __init__(self, transport: Transport, **options: Any) -> None:
+        super().__init__(transport, **options)
         self._results: OrderedDict[Hashable, asyncio.Future[Any]] = OrderedDict()
+
+    @classmethod
+    def of(cls, client: Client) -> "RememberedLists":
+        """Return a client with the transport, limits, retries and names of the given one."""
+        return client.copy_as(cls, client.transport, client.limiter)
 
     async def remember(self, key: Hashable, read: Callable[[], Awaitable[T]]) -> T:
         """Return the result for the key; the first caller reads it. If the read fails, its error is raised, and the
@@ -54,28 +54,10 @@ class RememberedLists(Client):
                 del self._results[key]
             raise
 
-    async def list(
-        self,
-        resource: Resource,
-        namespace: str = "",
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        metadata_only: bool = False,
-        **options: Any,
-    ) -> ListResult:
+    async def list(self, resource: Resource, namespace: str = "", **options: Any) -> ListResult:
         """List the objects. Later callers get the result of the first call; lists with a selector are always read."""
-
-        def read() -> Awaitable[ListResult]:
-            return super(RememberedLists, self).list(
-                resource,
-                namespace,
-                label_selector=label_selector,
-                field_selector=field_selector,
-                metadata_only=metadata_only,
-                **options,
-            )
-
-        if label_selector or field_selector or options:
+        read = partial(super().list, resource, namespace, **options)
+        if options.get("label_selector") or options.get("field_selector"):
             return await read()
-        return await self.remember((resource, namespace, metadata_only), read)
+        given = sorted((name, value) for name, value in options.items() if value)
+        return await self.remember((resource, namespace, *given), read)

@@ -15,6 +15,7 @@ from pykruise.cli.insight.explanations import Wait
 from pykruise.kube.documents import Document, get_path
 from pykruise.plans.insight import AtWork
 from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.corrections import join_remedies
 from pykruise.pods.reasons import Code
 
 MOST_NAMED: Final = 3
@@ -52,8 +53,7 @@ _TEXTS: Final[Mapping[str, str]] = {
 
 def _with_names(wait: Wait, names: str, remedy: str) -> Wait:
     words = _TEXTS[wait.code].format(wait.words, names)
-    both = "; or ".join(text for text in (wait.remedy, remedy) if text)
-    return msgspec.structs.replace(wait, words=words, remedy=both)
+    return msgspec.structs.replace(wait, words=words, remedy=join_remedies(wait.remedy, remedy))
 
 
 def _describe(item: AtWork, pod: Document) -> str:

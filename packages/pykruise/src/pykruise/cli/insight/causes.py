@@ -24,6 +24,7 @@ from pykruise.pods.corrections import (
     describe_holders,
     end_by_force,
     end_on_lost_node,
+    join_remedies,
     read_log,
     release_pod,
 )
@@ -138,7 +139,7 @@ def _add_claims(
             f"kubectl delete {what} -n {meta['namespace']}" for what in (f"pvc {name}", f"pod {meta['name']}")
         ]
         ways.append(f"correct storageClassName in {field}, then {' and '.join(deleted)}")
-    return msgspec.structs.replace(cause, words=words, remedy="; or ".join(ways))
+    return msgspec.structs.replace(cause, words=words, remedy=join_remedies(*ways))
 
 
 def _explain_termination(

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.explanations import Wait
 from pykruise.kube.documents import Document, get_path
+from pykruise.kube.values.counts import format_command
 from pykruise.plans.insight import JobInsight
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.jobs.ended_changes import NAMES_STAY, RUN_AGAIN, STILL_USED
@@ -77,19 +78,16 @@ def _explain_older_pods(sight: Sight) -> Wait | None:
     if not older:
         return None
     are_all = len(older) == len(differences)
-    cause = (
-        "the pod ran an older template, or a webhook changed it"
-        if are_all
-        else "the pod ran an older template"
-    )
+    cause = f"the pod ran an older template{', or a webhook changed it' if are_all else ''}"
     first = next(iter(older.values()))
     words = f"{cause} ({first}): a changed template has an effect only on nodes that get a pod later"
-    chosen, rest = f"-l {insight.pod_label}={sight.document['metadata']['name']}", ""
-    if not are_all or not insight.pod_label:
-        chosen = " ".join(list(older)[:_MOST_NAMED])
-        rest = " and likewise for the others" if len(older) > _MOST_NAMED else ""
-    namespace = sight.document["metadata"]["namespace"]
-    command = f"kubectl delete pod -n {namespace} {chosen}{rest}"
+    meta = sight.document["metadata"]
+    delete = f"kubectl delete pod -n {meta['namespace']}"
+    command = (
+        f"{delete} -l {insight.pod_label}={meta['name']}"
+        if are_all and insight.pod_label
+        else format_command(delete, list(older), _MOST_NAMED)
+    )
     remedy = f"delete these pods ({command}): their nodes then run the new template"
     return Wait(code=Code.NO_EFFECT, words=words, pods=tuple(older), remedy=remedy)
 

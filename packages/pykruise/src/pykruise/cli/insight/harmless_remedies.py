@@ -15,6 +15,7 @@ from pykruise.cli.insight.explanations import Wait
 from pykruise.cli.insight.known_kinds import find_workload_insight
 from pykruise.cli.insight.way_back import find_revision_before, find_way_back
 from pykruise.plans.insight import WorkloadInsight
+from pykruise.pods.corrections import join_remedies
 from pykruise.pods.reasons import NOT_WRITTEN, OF_A_NAMED_NODE, Code, rank_of
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Plan
@@ -96,7 +97,7 @@ def add_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str)
     # A pod that has passed its readiness gate serves; a new pod would wait for the gate again.
     first = "" if wait.code == Code.READINESS_GATE else then
     ways = [f"{text}{after}" for text, after in ((wait.remedy, first), (back, then)) if text]
-    return msgspec.structs.replace(wait, remedy="; or ".join(ways))
+    return msgspec.structs.replace(wait, remedy=join_remedies(*ways))
 
 
 def put_causes_first(waits: Sequence[Wait], *, is_of_pods: bool = False) -> tuple[Wait, ...]:

@@ -9,7 +9,7 @@ Kinds that change new pods declare their changes (`KIND.pods.origins`). The dry 
 manager and writes nothing. Without permission to create pods, no origin is found.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -59,18 +59,16 @@ async def find_refused_additions(
     if origins is None or origins.untraced is None or not isinstance(template, dict):
         return {}
     namespace, pod = workload["metadata"]["namespace"], _pod_of(workload, template)
-    result: dict[PodOrigin, ApiError] = {}
+    changes = (change for change in origins.untraced(workload, pod, [document]) if change[0].field in fields)
     try:
         if await _try_to_create(client, namespace, pod) is not None:
             return {}
-        untraced = origins.untraced(workload, pod, [document])
-        chosen = ((origin, changed) for origin, changed in untraced if origin.field in fields)
-        for origin, changed in islice(chosen, MOST_PARTS):
-            if (error := await _try_to_create(client, namespace, changed)) is not None:
-                result[origin] = error
+        return {
+            origin: error
+            async for origin, error in _list_rejected(client, namespace, islice(changes, MOST_PARTS))
+        }
     except ApiError:
         return {}
-    return result
 
 
 async def find_part_origins(
@@ -148,10 +146,20 @@ async def _find_untraced(
     for kind, origins in _find_origins():
         if origins.untraced is None:
             continue
-        for origin, changed in origins.untraced(workload, pod, stored[kind.name]):
-            if await _try_to_create(client, workload["metadata"]["namespace"], changed) is not None:
-                return origin
+        changes = origins.untraced(workload, pod, stored[kind.name])
+        async for origin, _ in _list_rejected(client, workload["metadata"]["namespace"], changes):
+            return origin
     return None
+
+
+async def _list_rejected(
+    client: Client, namespace: str, changes: Iterable[tuple[PodOrigin, Document]]
+) -> AsyncIterator[tuple[PodOrigin, ApiError]]:
+    """Yield the origins whose changed pod the API server rejects, each with its error."""
+    for origin, changed in changes:
+        error = await _try_to_create(client, namespace, changed)
+        if error is not None:
+            yield origin, error
 
 
 def _pod_of(owner: Document, template: Document) -> Document:

@@ -17,6 +17,7 @@ from pykruise.kube.resources import RESOURCE_QUOTAS
 from pykruise.kube.values.counts import format_count
 from pykruise.kube.values.quantities import parse_quantity
 from pykruise.plans.insight import KeptChildren
+from pykruise.pods.corrections import join_remedies
 from pykruise.pods.reasons import Code
 
 
@@ -71,8 +72,8 @@ def _explain_quota(quota: Document, kept: KeptChildren) -> tuple[str, str] | Non
         if enough > hard:
             command = f"kubectl edit resourcequota -n {namespace} {name}"
             ways.append(f"raise {counted} of ResourceQuota {name} to at least {enough} ({command})")
-    ways = [way for way in ways if way]
-    return (words, "; or ".join(ways)) if ways else None
+    remedy = join_remedies(*ways)
+    return (words, remedy) if remedy else None
 
 
 def _read_count(quota: Document, field: str, counted: str) -> int | None:

@@ -30,7 +30,7 @@ from pykruise.kube.excerpts import excerpt
 from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
 from pykruise.plans.insight import Absence
 from pykruise.plans.progress import Phase, add_waits
-from pykruise.pods.corrections import CREATE_WHAT_IS_MISSING, Correction, drop_creation
+from pykruise.pods.corrections import CREATE_WHAT_IS_MISSING, Correction, drop_creation, join_remedies
 from pykruise.pods.mounts import MOST_NAMED
 from pykruise.pods.reasons import Code
 
@@ -105,7 +105,7 @@ async def _with_environment(client: Client, wait: Wait, namespace: str) -> Wait:
     # kubelets do not report a missing pull secret
     missing = _describe_missing(lacks) if wait.code == Code.IMAGE_PULL else _describe_absences(lacks)
     words = "; ".join((wait.words, *missing))
-    remedy = _join_remedies(_give_what_lacks(lacks, key.namespace), drop_creation(wait.remedy))
+    remedy = join_remedies(_give_what_lacks(lacks, key.namespace), drop_creation(wait.remedy))
     return msgspec.structs.replace(wait, words=words, remedy=remedy)
 
 
@@ -129,10 +129,6 @@ def _describe_missing(lacks: "_Lacks") -> list[str]:
 
 def _describe_absences(lacks: "_Lacks") -> list[str]:
     return [absence.words for absence in lacks.absences.values()]
-
-
-def _join_remedies(*remedies: str) -> str:
-    return "; or ".join(filter(None, remedies))
 
 
 async def _read_reports(client: Client, namespace: str, now: Instant) -> Mapping[str, _Report]:
@@ -165,7 +161,7 @@ async def _with_mount(
         words.append(f"a volume cannot be mounted: {report.message}")
     correct = correction.describe_for("the volume")
     if lacks:
-        remedy = _join_remedies(_give_what_lacks(lacks, place), drop_creation(wait.remedy) or correct)
+        remedy = join_remedies(_give_what_lacks(lacks, place), drop_creation(wait.remedy) or correct)
     else:
         remedy = wait.remedy or f"{CREATE_WHAT_IS_MISSING}, or {correct}"
     is_late = wait.code == Code.NOT_MOUNTED and report is not None and report.is_recent
@@ -179,7 +175,7 @@ class _Lacks(msgspec.Struct, frozen=True):
     missing: Sequence[ConfigNeed] = ()
     incomplete: Sequence[ConfigNeed] = ()
     absences: Mapping[ConfigNeed, Absence] = {}
-    """Why objects are missing that other objects should create."""
+    """Reasons why objects are missing that other objects should create."""
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.incomplete)

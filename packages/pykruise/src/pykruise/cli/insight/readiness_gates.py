@@ -6,6 +6,7 @@ Explanation of an object that only observes pods ──▶ add_gates() ──▶
 This module only reads. Objects that the user may not read add nothing.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -64,15 +65,15 @@ async def find_gate_problems(
     setters = await _list_setters(client, closed[0][0].namespace)
     plans: dict[Key, Mapping[str, Reason]] = {}
     problems: dict[str, GateProblem] = {}
-    without = [
-        (pod, gate) for pod, gate in closed if not any(setter.condition.type == gate for setter in setters)
-    ]
-    if without:
+    by_type: defaultdict[str, list[_Setter]] = defaultdict(list)
+    for setter in setters:
+        by_type[setter.condition.type].append(setter)
+    if without := [(pod, gate) for pod, gate in closed if gate not in by_type]:
         problems = _explain_misplaced(without, await _list_setters(client, ""))
     for pod, gate in closed:
         if pod.name in problems:
             continue
-        able = [setter for setter in setters if setter.condition.type == gate]
+        able = by_type.get(gate, [])
         selecting = [setter for setter in able if setter.condition.selects(pod.labels)]
         for setter in selecting:
             if setter.key not in plans:

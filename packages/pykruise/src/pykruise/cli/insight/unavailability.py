@@ -48,7 +48,7 @@ from pykruise.kube.documents import Document, decode, get_path, labels_of
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS, NAMESPACES
-from pykruise.kube.values.counts import format_count
+from pykruise.kube.values.counts import format_command, format_count
 from pykruise.kube.values.owners import controller_of
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.progress import OPEN, Phase
@@ -254,19 +254,15 @@ def _describe_budget(snapshot: BudgetSnapshot, computed: ComputedBudget | None) 
     if exempt and exempt == len(snapshot.pods):
         return f"{serving}, {required}, but all disruptions are allowed: the budget protects none of its pods"
     others = count_pods_of_others(snapshot)
+    applying = f"{describe_budgets(others)} {'applies' if len(others) == 1 else 'apply'}" if others else ""
     if others and others.total() == len(snapshot.pods):
-        applies = "applies" if len(others) == 1 else "apply"
-        return (
-            f"{serving}, {required}, but {describe_budgets(others)} {applies} to all of them: this budget protects none"
-            " of its pods"
-        )
+        return f"{serving}, {required}, but {applying} to all of them: this budget protects none of its pods"
     allowed = _may_go(status["unavailableAllowed"])
     if exempt:
         free = format_count(exempt, "pod is exempt", "pods are exempt")
         allowed = f"{allowed}; {free} (annotation {NO_PROTECT_ANNOTATION})"
     if others:
-        applies = "applies" if len(others) == 1 else "apply"
-        allowed = f"{allowed}; {describe_budgets(others)} {applies} to {others.total()} of its pods"
+        allowed = f"{allowed}; {applying} to {others.total()} of its pods"
     return f"{serving}, {required}: {allowed}"
 
 
@@ -317,11 +313,12 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
             )
         elif note.reason == "UnknownReplicas":
             yield Wait(code=Code.NO_TARGET, words=describe_unknown(snapshot), remedy=REMEDY_OF_UNKNOWN)
+    takeover = find_takeover(snapshot)
     if plan.waiting is not None and plan.waiting.code in (Code.NO_TARGET, Code.DISRUPTION_REFUSED):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.remedy)
     elif (exemption := find_exemption(snapshot)) is not None:
         yield _make_exemption_wait(sight, exemption)
-    elif (takeover := find_takeover(snapshot)) is not None:
+    elif takeover is not None:
         yield Wait(code=takeover.code, words=takeover.message, remedy=takeover.remedy)
     elif not snapshot.pods:
         label = "label the pods so that spec.selector matches them"
@@ -330,7 +327,7 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
             words="it matches no pod",
             remedy=f"{label}; or replace the budget by another, since spec.selector cannot be changed",
         )
-    for name, reason in plan.skipped.items() if find_takeover(snapshot) is None else ():
+    for name, reason in plan.skipped.items() if takeover is None else ():
         yield Wait(code=reason.code, words=reason.message, pods=(name,), remedy=remedy_of(reason))
     yield from _unavailable_pods(sight)
     yield from sight.doubles.values()
@@ -341,18 +338,17 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
 def _make_exemption_wait(sight: BudgetSight, reason: Reason) -> Wait:
     """Return the wait of a budget all of whose pods are exempt: what exempts them, and where to remove it."""
     pods = [pod.name for pod in list_exempt(sight.snapshot)]
-    names = " ".join(pods[:_MOST_IN_COMMAND])
-    command = f"kubectl annotate pod -n {sight.snapshot.budget.namespace} {names} {NO_PROTECT_ANNOTATION}-"
-    rest = " and likewise for the others" if len(pods) > _MOST_IN_COMMAND else ""
+    annotate = f"kubectl annotate pod -n {sight.snapshot.budget.namespace}"
+    command = format_command(annotate, pods, _MOST_IN_COMMAND, end=f" {NO_PROTECT_ANNOTATION}-")
     if not sight.exempting:
-        remedy = f"remove the annotation from the pods ({command}{rest})"
+        remedy = f"remove the annotation from the pods ({command})"
         return Wait(code=reason.code, words=reason.message, remedy=remedy)
     where = " and ".join(sight.exempting)
     verb = "sets" if len(sight.exempting) == 1 else "set"
     return Wait(
         code=reason.code,
         words=f"{reason.message}; {where} {verb} it",
-        remedy=f"remove the annotation from {where}, and from the pods ({command}{rest})",
+        remedy=f"remove the annotation from {where}, and from the pods ({command})",
     )
 
 

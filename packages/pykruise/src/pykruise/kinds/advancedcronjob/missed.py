@@ -49,7 +49,7 @@ def find_missed_runs(
     """
     known = list(children)
     served = {child.scheduled_at for child in known}
-    missed: MissedRuns | None = None
+    runs: list[MissedRuns] = []
     for child in known:
         end = now if child.ending is Ending.ACTIVE else child.ended_at
         if child.scheduled_at is None or end is None or child.scheduled_at < since:
@@ -59,13 +59,14 @@ def find_missed_runs(
             continue
         last = find_ticks(schedule, child.scheduled_at, end, most=1).latest
         overlap_s = end - (ticks.latest if last is None else last)
-        missed = MissedRuns(
-            latest=ticks.latest if missed is None else max(missed.latest, ticks.latest),
-            count=ticks.count + (0 if missed is None else missed.count),
-            child=child if missed is None or ticks.latest > missed.latest else missed.child,
-            overlap_s=max(overlap_s, 0.0 if missed is None else missed.overlap_s),
-        )
-    return missed
+        runs.append(MissedRuns(latest=ticks.latest, count=ticks.count, child=child, overlap_s=overlap_s))
+    if not runs:
+        return None
+    return msgspec.structs.replace(
+        max(runs, key=lambda run: run.latest),
+        count=sum(run.count for run in runs),
+        overlap_s=max(run.overlap_s for run in runs),
+    )
 
 
 def explain_missed_runs(missed: MissedRuns, *, deadline_s: int) -> Reason:

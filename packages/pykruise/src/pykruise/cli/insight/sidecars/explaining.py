@@ -32,7 +32,7 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.uninjected import find_pods_without
 from pykruise.kinds.sidecarset.view import has_contents
 from pykruise.kube.values.counts import format_count
-from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.corrections import OF_THE_WORKLOAD, join_remedies
 from pykruise.pods.reasons import NOT_WRITTEN, Code, remedy_of
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Plan
@@ -245,7 +245,7 @@ def _remedy_of(cause: WaitCause, sight: SidecarSight) -> str:
         current=_newest_revision(sight),
         is_paused=_is_paused(sight),
     )
-    return "; or ".join(text for text in (cause.remedy, back) if text)
+    return join_remedies(cause.remedy, back)
 
 
 _OF_A_SIDECAR: Final = frozenset({Code.IMAGE_PULL, Code.CONTAINER_FAILS, Code.NOT_READY})

@@ -130,7 +130,7 @@ def _find_waits(
     yield from _waits_of_patches(sight)
     yield from _waits_of_pods(sight, groups)
     yield from _pods_without_subset(sight, plan)
-    refused = dict(explain_refused(sight))
+    refused = dict(explain_refused(sight, status))
     yield from refused.values()
     yield from _waits_of_subsets(sight, status, refused)
     has_all = 0 < sight.snapshot.replicas <= sum(pod.is_active for pod in sight.snapshot.pods)

@@ -17,7 +17,7 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, annotations_of, get_path
 from pykruise.kube.ids import Key
-from pykruise.pods.corrections import KEEPS_OLD_ONE, Correction
+from pykruise.pods.corrections import KEEPS_OLD_ONE, Correction, join_remedies
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.view.nodes import NodeView
@@ -51,7 +51,7 @@ async def add_patch(client: Client, wait: Wait, pod: Document) -> Wait:
     if wait.code == Code.IMAGE_PULL and _sets_images(patched, pod):
         words, origin = f"{wait.words}; {what} sets the image", f"WorkloadSpread {name}"
         return msgspec.structs.replace(wait, words=words, remedy=correct, origin=origin)
-    return msgspec.structs.replace(wait, remedy="; or ".join(filter(None, (wait.remedy, correct))))
+    return msgspec.structs.replace(wait, remedy=join_remedies(wait.remedy, correct))
 
 
 def _add_placement(
@@ -97,9 +97,7 @@ def _add_placement(
     names = " and ".join(field for field, _ in fields)
     words = f"{wait.words}; {names} {of_subset} can exclude nodes"
     correct = f"correct {names} {of_subset}{KEEPS_OLD_ONE}"
-    return msgspec.structs.replace(
-        wait, words=words, remedy="; or ".join(filter(None, (wait.remedy, correct)))
-    )
+    return msgspec.structs.replace(wait, words=words, remedy=join_remedies(wait.remedy, correct))
 
 
 _PLACING: Final = frozenset(

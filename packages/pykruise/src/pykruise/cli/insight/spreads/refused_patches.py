@@ -19,6 +19,7 @@ from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_o
 from pykruise.kinds.workloadspread.patch_validation import find_errors_by_subset
 from pykruise.kinds.workloadspread.status import compute_spread
 from pykruise.kinds.workloadspread.subset_grouping import group_pods
+from pykruise.kinds.workloadspread.types import WorkloadSpreadStatus
 from pykruise.kube.client.client import Client
 from pykruise.pods.reasons import Code
 from pykruise.runtime.refusals import explain_refusal
@@ -26,7 +27,7 @@ from pykruise.runtime.refusals import explain_refusal
 
 async def see_refused(client: Client, sight: SpreadSight) -> SpreadSight:
     """Return the sight with the rejections of pods, by the field of the patch that makes them."""
-    lacking = dict(_list_lacking(sight))
+    lacking = set(_list_lacking(sight))
     if sight.target is None or not lacking:
         return sight
     refusals = await find_refused_additions(client, sight.target, KIND, sight.document, fields=lacking)
@@ -34,9 +35,9 @@ async def see_refused(client: Client, sight: SpreadSight) -> SpreadSight:
     return msgspec.structs.replace(sight, refused=refused)
 
 
-def _list_lacking(sight: SpreadSight) -> Iterator[tuple[str, bool]]:
+def _list_lacking(sight: SpreadSight) -> Iterator[str]:
     """Yield the fields of the patches of subsets that could have more pods: the workload lacks pods, or later subsets
-    have some. The second value says whether later subsets have some.
+    have some.
     """
     snapshot, subsets = sight.snapshot, sight.view.subsets
     if sight.problem or not any(subset.patch for subset in subsets):
@@ -52,30 +53,33 @@ def _list_lacking(sight: SpreadSight) -> Iterator[tuple[str, bool]]:
         has_room = limit == ANY_NUMBER or entry.replicas < limit
         lacks = elsewhere > 0 or len(snapshot.pods) < snapshot.replicas
         if subset.patch and has_room and lacks:
-            yield _name_field(number), elsewhere > 0
+            yield _name_field(number)
 
 
 def _name_field(number: int) -> str:
     return f"spec.subsets[{number}].patch"
 
 
-def explain_refused(sight: SpreadSight) -> Iterator[tuple[str, Wait]]:
-    """Yield the subsets whose pods are rejected, each with its wait. Patches that make invalid pods are left out."""
+def explain_refused(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[tuple[str, Wait]]:
+    """Yield the subsets whose pods are rejected, each with its wait. Patches that make invalid pods are left out.
+    `status`: the status that the plan computes.
+    """
     if not sight.refused:
         return
-    lacking = dict(_list_lacking(sight))
+    entries = status.subset_statuses or ()
+    last = max((number for number, entry in enumerate(entries) if entry.replicas), default=-1)
     invalid = {name for name, _ in find_errors_by_subset(sight.view.subsets, sight.target)}
     for number, subset in enumerate(sight.view.subsets):
         field = _name_field(number)
         message = sight.refused.get(field)
-        if message is None or field not in lacking or subset.name in invalid:
+        if message is None or subset.name in invalid:
             continue
         known = explain_refusal(message, namespace=sight.view.namespace)
         code = Code.WRITE_FAILED if known is None else Code(known[0].value)
         wait = make_refusal_wait(code, message, namespace=sight.view.namespace)
         origin = f"{field} of {sight.document['kind']} {sight.view.name}"
         what = f"pods of subset {subset.name} are rejected because of its patch"
-        if lacking[field]:
+        if number < last:
             what += ", and created in other subsets"
         remedy = find_template_remedy(wait, origin, namespace=sight.view.namespace)
         if origin not in remedy:

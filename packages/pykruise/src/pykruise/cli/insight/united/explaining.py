@@ -50,7 +50,7 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.corrections import Correction
+from pykruise.pods.corrections import Correction, join_remedies
 from pykruise.pods.reasons import AT_REST, NOT_WRITTEN, ONE_AT_A_TIME, REPEATED, Code
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.kstatus import RECONCILING
@@ -98,10 +98,8 @@ async def explain_united(
     of_own = [wait for wait in own.waits if wait.code not in detailed]
     protected = list(find_protected_workloads(sight.document, sight.snapshot.workloads, settings))
     rejected = [*of_own, *_failed_writes(sight.document)]
-    if protected:
-        rejected = [
-            wait for wait in rejected if wait.code != Code.WEBHOOK
-        ]  # the same rejections, without the workloads
+    if protected:  # the same rejections, with the names of the workloads
+        rejected = [wait for wait in rejected if wait.code != Code.WEBHOOK]
     all_waits = [*protected, *rejected, *below]
     waits = drop_repeats(rank_waits(_drop_vague(all_waits)))
     ignored = {wait.code for wait in harmless} - {wait.code for wait in below if wait not in harmless}
@@ -325,8 +323,7 @@ async def _judge_nodes(client: Client, wait: Wait, sight: Sight, workload: Subse
     if state.is_full:
         return wait
     words = f"{wait.words}; of the nodes of the subset, {state.words}"
-    lower = f"; or {_LOWER}" if workload.ready < workload.replicas else ""
-    return msgspec.structs.replace(wait, words=words, remedy=f"{state.remedy}{lower}")
+    return msgspec.structs.replace(wait, words=words, remedy=join_remedies(state.remedy, _lower(workload)))
 
 
 async def _read_refusals(client: Client, workload: SubsetWorkload) -> Sequence[Wait]:
@@ -401,14 +398,13 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
             )
             return f"lower the partition of the subset to continue: {command}"
         case Code.UNSCHEDULABLE if missing:
-            return f"{LABEL_NODES}; or {_LOWER}" if workload.ready < workload.replicas else LABEL_NODES
+            return join_remedies(LABEL_NODES, _lower(workload))
         case Code.UNSCHEDULABLE if _term_of(united, workload.subset):
             room = (
                 f"make room on the nodes of subset {workload.subset}, whose node selector cannot be changed"
             )
             change = _correction_of(workload, united).change("requests, host ports or affinity")
-            lower = _LOWER if workload.ready < workload.replicas else ""  # it removes no pod that surges
-            return "; or ".join(text for text in (room, lower, change, way_back) if text)
+            return join_remedies(room, _lower(workload), change, way_back)
         case code if code in NOT_WRITTEN:
             return find_template_remedy(wait, _name_refused_part(wait, workload, united), namespace=namespace)
         case Code.PAUSED:
@@ -419,7 +415,10 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
             return wait.remedy
 
 
-_LOWER: Final = "lower the replicas of the subset in spec.topology.subsets"
+def _lower(workload: SubsetWorkload) -> str:
+    """Return the remedy with fewer pods; empty if the pod surges, because fewer replicas do not remove such a pod."""
+    is_surging = workload.ready >= workload.replicas
+    return "" if is_surging else "lower the replicas of the subset in spec.topology.subsets"
 
 
 def _waits_of_built_in(
