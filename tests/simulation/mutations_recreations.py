@@ -9,7 +9,7 @@ from pykruise.agent.rules import recreations
 from pykruise.agent.simulated import recreate_agents
 from pykruise.kinds.containerrecreaterequest import admission, plan, view
 from pykruise.kinds.containerrecreaterequest.kind import KIND
-from pykruise.kinds.containerrecreaterequest.view import RequestTurn
+from pykruise.kinds.containerrecreaterequest.view import RequestTurn, RequestView
 from pykruise.runtime.named_objects import Named
 from pykruise.runtime.plan import Plan
 from simulation.mutating import Change, always, trusts_the_cache
@@ -17,6 +17,11 @@ from simulation.mutating import Change, always, trusts_the_cache
 __all__ = ["CONTAINERRECREATEREQUEST"]
 
 replace = msgspec.structs.replace
+
+
+def _as_absent(_original: Any) -> property:
+    """A property that is always None."""
+    return property(lambda _self: None)
 
 
 def _without_times(message: str) -> Change:
@@ -135,7 +140,7 @@ CONTAINERRECREATEREQUEST: dict[str, tuple[Change, ...]] = {
     "ContainerRecreateRequest: a pod that is not in the cache yet counts as deleted": (trusts_the_cache,),
     "ContainerRecreateRequest: pods are not taken out of service": ((plan, "add_message", always([])),),
     "ContainerRecreateRequest: each reconcile restarts the grace period": (
-        (plan, "_is_held", always(False)),
+        (RequestView, "grace_condition", _as_absent),
     ),
     "ContainerRecreateRequest: the agent ignores the grace period": (
         (recreate_agents, "compute_grace_left_s", always(0.0)),
