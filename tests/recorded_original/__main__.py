@@ -29,7 +29,7 @@ from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
 from testbed.openkruise import OpenKruise
 
 AT_ONCE = 14
-"""Scenarios: more of them would make times longer than what they wait for."""
+"""Number of parallel scenarios. With more of them the machine, not the manager, would determine the times."""
 NODE_COUNT = 4
 _WEBHOOKS_S = 5.0
 

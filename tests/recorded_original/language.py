@@ -121,12 +121,12 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     is_wrong: bool = False
     versions: tuple[str, ...] = ("v1beta1", "v1alpha1")
-    """Versions in which it is one."""
+    """Versions in which the difference exists."""
     shown_in: str = ""
-    """Of a difference of every kind: the kind whose scenarios show that it is one still."""
+    """For a difference of all kinds: the kind whose scenarios show that the difference still exists."""
     only: Literal["", "blank", "both", "more", "written"] = ""
-    """Where alone it counts: `blank`: each of the two has an empty value or none; `both`: both have a value; `more`:
-    nothing was recorded there; `written`: the two are one quantity, written in two ways."""
+    """Restricts the difference. `blank`: both values are empty or absent; `both`: both have a value; `more`: only pykruise
+    has a value; `written`: both are the same quantity in different notations."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,12 +138,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: tuple[str, ...] = ()
     """Further namespaces, `$NS-…`."""
     namespace_labels: Mapping[str, str] = {}
-    """Of all its namespaces."""
+    """Labels of all namespaces of the scenario."""
     versions: tuple[str, ...] = ("v1beta1",)
-    """Versions of kinds in which it can be told."""
+    """API versions in which the scenario can be played."""
 
     def is_played_in(self, version: str) -> bool:
-        """Whether it is told in this version."""
+        """Whether the scenario is played in this API version."""
         return version in self.versions
 
 
@@ -153,11 +153,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     scenarios: tuple[Scenario, ...]
     watched: tuple[str, ...] = ()
-    """Kinds that are looked at beside it, its pods, revisions and events."""
+    """Further kinds whose objects are recorded; the kind itself, its pods, revisions and events always are."""
     differs: tuple[Wanted, ...] = ()
     """Differences of more than one scenario of the group."""
     shows_nodes: bool = False
-    """Whether names of nodes and zones are compared; no: a scheduler chose them."""
+    """Whether names of nodes and zones are compared. False: a scheduler chose them."""
     one_by_one: bool = False
-    """Whether each scenario waits for the one before. They would share the NodeImages, whose status a node agent writes
-    only once in two seconds: they would then see how busy the agent is."""
+    """Whether the scenarios run one after the other. In parallel they would share the NodeImages. The agent writes their
+    status only every two seconds, so the recorded times would depend on its load."""

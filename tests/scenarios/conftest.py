@@ -1,33 +1,34 @@
-"""Where scenarios run: the sandbox in virtual time by default, a real control plane with `--cluster=real`.
+"""Where scenarios run: in the sandbox in virtual time by default; with `--cluster=real` on a real control plane.
 
-    @pytest.mark.checkered            of a grid of parameters every eighth field (of small grids every third or
-                                      second), on diagonals, so that each value meets an eighth of the others; of
-                                      small worlds tests/exploration plays every fault at every write
-    @pytest.mark.checkered(8)         every eighth field, also where that leaves values of the longer side out
-    @pytest.mark.exhaustive           of a set of parameters: not in a plain run
-    @pytest.mark.exhaustive(in_sandbox=True)   the same, but on a real cluster in every run
+    @pytest.mark.checkered            one in eight parameter sets of a grid (small grids: one in two or three), chosen on
+                                      diagonals, so that each value meets an eighth of the others. tests/exploration
+                                      plays every fault at every write for small clusters
+    @pytest.mark.checkered(8)         one in eight, even if some values of the longer side are then left out
+    @pytest.mark.exhaustive           a parameter set that a plain run leaves out
+    @pytest.mark.exhaustive(in_sandbox=True)   the same, but a real cluster always runs it
 
-With `--exhaustive` all of them run.
+With `--exhaustive` all parameter sets run.
 
-    @pytest.mark.all_controllers      in the sandbox, all built-in controllers, garbage of everything is collected, and
-                                      it is tracked whose fields are; else controllers of workloads, pods, claims, nodes
+    @pytest.mark.all_controllers      the sandbox runs all built-in controllers, collects the garbage of all kinds, and
+                                      tracks the owners of fields. Otherwise it runs only the controllers of workloads,
+                                      pods, claims and nodes
 
-On the real one time is real, so a scenario says what of it is worth that time:
+A real control plane runs in real time, so these marks select what runs there:
 
-    @pytest.mark.few_on_real(3)       of its parameters, three there, spread evenly
-    @pytest.mark.virtual_time("why")  not there: it waits for hours, or for timeouts
-    @pytest.mark.sandbox_only         not there: it is about the sandbox's own command line
-    @pytest.mark.real                 only there
+    @pytest.mark.few_on_real(3)       three of the parameter sets, spread evenly
+    @pytest.mark.virtual_time("why")  does not run there: it waits for hours, or for timeouts
+    @pytest.mark.sandbox_only         does not run there: it tests the sandbox's own command line
+    @pytest.mark.real                 runs only there
 
-With `--real-nodes` the control plane has real nodes (testbed/node.py) instead of simulated kubelets, and of the
-scenarios those run that are marked
+With `--real-nodes` the control plane has real nodes (testbed/node.py) instead of simulated kubelets. Only scenarios
+with these marks run there:
 
-    @pytest.mark.node                 there too
-    @pytest.mark.node_only            only there
+    @pytest.mark.node                 also runs on real nodes
+    @pytest.mark.node_only            runs only on real nodes
 
-What cannot know on which cluster it runs is the same on both, and left out on a real one. `--brief`, as continuous
-integration has it, runs what is marked `real`; of the others, which have passed in the sandbox, a quarter of the
-scenarios of each file, with an eighth of their sets of parameters; and not
+A scenario that does not depend on the kind of cluster runs only in the sandbox: elsewhere its result is the same.
+`--brief`, as in continuous integration, runs scenarios with the mark `real`. Of the others, which have passed in the
+sandbox, it runs a quarter of the scenarios of each file with an eighth of their parameter sets. It leaves out
 
     @pytest.mark.not_in_brief("what proves it in a brief run")
 """
