@@ -125,8 +125,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     shown_in: str = ""
     """For a difference of all kinds: the kind whose scenarios show that the difference still exists."""
     only: Literal["", "blank", "both", "more", "written"] = ""
-    """Restricts the difference. `blank`: both values are empty or absent; `both`: both have a value; `more`: only pykruise
-    has a value; `written`: both are the same quantity in different notations."""
+    """Restricts the difference. `blank`: both values are empty or absent; `both`: both have a value; `more`: only
+    pykruise has a value; `written`: both are the same quantity in different notations."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,5 +159,5 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     shows_nodes: bool = False
     """Whether names of nodes and zones are compared. False: a scheduler chose them."""
     one_by_one: bool = False
-    """Whether the scenarios run one after the other. In parallel they would share the NodeImages. The agent writes their
-    status only every two seconds, so the recorded times would depend on its load."""
+    """Whether the scenarios run one after the other. In parallel they would share the NodeImages. The agent writes the
+    status of a NodeImage only every two seconds, so the recorded times would depend on its load."""

@@ -1,6 +1,6 @@
 """Where scenarios run: in the sandbox in virtual time by default; with `--cluster=real` on a real control plane.
 
-    @pytest.mark.checkered            one in eight parameter sets of a grid (small grids: one in two or three), chosen on
+    @pytest.mark.checkered            one in eight parameter sets of a grid (small grids: one in two or three), taken on
                                       diagonals, so that each value meets an eighth of the others. tests/exploration
                                       plays every fault at every write for small clusters
     @pytest.mark.checkered(8)         one in eight, even if some values of the longer side are then left out
