@@ -290,8 +290,8 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
 
 
 def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
-    """Merge two lists. The result keeps the orders of both lists. If these contradict each other, it keeps only the order
-    of the applied list.
+    """Merge two lists. The result keeps the orders of both lists, or only the order of the applied list if the two
+    contradict each other.
     """
     left = list(_with_steps(live, shape))
     right = list(_with_steps(applied, shape))
