@@ -156,7 +156,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 def _slept(hook: _Hook | None) -> float:
-    """Seconds that the hook sleeps. It is 0 for hooks that run a program or send a request, because it is not known."""
+    """Seconds that the hook sleeps; 0 for hooks that run a program or send a request, whose duration is not known."""
     return float(hook.sleep.seconds) if hook is not None and hook.sleep is not None else 0.0
 
 

@@ -91,7 +91,7 @@ def has_failed(pod: SandboxPodView, job: DocumentView) -> bool:
 
 
 def find_last_end(pod: SandboxPodView) -> float:
-    """Time at which the last container ended; 0 when none has ended."""
+    """Latest time at which a container ended; 0 when none has ended."""
     return max(
         (
             instant_of(status.state.terminated.finished_at, default=0.0)
