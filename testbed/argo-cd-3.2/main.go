@@ -1,7 +1,7 @@
 // Program argo handles objects as Argo CD does: health with the scripts of argocd-cm, diff, and sync with prune.
 //
 // argo health   standard input (JSON): settings and objects ──▶ standard output (JSON): health of each object
-// argo sync     standard input (JSON): all objects of the app ──▶ result of each object; its other objects are deleted
+// argo sync     standard input (JSON): all objects of the app ──▶ result of each; other objects of the app are deleted
 // argo diff     standard input (JSON): all objects of the app ──▶ the objects that differ from the stored objects
 package main
 

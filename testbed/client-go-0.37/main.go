@@ -222,7 +222,7 @@ func (c *clients) scale(ctx context.Context, item work, resource schema.GroupRes
 		return fmt.Errorf("no selector: %w", err)
 	}
 	read.Spec.Replicas = 1
-	read.ResourceVersion = "" // otherwise the update conflicts, because the status of the workload changes
+	read.ResourceVersion = "" // otherwise the update can conflict, because the status of the workload changes
 	written, err := access.Update(ctx, resource, read, metav1.UpdateOptions{})
 	if err != nil {
 		return err
