@@ -6,8 +6,8 @@ everything that decides its content, so it is built once, and a changed version 
 
 ``python testbed/build.py --kubernetes 1.37`` prints the folder that holds kube-apiserver, kube-controller-manager,
 kube-scheduler, kubectl and etcd. With ``--node`` it prints the folder with kubelet and kube-proxy. That is a separate
-build, so tests without nodes do not have to wait for it. With ``--openkruise 1.8`` it prints the folder with that
-manager.
+build, so tests without nodes do not have to wait for it. With ``--openkruise 1.8`` it prints the folder with
+OpenKruise's manager of that release.
 """
 
 from __future__ import annotations
@@ -381,7 +381,7 @@ def main() -> int:
     parser.add_argument(
         "--openkruise",
         metavar="MINOR",
-        help=f"build that manager alone, one of {', '.join(OPENKRUISE.minors)}",
+        help=f"build OpenKruise's manager of this release alone, one of {', '.join(OPENKRUISE.minors)}",
     )
     options = parser.parse_args()
     try:

@@ -41,7 +41,7 @@ class GoManager:
     part: Part
     namespace: str
     reads_files = False
-    """Whether it reads files of its source, which its image contains."""
+    """Whether the manager reads files that its image has beside the program. Here it reads them in its source."""
 
     def __init__(self, plane: ControlPlane, version: str) -> None:
         self.version = version

@@ -69,7 +69,7 @@ FEATURE_GATES: Mapping[str, Mapping[str, bool]] = {"1.32": {"InPlacePodVerticalS
 ADMISSION_OFF = "ServiceAccount,TaintNodesByCondition"
 CONTROLLERS = "*,-node-lifecycle-controller,-taint-eviction-controller"
 CONTROLLERS_OF = {"1.28": "*,-nodelifecycle"}
-"""The controllers in older minors, in which one controller does the work of both."""
+"""The controllers in older minors, where `nodelifecycle` also does the work of the later taint-eviction-controller."""
 
 # Requests per second, and burst: the client's own limits must not affect a benchmark.
 QPS, BURST = 1000, 2000

@@ -181,8 +181,8 @@ def _describe_type(schema: Mapping[str, Any], path: str) -> tuple[str, Mapping[s
 
 
 def _without_facts_of_merges(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the items of a list without the fields that only describe how a list of a Kubernetes type is merged: its
-    keys, and lists that are merged themselves. Only merged lists are nullable.
+    """Return the schema of a list's items. If the list is merged by keys (only such lists are nullable), leave out the
+    keys and the nested lists of this kind, because they only describe the merge.
     """
     items: Mapping[str, Any] = schema["items"]
     if not schema.get("nullable"):

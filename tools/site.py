@@ -45,7 +45,7 @@ _FENCE: Final = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 
 
 def make_slug(text: str, separator: str) -> str:
-    """Return the anchor of a heading as the repository's browser builds it, so that one link works in both."""
+    """Return the anchor of a heading as in the repository's web pages, so that a link works there and in the site."""
     plain = re.sub(r"[^\w\- ]", "", text.strip().lower())
     return plain.replace(" ", separator)
 

@@ -1,9 +1,8 @@
-// Program argo does with objects what Argo CD does: its health with scripts of argocd-cm, its diff, its sync with prune.
+// Program argo handles objects as Argo CD does: health with the scripts of argocd-cm, diff, and sync with prune.
 //
-// argo health   standard input (JSON): settings and objects ──▶ standard output (JSON): health of each
-// argo sync     standard input (JSON): objects that shall be there ──▶ what became of each; those that are not in it any more
-// are deleted
-// argo diff     standard input (JSON): objects that shall be there ──▶ those that differ from what is there
+// argo health   standard input (JSON): settings and objects ──▶ standard output (JSON): health of each object
+// argo sync     standard input (JSON): all objects of the app ──▶ result of each; other objects of the app are deleted
+// argo diff     standard input (JSON): all objects of the app ──▶ the objects that differ from the stored objects
 package main
 
 import (

@@ -1,9 +1,9 @@
-// Program client-go gives work to client-go, and to the typed clients of kruise-api, as operators in Go use them.
+// Program client-go uses client-go and the typed clients of kruise-api as operators in Go do.
 //
 // standard input (JSON): objects of each kind in each version ──▶ dynamic client and informers, scale client, RESTMapper,
 // and the typed REST clients and informers where kruise-api has the type ──▶ standard output (JSON): what each was used for
 //
-// It ends with an error for the first thing that is not as it has to be.
+// It ends with an error at the first unexpected result.
 package main
 
 import (
@@ -222,7 +222,7 @@ func (c *clients) scale(ctx context.Context, item work, resource schema.GroupRes
 		return fmt.Errorf("no selector: %w", err)
 	}
 	read.Spec.Replicas = 1
-	read.ResourceVersion = "" // of a workload whose status changes at this moment
+	read.ResourceVersion = "" // otherwise the update can conflict, because the status of the workload changes
 	written, err := access.Update(ctx, resource, read, metav1.UpdateOptions{})
 	if err != nil {
 		return err
@@ -353,7 +353,7 @@ func typed(kind schema.GroupVersionKind, document map[string]interface{}) (runti
 	return object, json.Unmarshal(raw, object)
 }
 
-// unknownFields reads an object into its type, as typed clients do, and returns what does not fit into it.
+// unknownFields reads an object into its type, as typed clients do, and returns the fields that the type does not have.
 func unknownFields(kind schema.GroupVersionKind, raw []byte) ([]string, error) {
 	object, err := kruisescheme.Scheme.New(kind)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Program flux does with objects what Flux does: its apply, its wait, and the status that it reads (kstatus of cli-utils).
+// Program flux handles objects as Flux does: it applies them, waits for them, and reads their status with kstatus.
 //
 // flux status   standard input (JSON): objects ──▶ standard output (JSON): status of each
 // flux apply    standard input (JSON): objects ──▶ standard output (JSON): what each apply did, and the error of the wait
@@ -70,7 +70,7 @@ func statuses(objects []*unstructured.Unstructured) ([]string, error) {
 	return said, nil
 }
 
-// apply applies them as kustomize-controller does, and waits as it does for `wait: true`.
+// apply applies the objects and waits for them, as kustomize-controller does with `wait: true`.
 func apply(objects []*unstructured.Unstructured) (applied, error) {
 	result := applied{Actions: map[string]string{}}
 	timeout, err := time.ParseDuration(os.Getenv("TIMEOUT"))

@@ -15,10 +15,10 @@ import java.util.Map;
 import java.util.function.BooleanSupplier;
 
 /**
- * Gives work to the Java client of Kubernetes (fabric8), as operators in Java use it.
+ * Uses the Java client of Kubernetes (fabric8) as operators in Java do.
  *
  * <p>standard input (JSON): objects of each kind in each version ──▶ list, create, informer, patch, scale, status,
- * delete ──▶ standard output: how many. It ends with an error for the first thing that is not as it has to be.
+ * delete ──▶ standard output: the number of objects. It ends with an error at the first unexpected result.
  */
 public final class Work {
   private static final long LONGEST_MS = 60_000;

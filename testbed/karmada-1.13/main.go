@@ -1,6 +1,6 @@
 // Program karmada runs interpreters of resources as Karmada does, in its own Lua with its own library.
 //
-// standard input (JSON): interpreters with objects, and the statuses of clusters ──▶ standard output (JSON): what each says
+// standard input (JSON): interpreters with objects, and the statuses of clusters ──▶ standard output (JSON): results of each
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Program keda scales targets as KEDA's operator does: with its resolver and its scale executor.
 //
-// standard input (JSON): targets, whether their triggers are active, and the least count of pods
+// standard input (JSON): targets, whether their triggers are active, and the minimum number of pods
 // ──▶ standard output (JSON): the resource, the counts before and after, the containers that KEDA reads, and the error
 package main
 
@@ -45,7 +45,7 @@ type scaled struct {
 	Error      string   `json:"error"`
 }
 
-// cluster is what KEDA's operator has of a cluster.
+// cluster has the clients of KEDA's operator.
 type cluster struct {
 	access client.Client
 	scales scale.ScalesGetter

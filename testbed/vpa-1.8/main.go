@@ -1,7 +1,7 @@
 // Program vpa asks the packages of VerticalPodAutoscaler about targets, as its recommender, updater and admission do.
 //
 // standard input (JSON): targets and names of pods ──▶ standard output (JSON): the selector of each target, and the
-// controller of each pod that its updater and its admission take, or the error
+// controller of each pod, as VPA's updater and admission find it, or the error
 package main
 
 import (

@@ -47,7 +47,7 @@ def find_program(name: str) -> Path:
                     check=True,
                 )
             except FileNotFoundError as error:
-                raise BuildError(f"{name} is built with Go, which is not here") from error
+                raise BuildError(f"{name} is built with Go, which is not installed") from error
             except subprocess.CalledProcessError as error:
                 raise BuildError(f"{name} cannot be built: {error.stderr.strip()}") from error
             partial.rename(built)

@@ -2,7 +2,7 @@
 
     k8s.io/api, apimachinery, apiextensions-apiserver of a minor ──facts.go──▶ fields and protobuf numbers
     k8s.io/kubernetes of a minor: api/openapi-spec/swagger.json  ───────────▶ how lists and maps merge
-    k8s.io/kubernetes of the newest: pkg/features/kube_features.go ─────────▶ first minor of each gate, first minor on
+    k8s.io/kubernetes of the newest: pkg/features/kube_features.go ─────────▶ minors that add and enable each gate
         ──▶ packages/kube/…/data/{types,merge_keys}.json           the facts of the newest minor
         ──▶ packages/kube/…/data/{types,merge_keys}_before.json    differences of each older minor from the next one
         ──▶ packages/kube/…/data/gates.json, packages/sandbox/…/data/protobuf.json

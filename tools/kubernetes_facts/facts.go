@@ -1,7 +1,7 @@
 // Command facts prints the fields of Kubernetes' API types and their protobuf numbers, as JSON.
 //
-// It is built against the k8s.io/api, k8s.io/apimachinery and k8s.io/apiextensions-apiserver of one minor; the driver beside
-// it (__main__.py) does that for every minor and keeps what differs.
+// It is built with k8s.io/api, k8s.io/apimachinery and k8s.io/apiextensions-apiserver of one minor. __main__.py builds
+// and runs it for every minor, and keeps the differences.
 package main
 
 import (
@@ -38,7 +38,7 @@ var packages = []func(*runtime.Scheme) error{
 	rbac.AddToScheme, scheduling.AddToScheme, storage.AddToScheme, apiextensions.AddToScheme,
 }
 
-// scalars are types that are written as one value, whatever they are made of.
+// scalars are types that the facts describe by one word, without the fields of their Go types.
 var scalars = map[string]string{
 	"k8s.io/apimachinery/pkg/apis/meta/v1.Time":                                          "time",
 	"k8s.io/apimachinery/pkg/apis/meta/v1.MicroTime":                                     "microtime",
@@ -84,7 +84,7 @@ func definition(t reflect.Type) string {
 	return strings.Join(path, ".") + "." + t.Name()
 }
 
-// goName is the name of a type as error messages have it.
+// goName returns the name of a type as error messages show it; empty for types without a name.
 func goName(t reflect.Type) string {
 	if t.Name() == "" || t.PkgPath() == "" {
 		return ""
@@ -138,7 +138,7 @@ func (w walk) fields(t reflect.Type, fields, numbers map[string]string) {
 	}
 }
 
-// kind is the code of a type, and its name where it has one that its code does not say.
+// kind returns the description of a type, and the type's Go name if the description does not contain it.
 func (w walk) kind(t reflect.Type) (string, string) {
 	if scalar, ok := scalars[t.PkgPath()+"."+t.Name()]; ok {
 		return scalar, ""

@@ -107,7 +107,7 @@ def _commit_named(name: str) -> str:
 
 def _made(options: argparse.Namespace, folder: Path) -> list[Path]:
     if folder.exists():
-        raise ReleaseError(f"{folder} is there already; remove it, or say another --out")
+        raise ReleaseError(f"{folder} already exists; remove it, or give another --out")
     with tempfile.TemporaryDirectory(prefix="pykruise-release-") as name:
         sources = stage(
             _CHECKOUT,

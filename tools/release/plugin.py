@@ -33,7 +33,7 @@ PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
 
 @dataclass(frozen=True)
 class Platform:
-    """An operating system and architecture, as krew names them, with its tags of wheels."""
+    """An operating system and an architecture, as krew names them, and the tags of their wheels."""
 
     os: str
     architecture: str

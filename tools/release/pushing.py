@@ -82,7 +82,7 @@ def read_image(layout: Layout, architecture: str) -> Image:
             parts = json.loads(manifest)
             digests = [parts["config"]["digest"], *(layer["digest"] for layer in parts["layers"])]
             return Image(manifest, {digest: layout.blobs[digest] for digest in digests})
-    raise PushError(f"{layout.name} is not there for {architecture}")
+    raise PushError(f"the archive has no image of {layout.name} for {architecture}")
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

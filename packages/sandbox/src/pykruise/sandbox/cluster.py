@@ -334,7 +334,7 @@ class Cluster:
         self, user: str, *, user_agent: str = "", managed_fields: bool = False, steady: bool = False
     ) -> Client:
         """Return a client of that user. `user_agent` names the field manager of its writes."""
-        # There is no network to protect. The limiter only prevents that one component delays the others.
+        # There is no network to protect. The limiter only prevents one component from delaying others.
         limiter = Limiter(start=64, minimum=32, maximum=256)
         return Client(
             self.make_transport(user, managed_fields=managed_fields, steady=steady),

@@ -156,7 +156,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 def _slept(hook: _Hook | None) -> float:
-    """Seconds that the hook sleeps. It is 0 for hooks that run a program or send a request, because it is not known."""
+    """Seconds that the hook sleeps; 0 for hooks that run a program or send a request, whose duration is not known."""
     return float(hook.sleep.seconds) if hook is not None and hook.sleep is not None else 0.0
 
 
@@ -343,11 +343,11 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether all containers have finally ended, so that the pod uses no resources on its node."""
+        """Whether all containers have ended and will not start again, so that the pod uses no resources on its node."""
         return self.status.phase in ("Succeeded", "Failed")
 
     def sum_requests(self) -> Mapping[str, int]:
-        """Requests of the pod to its node (cpu in thousandths). This is the rule of Kubernetes' pod requests.
+        """Requests of the pod to its node (cpu in millicores). This is the rule of Kubernetes' pod requests.
 
         The requests while the pod runs, or the highest requests while it starts if these are larger, plus the overhead.
         """
@@ -396,9 +396,9 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 def parse_amounts(resources: Mapping[str, Any]) -> dict[str, int]:
-    """Quantities by resource name as whole numbers: cpu in thousandths, all others rounded up.
+    """Quantities by resource name as whole numbers: cpu in millicores, all others rounded up.
 
-    An invalid quantity is replaced by 0.
+    Invalid quantities are left out.
     """
     amounts = {}
     for name, text in resources.items():

@@ -91,7 +91,7 @@ def has_failed(pod: SandboxPodView, job: DocumentView) -> bool:
 
 
 def find_last_end(pod: SandboxPodView) -> float:
-    """Time of the last end of a container; 0 when none has ended."""
+    """Latest time at which a container ended; 0 when none has ended."""
     return max(
         (
             instant_of(status.state.terminated.finished_at, default=0.0)
@@ -145,7 +145,7 @@ def is_counted_per_index(job: DocumentView) -> bool:
 def list_failed_indexes(
     job: DocumentView, pods: Sequence[SandboxPodView], *, is_decided: bool
 ) -> frozenset[int]:
-    """Indexes that have finally failed: those in the status, and those of pods that are not counted yet.
+    """Indexes that have failed and are not retried: those in the status, and those of pods that are not counted yet.
 
     `is_decided`: the result of the job is known, so its pods are deleted early and their indexes do not fail any
     more.

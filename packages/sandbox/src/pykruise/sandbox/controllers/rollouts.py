@@ -101,7 +101,9 @@ def decide_next_step(
 
 
 def resolve_surge_and_unavailable(deployment: DocumentView) -> tuple[int, int]:
-    """`maxSurge` and `maxUnavailable` as numbers of pods. At least one is not 0, so that pods can be replaced."""
+    """`maxSurge` and `maxUnavailable` as numbers of pods. Both are 0 for the strategy Recreate. Otherwise at least one
+    is not 0, so that pods can be replaced.
+    """
     rolling = deployment.spec["strategy"].get("rollingUpdate")
     if rolling is None:
         return 0, 0

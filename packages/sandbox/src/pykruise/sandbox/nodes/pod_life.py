@@ -39,7 +39,7 @@ UNMOUNTED = ""
 """Key, in a mapping by container, of the obstacle that prevents the pod's volumes from being mounted."""
 
 LONG_PULL_S = 10.0
-"""Seconds of a pull from which on the node reports its start: events about all pulls would slow large clusters."""
+"""Shortest pull, in seconds, whose start the node reports: events about all pulls would slow large clusters."""
 
 _MISSING_S = 1.0  # interval of attempts for a container with an incomplete environment
 _SETTLED_S = 600.0  # after a run of this length, the backoff of a container starts again from its first value
@@ -102,8 +102,8 @@ def advance(
 def list_awaited_references(
     state: SimulatedPodState, pod: SandboxPodView
 ) -> dict[str, tuple[Reference, ...]]:
-    """Objects that the environment of each container needs that never ran. The key `UNMOUNTED` has the objects that the
-    volumes need before any container starts.
+    """Objects that the environments of containers need, for each container that never ran. The key `UNMOUNTED` has the
+    objects that the volumes need before any container starts.
     """
     waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}
     references = {
@@ -288,7 +288,7 @@ def compute_backoff_s(failures: int, settings: KubeletSettings) -> float:
 def _is_over(
     runs: Sequence[ContainerRun], roles: list[tuple[PodContainer, Role]], pod: SandboxPodView
 ) -> bool:
-    """Whether all main containers have finally ended (then sidecars are stopped, too)."""
+    """Whether all main containers have ended and will not start again (then sidecars are stopped, too)."""
     mains = [run for run, (_, role) in zip(runs, roles, strict=True) if role is Role.MAIN]
     return bool(mains) and all(is_final(run, Role.MAIN, pod) for run in mains)
 

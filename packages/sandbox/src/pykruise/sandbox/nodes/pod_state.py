@@ -156,7 +156,7 @@ class SimulatedPodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class NodeWorld(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything besides the pod that decides about its life."""
+    """Everything that the life of a pod depends on, besides the pod itself."""
 
     settings: KubeletSettings = KubeletSettings()
     images: ImageTable = msgspec.field(default_factory=ImageTable)

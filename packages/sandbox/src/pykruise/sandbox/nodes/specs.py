@@ -218,7 +218,7 @@ class SandboxNodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
     allocatable: Mapping[str, int] = {}
-    """Allocatable resources by name: cpu in thousandths, all others in whole units (bytes, pods)."""
+    """Allocatable resources by name: cpu in millicores, all others in whole units (bytes, pods)."""
     ready: str = ""
     """Status of its condition Ready: `True`, `False`, `Unknown`, or empty."""
     is_stopped: bool = False

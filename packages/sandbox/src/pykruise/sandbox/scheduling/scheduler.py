@@ -401,9 +401,7 @@ class Scheduler:
         return [Budget.parse(view.doc) for view in budgets.values()]
 
     async def _preempt(self, pod: SandboxPodView, room: PreemptionRoom, message: str) -> float:
-        """Nominate the pod for the node, and delete the victims. This is the rule of the actuation of default
-        preemption.
-        """
+        """Nominate the pod for the node, and delete the victims. This is the rule of Kubernetes' default preemption."""
         answer = await self._wait_nominated(pod, room.node, message)
         text = f"{self.name}: preempting to accommodate a higher priority pod"
         for victim in room.victims:

@@ -29,7 +29,8 @@ FAULTS: Final = (
     *WORLD_FAULTS,
 )
 """Kinds of faults that a script may have. `answer lost`: the write is stored, but the client sees a lost connection.
-`late effect`: the client sees a lost connection, and the write is stored seconds later. `gone`: a watch ends with 410.
+`… after the fact`: the write is stored, but the response is an error. `late effect`: the client sees a lost connection,
+and the write is stored seconds later. `gone`: a watch ends with 410.
 """
 
 _SECONDS: Final = {

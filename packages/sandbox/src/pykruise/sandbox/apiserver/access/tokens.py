@@ -47,7 +47,7 @@ class Tokens:
         self._clock = clock
         self._rng = rng
         self._key = b""
-        """Created with the first token, so that a sandbox without tokens draws no random numbers for it."""
+        """Created with the first token, so that a sandbox without tokens draws no random numbers for the key."""
 
     def issue(
         self, account: Stored, *, audiences: tuple[str, ...], seconds: int, bound: Bound | None = None

@@ -85,8 +85,8 @@ class NamespaceStrategy(BuiltinStrategy):
 
 
 def finalize_namespace(new: Document, old: Document) -> Document:
-    """Return the new namespace with its finalizers, and with the other spec and the status of the old namespace
-    (namespaces/finalize).
+    """Return the new namespace. It keeps its finalizers, and gets the rest of the spec and the status of the old
+    namespace (namespaces/finalize).
     """
     spec = dict(old.get("spec") or {})
     keep(spec, new.get("spec") or {}, "finalizers")

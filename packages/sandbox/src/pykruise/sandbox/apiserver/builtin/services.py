@@ -144,7 +144,7 @@ def _keep_node_ports(after: Document, before: Doc) -> None:
 
 
 def _drop_fields_of_old_type(after: Document, before: Doc) -> None:
-    """When the type changes, drop the unchanged fields that only externally reachable services have."""
+    """If the service is no longer reachable externally, drop the unchanged fields that only such services have."""
     if before.get("type") not in _EXTERNAL or after.get("type") in _EXTERNAL:
         return
     known = {port.get("nodePort") for port in before.get("ports") or ()}

@@ -3,8 +3,9 @@
     {"f:spec": {"f:replicas": {}, "f:containers": {'k:{"name":"a"}': {".": {}, "f:image": {}}}}}
 
 A set is a tree of dicts. A step is `f:` with a field's name, `k:` with the keys of a list's item, or `v:` with an
-item's value. A place is in the set when its node is empty or contains `.`. `EMPTY` is the empty set; in any
-other set, each node has at least one place. Sets are never changed after they are built, because they share parts.
+item's value. A place is a path of steps from the root. It is in the set when its node is empty or contains `.`.
+`EMPTY` is the empty set; in any other set, each node has at least one place. Sets are never changed after they are
+built, because they share parts.
 
 Same rules as structured-merge-diff's `fieldpath`.
 """

@@ -4,7 +4,7 @@
     two documents    ──▶ compare()                 ──▶ FieldChanges: added, modified, removed places
     live + applied   ──▶ merge()                   ──▶ the live document with the values of the applied one
     document + set   ──▶ remove()                  ──▶ the document without these places
-    document         ──▶ check() (raises InvalidFieldsError) ──▶ it has that shape
+    document + Shape ──▶ check()                   ──▶ nothing, or InvalidFieldsError
 
 Pure. Arguments are never changed, and results share parts with them. An absent value is `ABSENT`, which is not null.
 
@@ -290,7 +290,9 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
 
 
 def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
-    """Merge two lists. The result keeps the orders of both; if they contradict, only that of the applied list."""
+    """Merge two lists. The result keeps the orders of both lists, or only the order of the applied list if the two
+    contradict each other.
+    """
     left = list(_with_steps(live, shape))
     right = list(_with_steps(applied, shape))
     lefts, rights = dict(reversed(left)), dict(right)

@@ -64,8 +64,8 @@ _LONGEST = 5 * 1024
 
 
 def _find_failed_annotations(policy: AdmissionPolicy, world: "_World") -> Iterator[Denial]:
-    """Yield a denial for each audit annotation that is no string, or that cannot be evaluated (unless failurePolicy is
-    Ignore), as Kubernetes does. Annotations are not recorded.
+    """Yield a denial for each audit annotation that is neither a string nor null, or that cannot be evaluated (unless
+    failurePolicy is Ignore), as Kubernetes does. Annotations are not recorded.
     """
     for annotation in policy.annotations:
         try:

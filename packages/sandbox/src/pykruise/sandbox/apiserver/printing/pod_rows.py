@@ -131,7 +131,7 @@ def _sidecar_names(spec: Doc) -> set[Any]:
 
 
 def _last_end(container: Doc) -> str:
-    """Time of the container's last end. Timestamps are all UTC in one format, so they sort as text."""
+    """Time at which the container's previous run ended. Timestamps are all UTC in one format, so they sort as text."""
     ended = (container.get("lastState") or {}).get("terminated") or {}
     return str(ended.get("finishedAt") or "")
 

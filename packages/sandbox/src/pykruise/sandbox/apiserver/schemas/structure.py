@@ -1,4 +1,4 @@
-"""Check that a schema is structural, as CRDs require: every field has one type, not inside allOf, anyOf and so on.
+"""Check that a schema is structural, as CRDs require: every field has one type, outside of allOf, anyOf, oneOf and not.
 
 the schema of a CRD version ──▶ find_offences(), find_bad_defaults() ──▶ causes with paths into the schema
 """
