@@ -5,7 +5,8 @@ Snapshot ──▶ plan_workload(frame, snapshot) ──▶ Plan
 
 truncate_history(), requeue_after(), build_changed_status(), choose_update_revision() ──▶ shared parts of the phases
 
-Pure. A kind provides its own parts: the status in each of these cases, and its phases.
+Pure. A kind provides its own parts: the status in each of these cases, and its phases. The selector guard prevents
+writes to pods if spec.selector is not the selector that manages them (pods/workload/selector_guard.py).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

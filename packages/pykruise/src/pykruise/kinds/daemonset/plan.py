@@ -5,7 +5,8 @@ Snapshot ──▶ plan_daemonset() ──▶ Plan ──▶ runtime/execute.py
              ▶ bring pods into service ▶ create and delete pods, or else update ▶ tidy up; and the status
 
 Pure: the same snapshot always gives the same plan. A plan does not have to wait until the caches contain this
-controller's own writes, because the snapshot contains them.
+controller's own writes, because the snapshot contains them. The selector guard prevents writes to pods if spec.selector
+is not the selector that manages them (pods/workload/selector_guard.py).
 """
 
 from collections.abc import Iterator, Sequence
