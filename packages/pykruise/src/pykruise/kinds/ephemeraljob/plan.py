@@ -400,7 +400,7 @@ def _find_pod_blocker(pod: PodView, now: Instant) -> Reason | None:
 
 
 def list_pods_at_work(snapshot: EphemeralJobSnapshot) -> Iterator[AtWork]:
-    """Yield the pods in which a container of the job has not ended."""
+    """Yield the pods in which a container of the job is running."""
     job = snapshot.job
     for pod in snapshot.pods:
         for ephemeral in pod.ephemeral:
