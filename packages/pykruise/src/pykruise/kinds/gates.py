@@ -195,7 +195,7 @@ class Gates(msgspec.Struct, frozen=True):
         return gate.default
 
     def is_left_to_server(self, name: str) -> bool:
-        """Whether the gate is on if the API server supports the feature, because the gate is not set."""
+        """Whether the gate is not set, and is on if the API server supports the feature (`Gate.by_server`)."""
         return list_all_gates()[name].by_server and name not in self.differing and name not in self.kept_off
 
     def list_closed(self, kind: Kind) -> list[str]:

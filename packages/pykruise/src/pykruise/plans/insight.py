@@ -209,8 +209,9 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     of the kind have no parallelism.
     """
     node_of: Callable[[Any, str], str] | None = None
-    """Returns, from a snapshot, the node whose agent works for the name in a wait, or, if the name is empty, for the
-    whole object. If this field is None, no agent works for objects of the kind.
+    """Returns, from a snapshot, the node for whose agent the object waits. The second argument is the name to which the
+    reason of the wait belongs (`Plan.skipped`); it is empty if the reason belongs to the whole object. If this field is
+    None, no agent works for objects of the kind.
     """
     selector_of_nodes: Callable[[Any], Selector | None] | None = None
     """Returns, from a snapshot, the selector by which the object chooses nodes (`spec.selector`), or None if it chooses
@@ -227,8 +228,8 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     bindings: Callable[[Document], Iterator[Binding]] | None = None
     """Yields the pods that the object binds to nodes. If this field is None, objects of the kind bind no pods."""
     unheeded: Callable[[Document, Document | None], tuple[str, str]] | None = None
-    """Returns the problem of annotations of a workload that request an object of the kind in vain, and the remedy;
-    empty if there is no problem. The second argument is the object with the workload's name, or None if there is none.
+    """Returns why annotations of a workload that request an object of the kind have no effect, and the remedy; empty if
+    there is no problem. The second argument is the object with the workload's name, or None if there is none.
     If this field is None, no annotations request objects of the kind.
     """
     is_requested: Callable[[Document], bool] = lambda _: False

@@ -9,8 +9,8 @@ KIND.pods ──▶ order, mutate, judge ──▶ the chain behind `/mutate-pod
     request ──▶ JudgingStep.judge(request)   ──▶ None, or the rejection
 
 The match condition of a step is a CEL expression about `object`, `oldObject` and `request`. API servers send a review
-if the condition of at least one step is true. `interests` are the selections by stored objects on which a step depends
-(admission/match_conditions.py).
+if the condition of at least one step is true. The argument `interests` of build_match_condition() contains the
+selections by stored objects on which a step depends (admission/match_conditions.py).
 """
 
 import random

@@ -35,7 +35,7 @@ class Purpose(StrEnum):
     SET_CONDITIONS = "report pods that cannot be upgraded"
     TRUNCATE_REVISIONS = "delete old revisions"
     MARK_PODS = "mark pods"
-    MARK_REQUEST = "record the start of the request"
+    MARK_REQUEST = "record whether the request waits"
     RESCHEDULE_PODS = "reschedule pods"
     END_SIDECARS = "end sidecars"
     START_CONTAINERS = "start containers"

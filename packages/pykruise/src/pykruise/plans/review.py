@@ -44,8 +44,8 @@ Trial = Callable[[Document], Awaitable[None]]
 
 
 AccessLookup = Callable[[AdmissionRequest, str, Resource], Awaitable[bool]]
-"""Returns whether the user of the request has permission for this verb on a resource in its namespace. Raises
-KubeError.
+"""Returns whether the user of the request has permission for this verb on a resource in the namespace of the
+request. Raises KubeError.
 """
 
 

@@ -5,7 +5,9 @@ Snapshot ──▶ plan_workload(frame, snapshot) ──▶ Plan
 
 truncate_history(), requeue_after(), build_changed_status(), choose_update_revision() ──▶ shared parts of the phases
 
-Pure. A kind provides its own parts: the status in each of these cases, and its phases.
+Pure. A kind provides its own parts: the status in each of these cases, and its phases. If the stored selector
+is not the one that manages the pods, the selector guard allows only a write of the status
+(pods/workload/selector_guard.py).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -95,8 +97,9 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     refused: Callable[[Any, Sequence[Problem]], WorkloadStatus]
     """Returns the status that reports these problems."""
     guarded: Callable[[Any, str], WorkloadStatus]
-    """Returns the status while the selector guard prevents all other writes. The argument is the guard's message.
-    observedGeneration does not change, so that a client that waits for it sees that the change was not processed.
+    """Returns the status while the selector guard prevents all other writes. The second argument is the message of the
+    guard. observedGeneration does not change, so that a client that waits for it sees that the change was not
+    processed.
     """
     condition_of: Callable[[str], str] = lambda _: ""
     """Returns the type of the condition that reports problems of a field, for kinds with several such conditions."""

@@ -3,7 +3,7 @@
 bytes of a Job, BroadcastJob or ImageListPullJob ──▶ project_child() ──▶ ChildView
 AdvancedCronJob + tick ──▶ build_child_document()
 
-Pure.
+Pure. A tick is a time of the schedule.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ class ChildView(msgspec.Struct, frozen=True, kw_only=True):
     starts_no_pod: bool = False
     """Whether the parallelism of a Job is 0."""
     is_managed_elsewhere: bool = False
-    """Whether another controller than Kubernetes' own manages a Job. Its pods are perhaps in another cluster."""
+    """Whether a controller other than Kubernetes' own manages a Job. The Job's pods are perhaps in another cluster."""
     failure: str = ""
     """Message of the condition by which a job reports its failure."""
 
@@ -258,7 +258,7 @@ def build_child_document(
 
 
 def end_document(document: Document, began: Instant, ended: Instant, is_good: bool) -> Document:
-    """Return the child with the status that the child's own controller writes at its end."""
+    """Return the child with the status that the child's own controller writes when the child has ended."""
     status: Document = {"startTime": format_time(began), "completionTime": format_time(ended)}
     if document["kind"] == IMAGE_LIST_PULL_JOB.kind:
         status |= {"desired": 1, "succeeded": int(is_good)}

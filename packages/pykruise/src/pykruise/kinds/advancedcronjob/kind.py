@@ -62,8 +62,8 @@ def _list_wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
 
 
 def _enqueue_owner_of_job(change: Change[PodView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
-    """Enqueue the AdvancedCronJob whose Job controls the pod, if the pod was created or deleted, or does not run for
-    another reason than before.
+    """Enqueue the AdvancedCronJob whose Job controls the pod, if the pod was created or deleted, or if the
+    reason why it does not run changed.
     """
     old, new, owner = change.old, change.new, change.latest.controller
     if owner is None or (owner.group, owner.kind) != (JOB.group, JOB.kind):

@@ -322,8 +322,8 @@ def _describe_last_start(spec: AdvancedCronJobSpec, tick: Instant) -> str:
 
 
 def _find_missed_runs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
-    """Yield why the last run was missed, by the name of the run that prevented it, or else by the name that the missed
-    run would have.
+    """Yield a name and the reason why the last run was missed: the name of the run that prevented it, or else the name
+    that the missed run would have.
     """
     spec, now = snapshot.cron.spec, snapshot.now
     deadline_s = spec.starting_deadline_seconds
@@ -461,7 +461,8 @@ def _select_history(snapshot: ReadableAdvancedCronJob) -> list[ChildView]:
 
 
 def _delete_child(child: ChildView, resource: Resource, because: str, *, done: Note | None = None) -> Chain:
-    # Each time of the schedule creates at most one child, so a deletion by a limit or by Replace is never churn.
+    # At most one child is created for each time of the schedule, so churn.py does not count deletions by a limit or by
+    # Replace.
     action = Delete(
         resource=resource, key=key_of(child), uid=child.uid, propagation="Background", is_due=True
     )
@@ -469,7 +470,9 @@ def _delete_child(child: ChildView, resource: Resource, because: str, *, done: N
 
 
 def _note_failure(snapshot: ReadableAdvancedCronJob, child: ChildView) -> Note | None:
-    """Return the event about a failed run of which nothing else remains; None if other failed runs are kept."""
+    """Return the event about a failed run that is deleted immediately, so that only the event reports the failure. None
+    if the run has not failed, or if failed runs are kept.
+    """
     if not child.has_failed or snapshot.cron.spec.failed_jobs_history_limit != 0:
         return None
     why = f" ({child.failure})" if child.failure else ""

@@ -35,7 +35,7 @@ def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
 
 
 def _last_time(document: Mapping[str, Any]) -> float | None:
-    """Time of the last served tick, from the status."""
+    """Return the last served time of the schedule, from the status; None if there is none."""
     last = get_path(document, "status", "lastScheduleTime")
     return parse_time(last) if last else None
 

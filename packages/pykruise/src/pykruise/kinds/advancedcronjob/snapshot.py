@@ -2,6 +2,8 @@
 
 bytes of an AdvancedCronJob ──▶ CRON_JOB_VIEWS ──▶ AdvancedCronJobView (stored in the cache)
 AdvancedCronJobView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
+
+A tick is a time of the schedule. A tick is served when its job is created (due.py).
 """
 
 from collections.abc import Mapping, Sequence

@@ -137,7 +137,9 @@ def _name_of(pod: PodView) -> str:
 
 
 def _precedence_of(pod: PodView) -> tuple[bool, bool, float, str]:
-    """Sort key of several pods on a node: first a finished pod, then the pods by age, the oldest first."""
+    """Sort key of several pods on a node: first finished pods, then pods that are neither finished nor terminating,
+    then terminating pods. The pods of each group are sorted by age, the oldest first.
+    """
     return (pod.phase not in FINISHED, pod.is_deleting, pod.created_at or 0.0, pod.name)
 
 

@@ -118,8 +118,8 @@ NONE_MAY_GO: Final = limit_is_zero(UPDATE_LIMIT, "it serves, and no serving pod 
 
 
 class Mark(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The properties of a pod by which pods are counted. For each combination of values, `MARKS` contains the only
-    mark, so counting compares objects and not fields.
+    """The properties of a pod by which pods are counted. `MARKS` contains one mark for each combination of values, and
+    no other marks are created. So counting compares objects and not fields.
     """
 
     is_new: bool

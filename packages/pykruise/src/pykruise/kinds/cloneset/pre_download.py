@@ -2,9 +2,9 @@
 
 CloneSetWorkingSet ──▶ plan_pre_download() ──▶ stages (built by plans/pre_download.py)
 
-Pure. No image is pulled in advance if this would not make the rollout faster: with three pods or fewer, if all pods are
-updated at the same time, or if pods are recreated. For recreated pods, images are pulled in advance only if the option
-successor-placement asks for the same nodes.
+Pure. No image is pulled in advance if this would not make the rollout faster: with three pods or fewer, or if all pods
+are updated at the same time. For recreated pods, only images of image volumes are pulled in advance; images of
+containers are pulled too if the option successor-placement asks for the same nodes.
 """
 
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE

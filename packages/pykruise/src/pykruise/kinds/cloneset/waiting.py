@@ -68,8 +68,8 @@ def _drop_caused_limit(
     stuck: list[tuple[PodView, Reason]],
     obstacles: list[tuple[PodView, Reason]],
 ) -> Reason | None:
-    """Return None if the reason is a used-up limit, but pods explain why it is used up: stuck pods in case of
-    scaleStrategy.maxUnavailable, any pods with an obstacle in case of maxUnavailable.
+    """Return the reason, or None if it is a used-up limit and the reasons of pods show the cause: reasons of stuck pods
+    for scaleStrategy.maxUnavailable, and of any pods with an obstacle for maxUnavailable.
     """
     if number is None:
         return None

@@ -1,7 +1,7 @@
 """CloneSets that must be reconciled after a change of a pod: the owner, and CloneSets whose selector matches the pod.
 
 old view + new view + lifecycle ──▶ is_relevant() ──▶ enqueue the owner, or ignore the event
-change ──▶ follow_overlaps() ──▶ CloneSets whose selector now matches pods of one owner more or less
+change ──▶ follow_overlaps() ──▶ CloneSets whose selector now matches pods of one more or one fewer owner
 
 Pure, except for what `around` reads and stores. Every change of a pod enqueues the CloneSet that controls the pod. If
 the gate CloneSetEventHandlerOptimization is on, some changes enqueue nothing, but only those that change no decision:

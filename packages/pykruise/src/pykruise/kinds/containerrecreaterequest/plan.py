@@ -90,8 +90,8 @@ def _times_left(snapshot: ReadableContainerRecreateRequest) -> Iterator[tuple[st
 
 
 def _note_turn(snapshot: RecreationSnapshot) -> Stage:
-    """Annotate the request: either it waits for another request, or it has not waited since a certain time, which its
-    creation time does not show. The time is rounded up to whole seconds, so it is never too early.
+    """Record in an annotation that the request waits for another request, or the time at which its wait ended. The time
+    is rounded up to whole seconds, so it is never too early.
     """
     since = WAITS if _is_behind_another(snapshot) else format_time(math.ceil(snapshot.turn_at))
     patch = _request_patch(snapshot.request, {"metadata": {"annotations": {TURN_ANNOTATION: since}}})
@@ -118,8 +118,8 @@ def _reason_not_started(snapshot: ReadableContainerRecreateRequest, pod: PodView
 
 
 def _reason_behind(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
-    """Return the reason of a request that waits for another one: what this one waits for, if a person can correct that.
-    Its name comes from the same objects as the turn.
+    """Return the reason why the request waits: another request is carried out first. If the other request waits for
+    something that a person can correct, the reason contains the cause of that wait and its remedy.
     """
     first = next((request for request in snapshot.others if request.is_carried_out), None)
     if first is None:

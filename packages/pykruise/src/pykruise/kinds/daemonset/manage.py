@@ -1,4 +1,4 @@
-"""Selection of the nodes that get a pod, and of the pods that are deleted for other reasons than an update.
+"""Selection of the nodes that get a pod, and of the pods that are deleted for reasons other than an update.
 
 DaemonSetWorkingSet ──▶ plan_manage() ──▶ PlanPhase
 

@@ -4,8 +4,8 @@ current nodes + pods ──▶ NodeStateCache.refresh() ──▶ NodeOverview �
                          └── a node that changed since the last refresh ──▶ node_state.examine()
 
 `NodeStateCache` owns state: the nodes and pods of the last refresh. The cache makes plans faster, but changes no
-decision. Views are immutable, so a node or pod has changed only if its view is another Python object than in the last
-refresh. The cache compares these objects, so no change is missed.
+decision. Views are immutable, so a node or pod has changed only if its view is not the same Python object as in the
+last refresh. The cache compares these objects, so no change is missed.
 """
 
 from collections import defaultdict
@@ -36,7 +36,7 @@ class NodeOverview(msgspec.Struct, frozen=True, kw_only=True):
     open: Sequence[NodeState]
     """States of nodes that possibly need a write or a message, whatever the update revision is; sorted by name."""
     quiet: Mapping[MadeFor, int]
-    """Revision → number of nodes, without those above, that run a pod of this revision."""
+    """Revision → number of nodes, without the nodes in `open`, that run a pod of this revision."""
     idle: Mapping[str, Reason]
     """Nodes that should not run a pod and have no pod, each with the reason."""
     desired: int

@@ -56,7 +56,7 @@ def _is_as_wanted(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
     pod = state.pods[0]
     if pod.is_deleting or is_leaving(pod) or not ws.is_updated(pod) or pod.uid in ws.infeasible:
         return False
-    if state.place is Place.STAY:  # the pod is kept, so it is as wanted unless it must be deleted
+    if state.place is Place.STAY:  # the pod is kept, unless it has finished
         return pod.phase not in FINISHED
     return state.place is Place.RUN and ws.is_available(pod)
 

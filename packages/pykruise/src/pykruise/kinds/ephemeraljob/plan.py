@@ -75,7 +75,8 @@ def plan_ephemeraljob(snapshot: EphemeralJobSnapshot) -> Plan:
     pods = _targets(job, snapshot.job.spec, snapshot.pods)
     states = {pod.name: _state_in_pod(job, pod) for pod in pods}
     untargeted = dict(_find_missing_targets(job, [pod for pod in pods if states[pod.name] is None]))
-    # The API server would reject the containers of pods without their target, so these pods use up no turn of others.
+    # Pods without the container that the job's containers target are last, so that they do not use up the parallelism:
+    # the API server would reject the containers in these pods.
     in_turn = sorted(pods, key=lambda pod: pod.name in untargeted)
     decision = decide_fan_out(
         [FanOutTarget(name=pod.name, state=_PROGRESS[states[pod.name]]) for pod in in_turn]
@@ -119,9 +120,7 @@ def _targets(job: EphemeralJobView, spec: EphemeralJobSpec, pods: Sequence[PodVi
 
 
 def _list_free(job: EphemeralJobView, pods: Sequence[PodView]) -> Sequence[PodView]:
-    """Return the pods without an ephemeral container that has one of the job's names, and that another job or person
-    added.
-    """
+    """Return the pods to which no other job or person has added an ephemeral container with one of the job's names."""
     names = job.names
     return [
         pod
@@ -134,7 +133,7 @@ def _list_taken(
     snapshot: EphemeralJobSnapshot, chosen: Sequence[PodView], *, until: Instant
 ) -> dict[str, Reason]:
     """Name of each pod that is left out because of the name of a container → the reason. Empty if all pods are left
-    out, or if the job has as many pods as it wants. `until`: later pods are no concern of the job.
+    out, or if the job has as many pods as it wants. `until`: pods that were created after this time are ignored.
     """
     job = snapshot.job
     if not chosen or (job.spec is not None and job.spec.replicas is not None):
@@ -148,7 +147,7 @@ _LEFT_OUT: Final = "it gets no container of the job, because it has"
 
 
 def _explain_taken(code: Code, job: EphemeralJobView, pods: Sequence[PodView], who: str) -> Reason:
-    """Return the reason of pods that have a container with a name of the job. `who`: the pods, as subject and verb."""
+    """Return the reason of pods that have a container with a name of the job. `who`: the message up to its object."""
     taken = {
         ephemeral.name
         for pod in pods[:LOOKED_AT]
@@ -208,7 +207,9 @@ def _plan_before_end(
     decision: FanOutDecision,
     untargeted: Mapping[str, Reason],
 ) -> Plan:
-    """`untargeted`: pods without the container that the job's containers target, with the reason."""
+    """Plan the writes before the job ends. `untargeted`: name of each pod without the container that the job's
+    containers target → the reason.
+    """
     job = snapshot.job
     status = status_of(
         job.status,
@@ -316,7 +317,7 @@ _UNSERVED: Final = Reason(
     "it got no container before the deadline",
     f"{_MORE_AT_ONCE}: pods that already have a container of the job's name are left out",
 )
-"""Reason of a pod that had no turn before the deadline."""
+"""Reason of a pod to which no container was added before the deadline."""
 
 
 def _remedy_of_deadline(is_blocked: bool, *, is_active: bool, has_unserved: bool) -> str:
@@ -399,7 +400,7 @@ def _find_pod_blocker(pod: PodView, now: Instant) -> Reason | None:
 
 
 def list_pods_at_work(snapshot: EphemeralJobSnapshot) -> Iterator[AtWork]:
-    """Yield the pods in which a container of the job has not ended."""
+    """Yield the pods in which a container of the job is running."""
     job = snapshot.job
     for pod in snapshot.pods:
         for ephemeral in pod.ephemeral:

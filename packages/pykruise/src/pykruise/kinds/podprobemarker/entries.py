@@ -22,7 +22,9 @@ class WantedProbes(msgspec.Struct, frozen=True, kw_only=True):
     pod: PodView
     probes: Sequence[NamedProbe]
     problem: str = ""
-    """Reason why a probe is left out, or the container of a probe that the pod lacks; empty: there is no problem."""
+    """First problem of a probe: the pod lacks its container, or the container has no port with the name in the probe;
+    empty: there is no problem.
+    """
 
 
 def build_wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodView) -> WantedProbes:

@@ -1,7 +1,7 @@
 """Everything that a decision about one PodProbeMarker needs, as one value.
 
 MarkerView + Read ──▶ read_snapshot() ──▶ Snapshot ──▶ plan.py
-                      └── annotations of pods on virtual nodes, where a policy sets any, from the API server
+                      └── if a policy sets annotations: all annotations of pods on virtual nodes, from the API server
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,10 +1,10 @@
 """Events that enqueue a PodProbeMarker.
 
-PodProbeMarker: any change; another marker gained or lost a condition, label or
-annotation that this one sets · pod that it selects: can
-now be probed, can no longer be probed, got another IP, or does not run for another reason than before; on virtual
-nodes: a condition that a probe sets changed · NodePodProbe: created, or an entry with the marker's probes changed
-· node: created, deleted, became a virtual node, or is no longer one
+PodProbeMarker: any change · another PodProbeMarker of the namespace: it gained or lost a condition, label or annotation
+that the marker sets too · pod that the marker selects: it can now be probed, can no longer be probed, has a new IP, or
+the reason why it does not run changed; on a virtual node: a condition that a probe sets changed · NodePodProbe:
+created, or an entry with the marker's probes changed · node: created, deleted, became a virtual node, or is no longer
+one
 
 Pure, except for what `around` reads. Other changes of pods and heartbeats of nodes enqueue nothing.
 """

@@ -119,7 +119,7 @@ def describe_budgets(names: Iterable[str]) -> str:
 
 
 def separate_budgets(namespace: str, others: Iterable[str]) -> str:
-    """Return the remedy for a budget some of whose pods these other budgets protect."""
+    """Return the remedy for a budget if these other budgets protect some of its pods."""
     names = sorted(others)
     command = f"kubectl delete pub -n {namespace} {' '.join(names[:_MOST_NAMED])}"
     return (
@@ -142,9 +142,9 @@ def _describe_all(count: int) -> str:
 
 
 def find_stale_total(snapshot: BudgetSnapshot) -> Reason | None:
-    """Return the reason why the budget requires all the pods that the workloads want, or more: it sets a total number
-    of pods that is larger than the number that the workloads want. None if it does not, or if their number would
-    require as many pods.
+    """Return the reason if protectTotalReplicas is larger than the number of pods that the workloads want, so that the
+    budget requires all these pods or more. None otherwise, and also if the budget would require as many pods without
+    protectTotalReplicas.
     """
     budget, wanted = snapshot.budget, snapshot.wanted
     if budget.total is None or wanted is None or wanted >= budget.total or not snapshot.pods:

@@ -2,7 +2,7 @@
 
 new pod ──▶ the budget that covers it ──▶ both annotations
 UPDATE, resize, DELETE, eviction of an assigned pod ──▶ BudgetSpender (spending.py) ──▶ allowed, or rejected
-eviction, and its CloneSet creates a successor first ──▶ a record on the pod (pods/workload/evictions.py), and rejected
+eviction, if the pod's CloneSet creates a successor first ──▶ a record on the pod (pods/workload/evictions.py), rejected
 
 The response to a rejected eviction has the code 429, so that a client that drains a node tries again. The response to
 other rejected requests has the code 403.

@@ -33,7 +33,7 @@ GOING_S: Final = 5.0
 """
 
 _LATER: Final = float("inf")
-"""A time so late that every update that completes without further events has completed."""
+"""A time at which every update is complete, if it completes without further events."""
 
 
 def list_wakes(settings: BudgetSettings) -> Sequence[Wake]:
