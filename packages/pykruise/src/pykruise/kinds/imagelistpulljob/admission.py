@@ -19,7 +19,7 @@ from pykruise.pods.workload.admission import SpecReviews
 _REVIEWS: Final = SpecReviews[ImageListPullJobSpec](
     resource=IMAGE_LIST_PULL_JOBS,
     versions=("v1alpha1", "v1beta1"),
-    # Missing images are not unreadable: the validation reports them as a field error.
+    # A spec without images is readable: the validation reports a field error.
     read_spec=lambda spec: read_spec({"images": [], **spec}),
     placeholders=("completionPolicy",),
 )

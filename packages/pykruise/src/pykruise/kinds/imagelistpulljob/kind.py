@@ -43,8 +43,8 @@ def _list_wakes(_: NoSettings) -> Sequence[Wake]:
 
 
 def _enqueue_owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
-    """Enqueue the ImageListPullJob that controls the ImagePullJob, if fields have changed that the ImageListPullJob
-    reads.
+    """Enqueue the ImageListPullJob that controls the ImagePullJob, if fields that the ImageListPullJob reads have
+    changed.
     """
     old, new = change.old, change.new
     if old is not None and new is not None and old is not new and _summarize(old) == _summarize(new):

@@ -110,8 +110,8 @@ def _run_of(snapshot: ReadableImageListPullJob) -> JobRun:
 def _match_jobs(
     snapshot: ReadableImageListPullJob, spec: ImageListPullJobSpec
 ) -> tuple[Mapping[str, PullJobView], Sequence[PullJobView]]:
-    """Return the ImagePullJob of each image, and the ImagePullJobs to delete. These are for images that are not listed,
-    from another template, or duplicates.
+    """Return the ImagePullJob of each image, and the ImagePullJobs to delete. An ImagePullJob is deleted if its image
+    is not listed, if it was created from another template, or if it is a duplicate.
     """
     own: dict[str, PullJobView] = {}
     surplus: list[PullJobView] = []
@@ -228,8 +228,8 @@ def _plan_after_end(job: ListJobView, own: Mapping[str, PullJobView], decision: 
 
 
 def _list_failed(job: ListJobView, own: Mapping[str, PullJobView]) -> Iterator[tuple[str, Reason]]:
-    """Yield the failed images whose ImagePullJobs were deleted after the end of the list. Existing ImagePullJobs report
-    the reason themselves.
+    """Yield the failed images of an ImageListPullJob that has ended, if their ImagePullJobs were deleted. Existing
+    ImagePullJobs report the reason themselves.
     """
     for entry in job.status.failed_image_statuses or ():
         if entry.name in own:
@@ -272,7 +272,9 @@ def _build_status(
 
 
 def _describe_failure(child: PullJobView) -> str:
-    """Return why an image failed. The message names nodes, because the ImagePullJob may be deleted before the list."""
+    """Return why an image failed. The message names nodes, because the ImagePullJob may be deleted before the
+    ImageListPullJob.
+    """
     if not child.status.failed:
         return "its ImagePullJob ended, and no node was selected"
     nodes = format_first(child.status.failed_nodes or (), MOST_NAMED)

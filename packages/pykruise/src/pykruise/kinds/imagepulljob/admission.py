@@ -20,7 +20,7 @@ from pykruise.pods.workload.admission import SpecReviews
 
 
 def _read_spec(spec: Mapping[str, Any]) -> tuple[ImagePullJobSpec | None, str]:
-    # A missing image is not unreadable: the validation reports it as a field error.
+    # A spec without an image is readable: the validation reports a field error.
     return read({"image": "", **spec}, ImagePullJobSpec, path="spec")
 
 

@@ -64,7 +64,7 @@ def build_entry_patch(
 
 
 def lacks_secrets(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> bool:
-    """Whether the NodeImage, which must contain the image, does not reference all these secrets yet."""
+    """Whether the NodeImage lacks references to some of these secrets. It must contain the image."""
     before = node.images[image.name]
     return len(_merge_secrets(before, secrets) or ()) > len(before.pull_secrets or ())
 

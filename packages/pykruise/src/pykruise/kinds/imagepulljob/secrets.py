@@ -55,7 +55,7 @@ LONGEST_NAME: Final = 253
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A pull secret in the job's namespace, of which there is or will be a copy."""
+    """A pull secret in the job's namespace, which is or will be copied."""
 
     key: Key
     content: str
@@ -131,8 +131,8 @@ def sync_of(
 def _match_copies(
     job: PullJobView, copies: Iterable[CopyView], names: Iterable[str]
 ) -> tuple[Mapping[str, CopyView], Sequence[CopyView]]:
-    """Return the copy of each secret, by the secret's name, and the copies that the job uses for other secrets. If a
-    secret has several copies, a copy that the job already uses is preferred.
+    """Return the copy of each secret in `names`, by the secret's name, and the job's copies of other secrets, which
+    it no longer needs. If a secret has several copies, a copy that the job already uses is preferred.
     """
     wanted = {str(Key(job.namespace, name)): name for name in names}
     chosen: dict[str, CopyView] = {}

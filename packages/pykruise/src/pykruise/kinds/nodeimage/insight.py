@@ -15,7 +15,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
     desired, succeeded, failed, pulling, waiting = (
         status.get(name, 0) for name in ("desired", "succeeded", "failed", "pulling", "waiting")
     )
-    if not desired:  # the agent counts the images, so the spec may have some that it has not seen
+    if not desired:  # the agent counts only the images that it has seen, and the spec may have more
         return "the agent of the node has reported no image"
     images = format_count(desired, "image")
     return f"{succeeded} of {images} pulled, {failed} failed, {pulling + waiting} under way"

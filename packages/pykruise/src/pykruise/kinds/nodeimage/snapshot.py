@@ -40,8 +40,8 @@ class NodeImageSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 30.0
     looks_at_secrets: Annotated[bool, OnGate("ImagePullJobGate")] = False
-    """Whether the manager looks up whether secrets that were listed by hand exist. It can look them up only if this
-    gate is on, because otherwise it has no permission to read secrets; then it assumes that they exist.
+    """Whether the manager checks that secrets that were listed by hand exist. Without the gate ImagePullJobGate, it
+    has no permission to read secrets, and assumes that all of them exist.
     """
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
     """The only namespace whose ImagePullJobs this manager caches; empty if it caches all namespaces."""
@@ -121,7 +121,7 @@ async def _find_missing_secrets(view: NodeImageView, read: Read[NodeImageSetting
 def _find_absent_secrets(
     view: NodeImageView, jobs: Mapping[Key, PullJobView], read: Read[NodeImageSettings]
 ) -> frozenset[Key]:
-    """Find the missing pull secrets of entries that failed, in the cache of secrets that ImagePullJobs use too."""
+    """Find the missing pull secrets of entries that failed. ImagePullJobs use the same cache of secrets."""
     if not read.is_read(SECRET_VIEWS):
         return frozenset()
     failed = [entry for image, entry in view.entries if _has_failed(view, image)]

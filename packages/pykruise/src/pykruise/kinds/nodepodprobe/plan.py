@@ -152,7 +152,7 @@ def _list_probed(snapshot: NodePodProbeSnapshot) -> list[Probed]:
 
 
 def _map_conditions(snapshot: NodePodProbeSnapshot) -> dict[str, str]:
-    """Return the condition of a pod that each probe sets, by the name of the probe on the node."""
+    """Return the type of the pod condition that each probe sets, by the name of the probe on the node."""
     return {
         name_of_probe(marker.name, probe.name): probe.pod_condition_type
         for marker in snapshot.markers.values()

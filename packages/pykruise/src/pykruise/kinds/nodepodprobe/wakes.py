@@ -1,7 +1,7 @@
 """Events that enqueue a NodePodProbe.
 
-NodePodProbe: any change · node: created, deleted, ready, not ready · pod in its spec: deleted, ended, or does not run
-for another reason than before · PodProbeMarker of its probes: spec changed
+NodePodProbe: any change · node: created, deleted, ready, not ready · pod in its spec: deleted, ended, or the reason
+why it does not run changed · PodProbeMarker of its probes: spec changed
 
 Pure, except for what `around` reads. A heartbeat enqueues nothing.
 """

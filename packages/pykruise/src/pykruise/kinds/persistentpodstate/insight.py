@@ -75,8 +75,8 @@ def is_requested(workload: Document) -> bool:
 
 
 def find_unheeded(workload: Document, state: Document | None) -> tuple[str, str]:
-    """Return the problem of annotations of a workload that request a PersistentPodState in vain, and the remedy; empty
-    if there is no problem. `state`: PersistentPodState with the workload's name.
+    """Return the problem of a workload whose annotations request a PersistentPodState without effect, and the remedy;
+    empty if there is no problem. `state`: PersistentPodState with the workload's name.
     """
     view = workload_of(workload)
     if is_incomplete(view):
@@ -92,7 +92,8 @@ def _find_obstacle(workload: Document, state: Document) -> tuple[str, str]:
     name, namespace = meta["name"], meta["namespace"]
     owner = controller_of(state)
     if owner is not None and (owner.kind, owner.api_version) == (kind, workload["apiVersion"]):
-        return "", ""  # or the workload was created again, and the object is deleted with its old owner
+        # If the workload was created again, garbage collection deletes the object of the earlier workload.
+        return "", ""
     group = workload["apiVersion"].rpartition("/")[0]
     words = (
         f"annotation {AUTO_GENERATE} of {kind} {name} has no effect: PersistentPodState {name} exists, and was not"

@@ -229,7 +229,7 @@ class RecordedWorkload(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_generating and self.has_topology and not self.is_deleting
 
     def is_same_request(self, other: "RecordedWorkload") -> bool:
-        """Whether all fields are equal on which a PersistentPodState depends."""
+        """Whether all fields that a PersistentPodState depends on are equal."""
         return all(
             getattr(self, field) == getattr(other, field)
             for field in (

@@ -48,7 +48,7 @@ def make_further_wake(views: Views[RecordedWorkload]) -> Wake:
 
 def _keys_of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
     """Yield the key of the PersistentPodState that records the pod, if the pod becomes Ready, terminates, is deleted,
-    gets another controller, or does not run for another reason than before.
+    or gets another controller, or if the reason why it does not run changes.
     """
     if _is_relevant(change.old, change.new):
         for pod in split_by_owner(change):

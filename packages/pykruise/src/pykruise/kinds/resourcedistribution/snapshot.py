@@ -87,13 +87,13 @@ class DistributionSnapshot(Judged, frozen=True, kw_only=True):
 
 
 class ReadableDistributionView(DistributionView, frozen=True, kw_only=True):
-    """A view with a readable spec. It is used only as a type: `is_readable()` decides which snapshots have it."""
+    """A DistributionView with a readable spec. Only a type: no object is created from this class."""
 
     spec: ResourceDistributionSpec
 
 
 class ReadableResourceDistribution(DistributionSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot for which `is_readable()` is True. Only a type, too."""
 
     distribution: ReadableDistributionView
 

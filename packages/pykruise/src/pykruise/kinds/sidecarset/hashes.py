@@ -2,8 +2,8 @@
 
 spec ──▶ to_typed_sidecar() of each sidecar ──▶ JSON in the form of a typed Go client ──▶ SHA-256 ──▶ Hashes
 
-Pure. The hashed text must have the same bytes as OpenKruise's: pods record the hash that the other manager computed,
-and a different hash would cause an upgrade. Fields that the types do not know are left out.
+Pure. The hashed text must have the same bytes as OpenKruise's: pods may record a hash that OpenKruise computed, and a
+different hash would cause an upgrade. Fields that the types do not know are left out.
 """
 
 import hashlib
@@ -72,10 +72,10 @@ _TABLE: Final[Mapping[str, str]] = {
     "Windows": "gmsaCredentialSpecName* gmsaCredentialSpec* runAsUserName* hostProcess*",
     "Profile": "type! localhostProfile*",
 }
-"""Fields of the API's types in their declared order, `field[marks][:type]`. A field with `!` is always written: when it
-is absent as "", with `#` as 0, with `?` as null, and with a type as {}. A field with `*` is a pointer in Go, so an
-empty value is written too. A field with `$` is a quantity or a map of quantities. Other fields are left out when they
-are empty.
+"""Fields of the API's types in their declared order, `field[marks][:type]`. A field with `!` is always written: an
+absent field becomes "", with `#` 0, with `?` null, and with a type {}. A field with `*` is a pointer in Go, so an empty
+value is written too. A field with `$` is a quantity or a map of quantities. Other fields are left out when they are
+empty.
 """
 
 

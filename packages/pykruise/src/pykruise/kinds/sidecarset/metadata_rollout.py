@@ -1,7 +1,7 @@
 """The option roll-on-pod-metadata: it finds pods that lack annotations of `patchPodMetadata`, and containers that must
 restart to read changed annotations.
 
-pod + patchPodMetadata ──▶ find_outdated() ──▶ annotations that the pod must get; if any, the pod is not updated
+pod + patchPodMetadata ──▶ find_outdated() ──▶ annotations that the pod must get; if any, the pod is outdated
 patch of an upgrade    ──▶ find_restarts() ──▶ containers whose variables read a changed annotation
                        ──▶ record_restarts() ──▶ the patch that also records them
 record in the pod      ──▶ find_pending() ──▶ recorded containers that have not restarted yet

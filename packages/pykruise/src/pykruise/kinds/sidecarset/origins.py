@@ -27,7 +27,7 @@ _INDEXED: Final = re.compile(r"spec\.(containers|initContainers|volumes)\[(\d+)\
 def origin_of(
     field: str, workload: Document, sidecars: Sequence[Document], namespace_labels: Labels = None
 ) -> PodOrigin | None:
-    """Find the SidecarSet that added the container or volume of a new pod to which `field` points. Sidecars can be
+    """Find the SidecarSet that added the container or volume that `field` of a new pod points to. Sidecars can be
     before or after the template's own containers, so this function injects the sidecars into a pod of the template and
     looks up the index. None: the field comes from the template, or its origin is unknown.
     """

@@ -90,7 +90,7 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the SidecarSet's volumes that the sidecar uses."""
     annotations: Mapping[str, str] = {}
     working: str = ""
-    """Name of the container of a hot sidecar that works until the first upgrade; empty: the sidecar is not hot."""
+    """Name of the container that works until the first upgrade of a hot sidecar; empty: the sidecar is not hot."""
 
 
 def build(sidecar: Sidecar, contents: SidecarSetContents, source: PodSource) -> Built:

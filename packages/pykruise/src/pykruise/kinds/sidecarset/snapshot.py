@@ -62,13 +62,13 @@ class UpgradeRefusal(msgspec.Struct, frozen=True, kw_only=True):
 
     reason: Reason
     about: str
-    """The pod that should have been written, or another subject."""
+    """Subject of the write, such as a pod."""
     tries: int
     """Number of consecutive rejections since the last upgrade of a pod."""
     again_at: Instant
     generation: int
     updated: int
-    """Number of pods that had the newest sidecars at that time."""
+    """Number of pods that had the newest sidecars before the last try."""
 
 
 class Refusals(msgspec.Struct):
@@ -110,7 +110,7 @@ class SidecarSetSnapshot(Judged, frozen=True, kw_only=True):
 
 
 class ReadableSidecarSet(SidecarSetSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot for which `is_readable()` is True. Only a type, too."""
 
     sidecarset: ReadableSidecarSetView
 

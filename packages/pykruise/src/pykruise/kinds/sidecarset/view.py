@@ -94,7 +94,7 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
 
 
 class ReadableSidecarSetView(SidecarSetView, frozen=True, kw_only=True):
-    """A view with a readable spec. It is used only as a type: `is_readable()` decides which snapshots have it."""
+    """A SidecarSetView with a readable spec. Only a type: no object is created from this class."""
 
     spec: SidecarSetSpec
     candidate: Candidate

@@ -33,7 +33,7 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def groups_of(pod: PodView, *, is_virtual: bool) -> Groups:
-    """Group the sidecars by how they are ended. A sidecar that this node cannot end is in no group."""
+    """Group the sidecars by how they are ended. A sidecar that cannot be ended on the pod's node is in no group."""
     sidecars = [(container, container.ends_with_job) for container in pod.containers]
     if is_virtual:
         return Groups(

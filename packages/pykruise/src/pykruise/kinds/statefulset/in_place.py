@@ -1,7 +1,7 @@
 """The in-place updates of a StatefulSet's pods: the difference between each pod and the update revision.
 
-StatefulSetWorkingSet ──▶ differences_of() ──▶ Differences ──▶ update.py (how), pre_download.py (whether),
-refresh.py (recreation)
+StatefulSetWorkingSet ──▶ differences_of() ──▶ Differences ──▶ update.py (how a pod is updated),
+pre_download.py (whether images are pulled in advance), refresh.py (whether an update recreates a pod)
 
 Pure. pods/in_place and plans/in_place.py contain the code that all workloads share: it finds the changes and builds the
 writes.

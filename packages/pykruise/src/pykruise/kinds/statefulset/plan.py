@@ -255,8 +255,8 @@ def _find_claims_left(ws: StatefulSetWorkingSet) -> dict[str, Reason]:
 
 
 def _conditions_to_keep(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> list[str]:
-    """Return the types of conditions about failed writes that are kept: the plan contains the same kind of write again,
-    so it has not succeeded yet.
+    """Return the types of the conditions to keep: each reports a failed write, and the plan contains a write of the
+    same kind again.
     """
     purposes = {stage.purpose for stage in (*scale.stages, *update.stages, *refresh.stages)}
     kept = [FAILED_CREATE] if Purpose.CREATE_PODS in purposes else []
@@ -290,7 +290,7 @@ def _reserved_notes(ws: StatefulSetWorkingSet) -> list[Note]:
     return [Note(reason="InvalidReserveOrdinals", message=message, warning=True, again_after_s=LOOK_AGAIN_S)]
 
 
-# Functions that the frame of all workloads calls
+# Functions that plans/workload_frame.py calls
 
 
 def _find_unreadable(snapshot: StatefulSetSnapshot) -> list[Problem]:

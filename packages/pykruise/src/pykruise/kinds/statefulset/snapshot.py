@@ -190,8 +190,8 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
 
 
 class ReadableStatefulSetView(StatefulSetView, frozen=True, kw_only=True):
-    """A StatefulSet with a readable spec and selector. It is used only as a type: plans/workload_frame.py decides which
-    objects have it.
+    """A StatefulSetView with a readable spec and selector. Only a type: no object is created from this class, and
+    plans/workload_frame.py decides which StatefulSets are readable.
     """
 
     spec: StatefulSetSpec
@@ -199,7 +199,7 @@ class ReadableStatefulSetView(StatefulSetView, frozen=True, kw_only=True):
 
 
 class ReadableStatefulSet(StatefulSetSnapshot, frozen=True, kw_only=True):
-    """A snapshot with a readable spec, so it can be planned."""
+    """A snapshot with a readable spec and selector. Only a type, too."""
 
     statefulset: ReadableStatefulSetView
 

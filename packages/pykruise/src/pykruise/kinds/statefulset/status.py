@@ -56,8 +56,8 @@ def status_of(
 ) -> StatefulSetStatus:
     """Compute the whole status.
 
-    `kept`: types of conditions of failed writes that have not been tried again. `failure`: reason why pods cannot be
-    updated at all.
+    `kept`: types of the stored conditions to keep, because the plan repeats the failed writes that they report.
+    `failure`: reason why pods cannot be updated at all.
     """
     statefulset = ws.snapshot.statefulset
     stored = statefulset.status

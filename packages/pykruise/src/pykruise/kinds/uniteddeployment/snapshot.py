@@ -140,16 +140,14 @@ class UnitedSnapshot(Judged, frozen=True, kw_only=True):
 
 
 class ReadableUnitedView(UnitedView, frozen=True, kw_only=True):
-    """A UnitedDeployment with a readable spec. It is used only as a type: `is_readable()` decides which snapshots have
-    it.
-    """
+    """A UnitedView with a readable spec. Only a type: no object is created from this class."""
 
     spec: UnitedDeploymentSpec
     candidate: Candidate
 
 
 class ReadableUnitedDeployment(UnitedSnapshot, frozen=True, kw_only=True):
-    """A snapshot with a readable spec, so it can be planned."""
+    """A snapshot for which `is_readable()` is True. Only a type, too."""
 
     united: ReadableUnitedView
 

@@ -2,9 +2,9 @@
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ warnings
 
-Pure. Rule numbers refer to the specification's tables. A problem of a workload that the API server would reject is a
-warning: the pod template of each subset, with the subset's patch, is built in the same way as the controller builds it,
-and is checked.
+Pure. Rule numbers refer to the specification's tables. A workload that the API server would reject causes only a
+warning. To find such a workload, the pod template of each subset is built with the subset's patch, in the same way as
+by the controller, and is checked.
 """
 
 import re

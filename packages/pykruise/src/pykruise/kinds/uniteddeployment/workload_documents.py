@@ -56,7 +56,7 @@ class WantedWorkload(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int
     partition: int
     max_unavailable: int | None = None
-    """Value of maxUnavailable that is raised so that reserved pods do not block an update; None: it is not raised."""
+    """Raised maxUnavailable, so that reserved pods do not block an update; None: it is not raised."""
     restores_max_unavailable: bool = False
     """Whether maxUnavailable must be restored after it was raised for reserved pods."""
 

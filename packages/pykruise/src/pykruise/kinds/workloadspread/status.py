@@ -2,9 +2,8 @@
 
 SpreadSnapshot + Grouped ──▶ compute_spread() ──▶ the status, events, pods to reschedule, the next reconcile
 
-Pure. The slots that admission recorded (creatingPods, deletingPods) are those of the version of the object to which the
-new status is written. If the object changes before the write, the write fails with a conflict, and the status is
-computed again.
+Pure. The slots that admission recorded (creatingPods, deletingPods) come from the stored status of the snapshot. If the
+object has changed when the new status is written, the write fails with a conflict, and the status is computed again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
