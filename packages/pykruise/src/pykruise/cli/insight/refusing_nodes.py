@@ -88,7 +88,7 @@ def judge_nodes(
 
 
 def _leave_nodes(nodes: Sequence[NodeView], correction: Correction) -> str:
-    """Return the remedy for pods of every node that need something that only these nodes have."""
+    """Return the remedy for an owner with one pod per node, whose pods need something that only these nodes have."""
     volumes = _change(correction, "volumes")
     usable = f"for volumes that every node can mount (hostPath, emptyDir, shared storage), {volumes}"
     if len(nodes) > 1:
