@@ -105,7 +105,7 @@ def explain(
         wanted = sight.kind.insight.counts(sight.document, status, plan).wanted
         all_waits = offer_no_surge(all_waits, sight, wanted=wanted, correction=correction or IN_TEMPLATE)
     waits = drop_harmful_remedies(all_waits, sight, plan, status, way_back=way_back)
-    # The status of a workload shows what it waits for, until it is deleted.
+    # A workload shows in its status what it waits for, until its deletion begins.
     is_shown = isinstance(sight.kind.insight, WorkloadInsight) and "deletionTimestamp" not in meta
     phase = phase_of(sight.document, () if is_shown else waits)
     return Explanation(
@@ -297,14 +297,14 @@ def _find_causes(
 def _make_placer(
     sight: Sight, plan: Plan, status: Mapping[str, Any], correction: Correction
 ) -> Callable[[WaitCause, PodView, Document], WaitCause]:
-    """Return a function that extends the cause of an unschedulable pod: the pod surges, or other pods hold its ports."""
+    """Return a function that adds to the cause of an unschedulable pod: the pod surges, or others hold its ports."""
     insight = sight.kind.insight
     if not isinstance(insight, WorkloadInsight):
         return lambda cause, pod, document: cause
     wanted = insight.counts(sight.document, status, plan).wanted
     known: dict[tuple[str, str, str], WaitCause] = {}
-    """Causes that name the pods in the way, by the words, the revision and the wanted node. Pods with the same key share
-    one search, and the number of searches is limited.
+    """Causes that name the pods in the way, by the words, the revision and the wanted node. Pods with the same key
+    share one search, and the number of searches is limited.
     """
 
     def place(cause: WaitCause, pod: PodView, document: Document) -> WaitCause:
