@@ -164,7 +164,7 @@ async def _add_details(
     now: Instant,
     settings: ManagerSettings | None,
 ) -> Explanation:
-    """Return the explanation with details about the pods. Only objects other than the pods contain these details."""
+    """Return the explanation with details about the pods that only other objects contain, such as PVCs and events."""
     if kind.name not in ATTACHED and not _has_own_pods(kind):
         explanation = await _add_details_of_others(client, explanation, kind, now, settings)
     explanation = await add_bindings(client, explanation, correction)
@@ -531,7 +531,7 @@ def _is_made_for_nodes(kind: Kind | None) -> bool:
 
 
 def _is_reported_well(kind: Kind | None, raw: bytes | Raw) -> bool:
-    """Whether the agent has reported something about all that the object of a node requests, and no failure."""
+    """Whether the agent has reported on everything that the NodeImage or NodePodProbe requests, and no failure."""
     if kind is None or kind.shown is None:
         return False
     document, unreported = decode(raw), kind.shown.unreported

@@ -31,7 +31,7 @@ NO_POLICIES: Final = (
     " its own node is left out"
 )
 SHOWN = 5
-"""Maximum number of objects that a line names. Of all other objects, the line contains only the number."""
+"""Maximum number of objects that a line names. The line only counts the other objects."""
 
 
 def install_text(

@@ -47,7 +47,7 @@ from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.kind import Kind
 
 NOTHING, FAILED, CHANGES = 0, 1, 2
-"""Exit codes; the same as of `terraform plan -detailed-exitcode`."""
+"""Exit codes, the same as those of `terraform plan -detailed-exitcode`."""
 
 
 async def run_plan(

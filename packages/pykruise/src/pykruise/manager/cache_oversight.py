@@ -36,7 +36,7 @@ class _Seen(msgspec.Struct):
 
 class Oversight:
     """Oversees `caches` while `run()` runs. `shared`: resources that every controller reads. A missing permission for
-    another resource affects only the controllers that read it. These controllers wait, but the manager still is ready.
+    another resource affects only the controllers that read it. These controllers wait, but the manager is still ready.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ from pykruise.pods.reasons import DEADLINE_EXCEEDED
 from pykruise.pods.workload.kstatus import STALLING
 
 RUNBOOK: Final = "docs/monitoring.md#"
-"""Path in the repository of the page that explains each alert in a section of its own. The section's name is the
+"""Path of a page in the repository. The page explains each alert in a section of its own; the section's name is the
 alert's name in lower case.
 """
 

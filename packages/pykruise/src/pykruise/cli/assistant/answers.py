@@ -69,7 +69,7 @@ class OverviewRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """The reason in words; without a reason, the progress."""
     remedy: str
-    """Advice how to end the wait; empty if nothing has to be done."""
+    """Advice on how to end the wait; empty if nothing has to be done."""
 
 
 class OverviewAnswer(ToolAnswer, frozen=True, kw_only=True):

@@ -101,7 +101,7 @@ class AssistantTool(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     description: str
-    """Advice for the assistant when to use the tool."""
+    """Advice for the assistant on when to use the tool."""
     arguments: type[ToolArguments]
     answer: type[ToolAnswer]
     run: Callable[[ToolSession, Any], Awaitable[ToolAnswer]]

@@ -1,4 +1,4 @@
-"""Names the pods or nodes for which a job waits, since when they work, and what a person can do if that never ends.
+"""Names the pods or nodes for which a job waits, the start of their work, and the remedy if this work never ends.
 
 waits of a job, Sight ──▶ name_those_at_work() ──▶ the waits with these names
 
@@ -23,8 +23,8 @@ MOST_NAMED: Final = 3
 
 
 def name_those_at_work(waits: Sequence[Wait], sight: Sight) -> tuple[Wait, ...]:
-    """Return the waits for a turn and for pods that run, and the failure of a job whose pods still run, with the names
-    of the pods.
+    """Return the waits. Waits for a turn or for pods that run, and the failure of a job whose pods still run, get the
+    names of these pods or nodes.
     """
     insight = sight.kind.insight
     find = insight.at_work if insight is not None else None
@@ -48,7 +48,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     Code.PODS_ACTIVE: "{}: {}",
     Code.JOB_FAILED: "{}; still at work: {}",
 }
-"""Code of a wait → its words, followed by those for which it waits."""
+"""Code of a wait → its words, followed by the names of the pods or nodes at work."""
 
 
 def _with_names(wait: Wait, names: str, remedy: str) -> Wait:
@@ -57,7 +57,7 @@ def _with_names(wait: Wait, names: str, remedy: str) -> Wait:
 
 
 def _describe(item: AtWork, pod: Document) -> str:
-    """Return the name with the time since which it works."""
+    """Return the name of the pod or node, and the time when its work began."""
     since = item.since or _started_at(pod, item.container)
     if not since:
         return item.name

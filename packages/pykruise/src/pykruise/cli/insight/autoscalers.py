@@ -174,7 +174,7 @@ def _explain_one(autoscaler: Document, document: Document) -> Wait:
 
 
 def _explain_wrong_group(autoscaler: Document, resource: Resource) -> Wait:
-    """Return the wait of a workload whose autoscaler names a namesake of another API group, which does not exist."""
+    """Return the wait of a workload whose autoscaler cannot scale, because scaleTargetRef has the wrong API group."""
     version = str(_target_of(autoscaler).get("apiVersion") or "")
     body = f'{{"spec":{{"scaleTargetRef":{{"apiVersion":"{resource.api_version}"}}}}}}'
     command = f"kubectl patch hpa -n {_namespace(autoscaler)} {_name(autoscaler)} --type=merge -p '{body}'"

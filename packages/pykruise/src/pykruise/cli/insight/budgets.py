@@ -137,7 +137,7 @@ def _find_shortfall(
     if not own or wanted not in status:
         return
     serving = sum(pod.is_serving for pod in own)
-    # Pods of other workloads remain. Of this workload's pods that the budget covers, at most `lowest` remain.
+    # The pods of other workloads remain, and at most `lowest` pods of this workload.
     left = max(status.get(now, 0) - serving, 0) + min(lowest, len(own))
     if left < status[wanted] and left < status.get(now, 0):
         yield str(budget["metadata"]["name"]), status[wanted], left

@@ -4,7 +4,7 @@ object that sets labels ──workloads of its namespace────────
 workload ──objects of its namespace that set labels───────────┴▶ add_changed_labels() ──▶ Explanation with the wait
 
 This module only reads. Kinds declare the labels that their objects set (`Insight.labels`). Objects that the user may
-not read are ignored. A wait is added only if pods with these labels have no owner: perhaps no pod gets the labels.
+not read are ignored. A wait is added only if pods have these labels and no owner.
 """
 
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,8 @@ Sight, list of the children ──▶ add_children() ──▶ the Explanation w
 
 This module only reads. A kind lists the objects that it has created (`Insight.children`). A child of a known kind is
 explained as `explain` explains it on the command line. For a Job, the pods are examined; for another workload of
-Kubernetes, the rejections of its pods. The text of each wait names its child. At most `MOST` children are examined, in
-the order in which their kind lists them, and the last ones.
+Kubernetes, the rejections of its pods. The text of each wait names its child. At most `MOST` children are examined:
+the first and the last ones in the order in which their kind lists them.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence

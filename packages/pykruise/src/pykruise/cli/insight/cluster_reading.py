@@ -278,9 +278,7 @@ async def nodes_of(client: Client) -> dict[str, NodeView]:
 
 
 def find_lost_nodes(pods: Iterable[PodView], nodes: Mapping[str, NodeView]) -> frozenset[str]:
-    """Return the names of nodes that are not ready or do not exist, and on which one of these pods is. `nodes`: all
-    nodes, by name.
-    """
+    """Return the names of the nodes of these pods that are not ready or do not exist. `nodes`: all nodes, by name."""
     used = {pod.node_name for pod in pods} - {""}
     return frozenset(name for name in used if (node := nodes.get(name)) is None or node.ready_since is None)
 

@@ -3,8 +3,8 @@
 a document ──▶ find_creation() ──▶ InsightChild: the correction as the creator's explanation has it
 an Explanation ──▶ redirect_remedies() ──▶ the remedies with the creator
 
-This module only reads. A workload creates jobs that pull the images of its template. A schedule and a list create jobs
-from their spec, and list these jobs as their children.
+This module only reads. A workload creates jobs that pull the images of its template. An AdvancedCronJob and an
+ImageListPullJob create jobs from their spec, and list these jobs as their children.
 """
 
 from typing import Final

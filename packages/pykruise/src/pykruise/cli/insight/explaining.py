@@ -105,7 +105,7 @@ def explain(
         wanted = sight.kind.insight.counts(sight.document, status, plan).wanted
         all_waits = offer_no_surge(all_waits, sight, wanted=wanted, correction=correction or IN_TEMPLATE)
     waits = drop_harmful_remedies(all_waits, sight, plan, status, way_back=way_back)
-    # The status of a workload shows what it waits for, until it is deleted.
+    # A workload shows in its status what it waits for, until its deletion begins.
     is_shown = isinstance(sight.kind.insight, WorkloadInsight) and "deletionTimestamp" not in meta
     phase = phase_of(sight.document, () if is_shown else waits)
     return Explanation(
@@ -297,14 +297,14 @@ def _find_causes(
 def _make_placer(
     sight: Sight, plan: Plan, status: Mapping[str, Any], correction: Correction
 ) -> Callable[[WaitCause, PodView, Document], WaitCause]:
-    """Return a function that adds to the cause of an unschedulable pod that it surges, or which pods hold its ports."""
+    """Return a function that adds to the cause of an unschedulable pod: the pod surges, or others hold its ports."""
     insight = sight.kind.insight
     if not isinstance(insight, WorkloadInsight):
         return lambda cause, pod, document: cause
     wanted = insight.counts(sight.document, status, plan).wanted
     known: dict[tuple[str, str, str], WaitCause] = {}
-    """Causes with the pods in the way, by the words, the revision and the wanted node: they are searched once for pods
-    that are alike, and for a bounded number of pods.
+    """Causes that name the pods in the way, by the words, the revision and the wanted node. Pods with the same key
+    share one search, and the number of searches is limited.
     """
 
     def place(cause: WaitCause, pod: PodView, document: Document) -> WaitCause:
@@ -423,7 +423,7 @@ def find_unobserved_changes(document: Document) -> Iterator[Wait]:
 
 
 _NAMED: Final = 3
-"""Maximum number of pods without a node of which each is reported with the only node that it may run on."""
+"""Maximum number of pods without a node that are reported separately, each with the only node that it may run on."""
 
 _REFUSING: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, SELECTOR_MISMATCH})
 _CORRECT: Final = CODES[Code.REFUSED].helps
@@ -537,7 +537,7 @@ def next_of(
     plan: Plan, waits: Sequence[Wait], *, is_over: bool = False, are_names_known: bool = True
 ) -> Iterator[str]:
     """Yield lines: problems with ConfigMaps and Secrets whose content a workload follows, and then the next steps of
-    the manager. `is_over`: whether the object has ended, so that no cause of a wait ends any more. `are_names_known`:
+    the manager. `is_over`: whether the object has ended, so that the manager does not continue. `are_names_known`:
     whether new pods get the names that are in the plan.
     """
     yield from (note.message for note in plan.notes if note.reason == CONFIG_MISSING)

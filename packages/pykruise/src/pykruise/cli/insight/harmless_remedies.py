@@ -123,7 +123,7 @@ def put_causes_first(waits: Sequence[Wait], *, is_of_pods: bool = False) -> tupl
 
 
 _ACTIVE: Final = frozenset({Code.PODS_ACTIVE, Code.CHILD_ACTIVE})
-"""Codes of waits for pods or jobs that must end, which are no limits of a number."""
+"""Codes of waits for pods or jobs that must end. These waits are not about a limit."""
 
 _OF_A_NODE: Final = OF_A_NAMED_NODE | {Code.NODE_LOST, Code.NO_AGENT, Code.UNSCHEDULABLE}
 """Codes of obstacles on one node, or of one pod on it, which do not stop a job on other nodes. A job creates a pod only

@@ -87,7 +87,7 @@ def _map_holders(others: Iterable[Document], ports: set[tuple[int, str]]) -> dic
 
 
 def _describe_holders(holders: Sequence[Document], ports: set[tuple[int, str]], namespace: str = "") -> str:
-    """Return the pods that hold the ports in words. `namespace`: pods of other namespaces are named with theirs; empty:
+    """Describe the pods that hold the ports. `namespace`: pods of other namespaces are named with theirs; empty:
     all pods have the same namespace.
     """
     first = holders[:_MOST_NODES]

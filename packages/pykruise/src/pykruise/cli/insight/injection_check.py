@@ -50,9 +50,9 @@ async def find_refused_additions(
     client: Client, workload: Document, kind: Kind, document: Document, *, fields: Collection[str]
 ) -> Mapping[PodOrigin, ApiError]:
     """Return the additions of an object of this kind with which the API server rejects new pods of the workload, each
-    with the API server's error. Only additions of these fields are tried that are not made in a dry run
-    (`PodOrigins.untraced`), and at most MOST_PARTS of them. The result is empty if the API server also rejects the pods
-    without additions.
+    with the API server's error. `fields`: fields of the object that define the additions to try. Only additions that a
+    dry run does not make are tried (`PodOrigins.untraced`), and at most MOST_PARTS of them. The result is empty if the
+    API server also rejects the pods without additions.
     """
     origins = kind.pods.origins if kind.pods is not None else None
     template = get_path(workload, "spec", "template")
@@ -140,8 +140,8 @@ def _origin_of_fields(
 async def _find_untraced(
     client: Client, workload: Document, pod: Document, stored: Mapping[str, Sequence[Document]]
 ) -> PodOrigin | None:
-    """Return the first origin whose change makes the API server reject the pod. Only changes are tried that are not
-    made in a dry run (`PodOrigins.untraced`).
+    """Return the first origin whose change makes the API server reject the pod. Only changes that a
+    dry run does not make are tried (`PodOrigins.untraced`).
     """
     for kind, origins in _find_origins():
         if origins.untraced is None:

@@ -1,5 +1,5 @@
-"""Explains why a node that a job names or selects cannot do the job's work. The job itself knows only NodeImages, and a
-node without one at most by its name.
+"""Explains why a node that a job names or selects cannot do the job's work. The job itself reads only
+NodeImages. It knows a node without a NodeImage only if the job's spec names the node.
 
 waits of a job, nodes ──▶ explain_named_nodes(), explain_matching_nodes() ──▶ the waits with the reason and its remedy
 waits for agents, Sight ──▶ explain_unready_nodes() ──▶ the waits that name the node that is not ready

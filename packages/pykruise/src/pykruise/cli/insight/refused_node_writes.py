@@ -1,4 +1,5 @@
-"""Rejected writes of the objects of nodes (NodePodProbe, NodeImage), for the object because of which they exist.
+"""Adds rejected writes of the objects of nodes (NodePodProbe, NodeImage) to the explanation of the PodProbeMarker or
+ImagePullJob that needs these objects.
 
 Explanation ──waits for the object of a node──▶ add_refusals_of_nodes() ──▶ the waits with the rejected write
 Explanation + pods of the object ──────────────▶ add_refused_marks() ────▶ the Explanation with rejected changes of pods
@@ -35,8 +36,8 @@ _MOST_READ: Final = 10
 async def add_refusals_of_nodes(
     client: Client, explanation: Explanation, kinds: Mapping[str, str], now: Instant
 ) -> Explanation:
-    """Return the explanation with the rejected writes of the objects of nodes for which it waits. `kinds`: code of a
-    wait -> kind of these objects.
+    """Return the explanation, in which each wait for the object of a node contains the rejected write of this object.
+    `kinds`: code of a wait -> kind of the object.
     """
     waits: list[Wait] = []
     for number, wait in enumerate(explanation.waits):
@@ -65,8 +66,8 @@ async def _find_refusal_of_node(
 async def add_refused_marks(
     client: Client, explanation: Explanation, sight: Sight, *, now: Instant
 ) -> Explanation:
-    """Return the explanation of an object whose results the objects of nodes write to its pods, with the changes of
-    these pods that the API server rejects.
+    """Return the explanation of an object whose results are written to its pods (`Insight.marks_pods`), with the
+    changes of these pods that the API server rejects.
     """
     insight = insight_of(sight.kind)
     if not insight.marks_pods or explanation.verdict == "refused":

@@ -43,7 +43,7 @@ class RefusedWrite(msgspec.Struct, frozen=True):
         return self.last + min(max(self.last - self.first, BASE_DELAY_S), MAX_DELAY_S)
 
     def is_current(self, now: Instant) -> bool:
-        """Whether the write is perhaps still rejected: its next attempt is not long ago."""
+        """Whether the write may still be rejected: the estimated next attempt is due later, or was due recently."""
         return now <= self.again + _LATE_S
 
 

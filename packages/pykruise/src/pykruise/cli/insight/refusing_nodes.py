@@ -88,7 +88,7 @@ def judge_nodes(
 
 
 def _leave_nodes(nodes: Sequence[NodeView], correction: Correction) -> str:
-    """Return the remedy for pods of every node that need something that only these nodes have."""
+    """Return the remedy for an owner with one pod per node, whose pods need something that only these nodes have."""
     volumes = _change(correction, "volumes")
     usable = f"for volumes that every node can mount (hostPath, emptyDir, shared storage), {volumes}"
     if len(nodes) > 1:
@@ -127,8 +127,8 @@ def _find_missing(
 def _is_fit_if_labelled(
     asked: NodeRequirements, nodes: Sequence[NodeView], bound_by: Collection[str]
 ) -> bool:
-    """Whether a person can label the nodes so that they match the pod. That does not help if the pod requires two
-    values of one label, and it must not replace a label that says what or where the node is.
+    """Whether a person can label the nodes so that they match the pod. Labels do not help if the pod requires two
+    values of one label, and they must not replace a label with a fact about the node, such as its zone.
     """
     missing = _find_missing(asked, nodes, bound_by)
     wanted = [missing] if missing else [_read_labels(term) for term in asked.terms or ()]

@@ -73,7 +73,7 @@ def _replace_refusals(explanation: Explanation, *, words: str, remedy: str) -> E
 
 
 def _is_open(sight: BudgetSight) -> bool:
-    """Whether the budget allows a disruption, from its status for its present spec."""
+    """Whether the status of the budget is about its present spec, and allows a disruption."""
     document: Document = sight.document
     is_observed = get_path(document, "status", "observedGeneration") == document["metadata"].get("generation")
     return is_observed and int(get_path(document, "status", "unavailableAllowed", default=0)) > 0

@@ -95,8 +95,8 @@ def _describe_remedy(sight: Sight, correction: Correction) -> str:
 def _map_exclusions(
     pod: Document, others: Sequence[Document], nodes: Mapping[str, NodeView]
 ) -> dict[tuple[str, str], tuple[Document, str]]:
-    """Return one of the other pods that excludes the pod, and the reason, by the label of the nodes to which the
-    exclusion applies; `_NAME` with the name of a node: it applies to this node only.
+    """Return, by label, one of the other pods that excludes the pod from the nodes with this label, and the reason. The
+    key `_NAME` with the name of a node, instead of a label, stands for this node only.
     """
     result: dict[tuple[str, str], tuple[Document, str]] = {}
     ports = list_host_ports(pod)

@@ -336,7 +336,7 @@ def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None)
 
 
 def _make_exemption_wait(sight: BudgetSight, reason: Reason) -> Wait:
-    """Return the wait of a budget all of whose pods are exempt: what exempts them, and where to remove it."""
+    """Return the wait of a budget whose pods are all exempt, with the places of the annotation that exempts them."""
     pods = [pod.name for pod in list_exempt(sight.snapshot)]
     annotate = f"kubectl annotate pod -n {sight.snapshot.budget.namespace}"
     command = format_command(annotate, pods, _MOST_IN_COMMAND, end=f" {NO_PROTECT_ANNOTATION}-")

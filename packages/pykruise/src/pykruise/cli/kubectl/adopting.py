@@ -4,9 +4,9 @@ another owner.
     source ──▶ convert_counterpart() ──▶ Counterpart: the target, and fields that it cannot have      (pure)
     dry run ▶ DELETE source, orphaning ▶ POST target, OnDelete ▶ it adopts the pods ▶ PATCH its strategy
 
-Both directions work: from Kubernetes' kinds to OpenKruise's, and back. No pod is replaced: the target's strategy is
-OnDelete, under which no controller updates a pod, until the target owns all pods and they have its revision. The
-target adopts the ControllerRevisions with the pods, so the history stays the same.
+Both directions work: from Kubernetes' kinds to OpenKruise's, and back. No pod is replaced: until the target owns all
+pods and they have its revision, its strategy is OnDelete, under which no controller updates a pod. The target adopts
+the ControllerRevisions with the pods, so the history stays the same.
 """
 
 import asyncio

@@ -72,7 +72,7 @@ class MigrationCounts(msgspec.Struct, frozen=True, kw_only=True):
     wanted: int
     """Replicas that move in total."""
     surge: int
-    """Number by which the total may exceed the previous one."""
+    """Number by which the total may exceed the total before the migration."""
     source: int
     """Remaining replicas of the source."""
     scaled_in: int = 0

@@ -89,7 +89,9 @@ def explain_refused(workload: RefusedWorkload, view: SidecarSetView) -> Wait:
         parts = ", ".join(f"{what} {name}" for what, name in added)
         words = f"{words}; SidecarSet {view.name} adds {parts}"
         remedy = f"{known[1]}; or exclude the namespace with spec.namespaceSelector of SidecarSet {view.name}"
-    words = f"{workload.kind} {workload.namespace}/{workload.name}, whose pods it selects, has none: {words}"
+    words = (
+        f"{workload.kind} {workload.namespace}/{workload.name}, whose pods it selects, has no pods: {words}"
+    )
     return msgspec.structs.replace(wait, words=words, remedy=remedy)
 
 

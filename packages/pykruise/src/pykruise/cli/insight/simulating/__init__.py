@@ -3,7 +3,7 @@
 Play (objects, a change, how nodes behave) ──▶ play() ──▶ Played: what was done when, samples, extremes
 
 values.py   inputs and results                   cluster_copy.py     the cluster of a simulation
-record.py   record of its pods                   simulation_run.py   one simulation from begin to end
+record.py   record of its pods                   simulation_run.py   one simulation from beginning to end
 other_actors.py   other actors: drains, hooks, pods that fail
 
 The simulation of ten pods for one hour takes less than half a second. Equal inputs give equal results: `seed` decides

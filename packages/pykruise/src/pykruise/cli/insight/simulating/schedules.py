@@ -72,7 +72,7 @@ class TickFate(msgspec.Struct, frozen=True, kw_only=True):
     late_s: float = 0.0
     """Delay of the creation after the scheduled time, in seconds."""
     ending: str = ""
-    """succeeded, failed, replaced, active (at the end of the play)."""
+    """succeeded, failed, replaced, active (at the end of the simulation)."""
     ended: str = ""
     replaces: tuple[str, ...] = ()
     """Objects that were deleted so that this object could run."""
@@ -197,7 +197,7 @@ class _Stage:
         self._tidied = 0
 
     def play(self) -> ClockPlayed:
-        """Run from begin to end and return the result."""
+        """Run from beginning to end and return the result."""
         given = self._given
         self._store(given.document)
         for entry in given.made:

@@ -92,8 +92,8 @@ def _rare_collection() -> Iterator[None]:
 
 
 class _Stage:
-    """One running simulation. `tells_starts`: whether kubelets report pods that appear after the change before their
-    containers run.
+    """One running simulation. `tells_starts`: whether kubelets also report pods whose containers do not run yet, if the
+    pods appear after the change.
     """
 
     def __init__(self, given: Play, *, tells_starts: bool) -> None:

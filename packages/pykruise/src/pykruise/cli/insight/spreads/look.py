@@ -48,7 +48,7 @@ class SpreadSight(msgspec.Struct, frozen=True, kw_only=True):
     events: Sequence[Document] = ()
     """Events about the WorkloadSpread, oldest first; empty also when the user may not read them."""
     refused: Mapping[str, str] = {}
-    """Messages with which the API server rejects pods, by the field of the patch that makes these pods."""
+    """Messages with which the API server rejects patched pods, by the field of the patch."""
     are_reviewed: bool | None = None
     """Whether API servers send new pods to webhooks; None if the user may not read the configuration."""
 

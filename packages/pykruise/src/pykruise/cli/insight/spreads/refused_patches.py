@@ -1,4 +1,4 @@
-"""Subsets whose patch makes pods that the API server rejects. Other subsets with room get the pods then.
+"""Subsets whose patch makes the API server reject their pods. Other subsets with room then get the pods.
 
 SpreadSight ──a pod of the workload with each patch, dry run──▶ see_refused() ──▶ the SpreadSight with the rejections
 
@@ -26,7 +26,7 @@ from pykruise.runtime.refusals import explain_refusal
 
 
 async def see_refused(client: Client, sight: SpreadSight) -> SpreadSight:
-    """Return the sight with the rejections of pods, by the field of the patch that makes them."""
+    """Return the sight with the rejections of patched pods, by the field of the patch."""
     lacking = set(_list_lacking(sight))
     if sight.target is None or not lacking:
         return sight

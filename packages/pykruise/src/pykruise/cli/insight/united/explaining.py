@@ -146,7 +146,7 @@ async def explain_part(
 
 
 def _describe_counts(document: Document, plan: Plan) -> str:
-    """Return the headline. While the spec requests more pods than exist, these pods count as wanted."""
+    """Return the headline. The number of wanted pods is spec.replicas, or status.replicas if it is larger."""
     status: Mapping[str, Any] = plan.status if plan.status is not None else document.get("status") or {}
     wanted = max(_to_int(document["spec"].get("replicas")), _to_int(status.get("replicas")))
     return headline_of({**status, "replicas": wanted})
