@@ -66,8 +66,8 @@ class CertificateRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_renew_before(text: str | None) -> float:
-    """Return CERTS_RENEW_BEFORE in seconds. Values are `30d`, `6m` (30 days each) or `1y`; any other value means 180
-    days.
+    """Return CERTS_RENEW_BEFORE in seconds. Values have the form `30d`, `6m` (months of 30 days) or `1y`; any other
+    value means 180 days.
     """
     match = _DURATION.fullmatch(text or "")
     seconds = int(match[1]) * _UNITS_S[match[2]] if match else 0.0

@@ -7,7 +7,7 @@ live CRD    + Endpoint + bundle ──▶ build_desired_conversion() ──▶ d
                                     (webhook_plan.py decides when they are written)
 
 Pure. Object names and the annotation `template` are OpenKruise's. The template contains all entries as installed. While
-a feature is off, its entry is left out of the configuration; the template allows adding the entry again.
+a feature is off, its entry is left out of the configuration; it is added again from the template.
 
 The template never contains this program's match conditions (`CONDITIONS`), which reduce the number of reviews. So
 another manager that uses the template, for example OpenKruise's, gets the webhooks as they were installed.

@@ -33,7 +33,7 @@ LONGEST_TEXT: Final = 1024
 """Maximum length of a name or an error message."""
 
 MOST_VALUES: Final = 1_000_000
-"""Maximum number of values in one request. They are estimated before decoding, from commas and opening brackets."""
+"""Maximum number of values in one request, estimated before decoding from commas and opening brackets."""
 
 _GROUP: Final = "apiextensions.k8s.io"
 

@@ -13,7 +13,9 @@ from pykruise.kube.webhooks.server import MIB, LongBodies, PostPath
 _log = logging.getLogger(__name__)
 
 CONVERSION_BODY: Final = 4 * MIB
-"""Maximum size of a request body. An API server sends each object from etcd alone; etcd's default limit is 1.5 MiB."""
+"""Maximum size of a request body. An API server sends each stored object in a request of its own; etcd's default limit
+is 1.5 MiB.
+"""
 
 LONG_CONVERSION: Final = 64 * 1024
 """Requests of at least this number of bytes are long: they run outside the event loop, one after the other."""

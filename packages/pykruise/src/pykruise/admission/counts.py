@@ -1,7 +1,7 @@
 """Counts of objects for deletion protection, read from the API server during a review.
 
-The counts come from the API server and not from caches: a pod that started a second ago must be counted, and such
-deletions are rare. Lists are read in pages, and only the fields that the count needs are decoded.
+The counts come from the API server and not from caches: a pod that started a second ago must be counted, and
+deletions that need a count are rare. Lists are read in pages, and only the fields that the count needs are decoded.
 """
 
 from collections.abc import Callable

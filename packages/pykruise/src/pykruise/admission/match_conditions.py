@@ -5,11 +5,12 @@ rules + stored objects  ──▶ list_due_conditions(), replace_conditions()
 review of a new object  ──▶ announce_selection() ──▶ ConditionRemover ──▶ conditions are removed, and API
 servers have seen this ──▶ the object is admitted
 
-Pods that a stored object selects must be reviewed, even if the object was stored just before. So before an object that
-selects other pods (`PodSelection.announces`) is admitted, all conditions are removed from the configuration, and API
-servers get `settle_s` seconds to see this write. The configuration is the validating one if the kind reviews evictions
-(`PodSelection.opens`). It is written even if it has no conditions: if another replica is about to narrow
-conditions, that replica gets a conflict and waits again.
+Pods that a stored object selects must be reviewed, even if the object was stored just before. So before a new object
+that selects pods, or a change of its selection (`PodSelection.announces`), is admitted, all conditions are removed, and
+API servers get `settle_s` seconds to see this write. The conditions are removed from the mutating webhook
+configuration, or from the validating one if the kind reviews evictions (`PodSelection.opens`). The configuration is
+written even if it has no conditions: if another replica is about to narrow conditions, that replica gets a conflict and
+waits again.
 """
 
 import asyncio
@@ -49,8 +50,8 @@ changes the object.
 """
 
 Announce = Callable[[AdmissionRequest, Webhook], Awaitable[None]]
-"""Awaited before an object that selects other pods is allowed. The second argument is the webhook that must review
-these pods. If the function raises KubeError, the object is rejected.
+"""Awaited before a new object that selects pods, or a change of its selection, is allowed. The second argument is the
+webhook that must review these pods. If the function raises KubeError, the write is rejected.
 """
 
 Conditions = tuple[MatchCondition, ...]
@@ -79,7 +80,7 @@ def replace_conditions(
 
 
 class ConditionRemover:
-    """Removes conditions before an object that selects other pods is admitted."""
+    """Removes conditions before a new object that selects pods, or a change of its selection, is admitted."""
 
     def __init__(self, client: Client, *, settle_s: float = SETTLE_S) -> None:
         self._client = client

@@ -155,7 +155,7 @@ class CertificateFolder:
     """The folder from which the server reads its certificate and key. All files are replaced at the same time, by
     renaming one symbolic link.
 
-    The layout is the same as of a mounted Secret: the folder `..<time>/` contains the files, `..data` is a link to this
+    The layout is that of a mounted Secret: the folder `..<time>/` contains the files, `..data` is a link to this
     folder, and each file name is a link to a file in `..data`.
     """
 

@@ -131,7 +131,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseRolloutStuck",
         expr=f"{_WAITING}) == 1",
         for_s=1800,
-        summary=f"{_NAMED} has been waiting for the same cause for 30 minutes: {{{{ $labels.cause }}}}.",
+        summary=f"{_NAMED} has been waiting for the same reason for 30 minutes: {{{{ $labels.cause }}}}.",
         needs_state=True,
     ),
     *_of_workloads(),
@@ -333,7 +333,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Managers that lead",
-                about="It should be 1, or the number of shards. At 0, nothing is created, updated or repaired.",
+                about="Should be 1, or the number of shards. At 0, nothing is created, updated or repaired.",
                 lines=[("sum(kruise_manager_is_leader)", "")],
                 kind="stat",
                 width=4,
@@ -555,7 +555,7 @@ def build_board() -> Document:
     return {
         "uid": "kruise",
         "title": "OpenKruise workloads",
-        "description": "Rollouts, jobs and the manager of pykruise. It needs --state-metrics for all but the last row.",
+        "description": "Rollouts, jobs and the manager of pykruise. All rows except the last need --state-metrics.",
         "tags": ["kubernetes", "kruise"],
         "schemaVersion": 39,
         "refresh": "30s",

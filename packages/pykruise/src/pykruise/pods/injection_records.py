@@ -144,8 +144,8 @@ def list_injecting_sets(annotations: Mapping[str, str]) -> Sequence[str]:
 
 
 def find_injecting_set(annotations: Mapping[str, str], container: str) -> str:
-    """Name of the SidecarSet that defines a container of a pod; empty if no SidecarSet is known to define it. One of
-    the two containers of a hot sidecar has the sidecar's name with `-1` or `-2`.
+    """Name of the SidecarSet that defines a container of a pod; empty if no SidecarSet is known to define it. The
+    two containers of a hot sidecar have the sidecar's name with `-1` and `-2`.
     """
     names = {container, container.removesuffix("-1"), container.removesuffix("-2")}
     records = _read_known(annotations)

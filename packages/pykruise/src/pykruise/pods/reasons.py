@@ -634,8 +634,8 @@ because it may mean that a large image is being pulled.
 OF_A_SPEC: Final = frozenset(
     {Code.IMAGE_PULL, Code.IMAGE_PULLING, Code.NOTHING_SELECTED, Code.NO_NODE_IMAGE, Code.JOB_FAILED}
 )
-"""Codes whose remedy changes the spec of a job. Most of them only for kinds of jobs without pods of their own, such as
-ImagePullJob.
+"""Codes whose remedy changes the spec of a job. For most of these codes, this is true only for kinds of jobs without
+pods of their own, such as ImagePullJob.
 """
 
 

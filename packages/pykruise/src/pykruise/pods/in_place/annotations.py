@@ -1,6 +1,7 @@
 """Common format of the annotations of in-place updates: functions that read and write their parts.
 
-Pure. Readers ignore unknown keys. Writers keep the key order and the omissions that all managers use.
+Pure. Readers ignore unknown keys. Writers use the same order of keys, and leave out the same empty fields, as
+all other managers.
 """
 
 from collections.abc import Mapping

@@ -3,8 +3,8 @@
 pod + UpdateState ──▶ judge_containers() / judge_pod() ──▶ CompletionVerdict: complete, or the reason for waiting
 
 Pure. Evidence, from the strongest to the weakest: the hash with which the kubelet created the container; another
-image id; another container that shows the new image name; the name alone. An image id alone cannot distinguish two
-tags of one image, and the kubelet reports only one of an image's tags.
+image id; another container id together with the new image name; the name alone. An image id alone cannot distinguish
+two tags of one image, and the kubelet reports only one of an image's tags.
 """
 
 from collections.abc import Mapping
@@ -36,8 +36,8 @@ from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 SECOND_TAG_PATIENCE_S: Final = 10.0
 """Seconds after which weak evidence suffices, if the container is ready. There are two kinds of weak evidence:
 
-- Another container shows the old image under an old name: it runs a second tag of the image, or it crashed and
-  restarted before the kubelet saw the change.
+- The container id is another one, but the status shows the old image under an old name: the new container runs a second
+  tag of the image, or the container crashed and restarted before the kubelet saw the change.
 - The container shows another image with an unknown name, and the record has no container id, for example because an
   earlier change was still in progress.
 """

@@ -166,9 +166,9 @@ def read_annotation(pod: UpdatablePod, spellings: Sequence[str]) -> str | None:
 
 
 def add_ready_gates(pod_spec: Mapping[str, Any]) -> Document:
-    """The spec of a pod that can be updated in place: adds the readiness gates that its workload sets.
+    """The spec of a pod that can be updated in place, with the gates InPlaceUpdateReady and KruisePodReady.
 
-    Otherwise the pod webhook would add KruisePodReady. A pod that is created with this gate does not need the webhook.
+    A pod that is created without KruisePodReady needs the pod webhook, which adds this gate.
     """
     gates = list(pod_spec.get("readinessGates") or ())
     known = {gate.get("conditionType") for gate in gates}

@@ -1,7 +1,7 @@
 """Cpu and memory of running containers: quality of service class, the body of a resize, and its completion.
 
-Pure. Resources are changed through `pods/resize` if the API server has it (since 1.32, when it rejects changes in the
-spec), otherwise in the spec itself. Only quantities that differ from the live pod are sent, so that changes by a
+Pure. Resources are changed through `pods/resize` if the API server has it (since 1.32; such a server rejects changes
+in the spec), otherwise in the spec itself. Only quantities that differ from the live pod are sent, so that changes by a
 vertical autoscaler are kept.
 """
 

@@ -107,7 +107,7 @@ def _exclude_items(items: Iterable[str], unwanted: Iterable[str]) -> list[str]:
 
 
 def _merge_refs(spec: UpdateSpec, pending: UpdateSpec) -> dict[str, RefMetadata]:
-    """Keep pending keys that neither the new spec's environment nor its metadata patch decides."""
+    """Keep pending keys that the new spec neither sets nor removes, and add the keys of the new spec."""
     decided = {field: _find_decided_keys(spec, field) for field in MAPS}
     refs: dict[str, RefMetadata] = {}
     for name in {**pending.ref_metadata, **spec.ref_metadata}:

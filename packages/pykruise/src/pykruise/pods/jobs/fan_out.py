@@ -107,7 +107,7 @@ class TargetHold(StrEnum):
     PAUSED = "paused"
     PARALLELISM = "parallelism"
     TURN = "turn"
-    """No target is active, and others are started first: the policy does not allow to start all."""
+    """No target is active, and others are started first: the policy does not allow starting all at the same time."""
     ZERO = "zero"
     """The policy allows no active target."""
     ENDING = "ending"

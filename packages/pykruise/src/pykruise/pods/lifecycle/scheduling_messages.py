@@ -2,8 +2,8 @@
 
 message of the condition PodScheduled ──▶ describe_remedy(), describe_obstacles()
 
-Pure. The scheduler reports its reasons only as text, with the number of nodes for each reason. Only remedies and words
-depend on the text, and no decision. Unknown reasons result in the general remedy.
+Pure. The scheduler reports its reasons only as text, with the number of nodes for each reason. Only remedies and
+messages depend on the text; no decision depends on it. Unknown reasons result in the general remedy.
 """
 
 import re

@@ -3,7 +3,7 @@
 JSON of a PodProbeMarker ──▶ make_marker_projector()    ──▶ MarkerView
 JSON of a NodePodProbe   ──▶ project_node_probes() ──▶ NodeProbesView ──▶ kinds/podprobemarker, kinds/nodepodprobe
 
-Pure. On its node a marker's probe is named `<marker>#<probe>`.
+Pure. On nodes, a marker's probe has the name `<marker>#<probe>`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -126,8 +126,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is_ready: bool = False
     """Whether the pod is Running, Ready, and not held back by an in-place update."""
     is_serving: bool = False
-    """Whether the pod is ready, and its lifecycle state is one of the states in service. Other pods may be deleted
-    without asking a budget.
+    """Whether the pod is ready, and its lifecycle state is one of the states in service. A pod that does not serve
+    may be deleted even if no budget is left.
     """
     is_never_ready: bool = False
     """Whether the status proves that the pod has never been ready. False when that is unknown."""

@@ -435,7 +435,7 @@ def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Inst
 
 def spend_for_updates(budget: BudgetView, pods: Iterable[str], *, now: Instant) -> Patch:
     """Return the write that spends the budget for the updates of these pods. It fails when another writer has spent
-    from it in between.
+    from the budget in between.
     """
     spent = dict.fromkeys(pods, Operation.UPDATE)
     return patch_object(

@@ -87,7 +87,7 @@ def _is_overdue(condition: Mapping[str, Any]) -> bool:
 
 
 def _is_failure(condition: Mapping[str, Any]) -> bool:
-    """Whether the condition reports a failed write that has not succeeded since. Such a write is closer to the cause
+    """Whether the condition reports a failed write that has not succeeded since. Its message is closer to the cause
     than the reason for which the object waits.
     """
     kind = str(condition.get("type") or "")

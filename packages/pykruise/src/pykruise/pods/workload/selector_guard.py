@@ -3,7 +3,7 @@
 spec.selector + the owner's revisions and pods ──▶ check_selector() ──▶ Managed  : continue
                                                                    └─▶ Mismatch : change nothing, report it
 record_of() ──▶ the annotation that every new revision gets
-is_guarded(), find_managed_selector() ──▶ the selector that admission allows to restore
+is_guarded(), find_managed_selector() ──▶ the only selector to which admission allows a change
 
 Pure; serves every kind that has pods and a selector. The webhook forbids changes of `spec.selector`, but a stored
 selector can still change when no webhook is called (an outage, a restored etcd, a direct write). A controller that
