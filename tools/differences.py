@@ -410,8 +410,8 @@ _SIDECAR_SET: Final = _differences_of(
         "admission recognizes the canary by the name of its base",
     ),
     (
-        "a `HotUpgrade` container without `hotUpgradeEmptyImage` is accepted, and so are the resource "
-        "expressions `cpu*cpu` and `100MB`",
+        "a `HotUpgrade` container without `hotUpgradeEmptyImage` and the resource expressions `cpu*cpu` and "
+        "`100MB` are accepted",
         "they are rejected; `cpu - 2` is accepted",
         "the rejected values could never be evaluated",
     ),
