@@ -255,8 +255,8 @@ _CLONE_SET: Final = _differences_of(
     (
         "each pod is scheduled alone",
         "the same; with the gate `PodGroups` and the annotation `pykruise.io/gang-min-count` the pods are a PodGroup "
-        "of Kubernetes' scheduler, and are updated together. StatefulSets also have the annotation, and so have "
-        "BroadcastJobs, whose pods start together",
+        "of Kubernetes' scheduler, and are updated together. StatefulSets and BroadcastJobs also support the "
+        "annotation; the pods of a BroadcastJob start together",
         "pods that start without the others would only occupy their nodes",
     ),
 )
@@ -410,8 +410,8 @@ _SIDECAR_SET: Final = _differences_of(
         "admission recognizes the canary by the name of its base",
     ),
     (
-        "a `HotUpgrade` container without `hotUpgradeEmptyImage` is accepted, and so are the resource "
-        "expressions `cpu*cpu` and `100MB`",
+        "a `HotUpgrade` container without `hotUpgradeEmptyImage` and the resource expressions `cpu*cpu` and "
+        "`100MB` are accepted",
         "they are rejected; `cpu - 2` is accepted",
         "the rejected values could never be evaluated",
     ),
@@ -590,7 +590,7 @@ _PERSISTENT_POD_STATE: Final = _differences_of(
         "objects of users stay",
     ),
     (
-        "a workload that requests one without a topology annotation gets no response",
+        "a workload whose annotations request a PersistentPodState but name no topology gets no response",
         "a Warning event and `explain` name the missing annotation",
         "otherwise nothing shows that the request has no effect",
     ),
