@@ -497,8 +497,8 @@ def _split_batches(
     chains: Sequence[Chain], *, first: int, largest: int
 ) -> Iterator[tuple[Sequence[Chain], int]]:
     """Yield batches of `first`, 2 * `first`, 4 * `first`, … chains. When a batch would have `largest` chains or more,
-    it has all remaining chains. With each batch comes the size of the next one; a batch that has fewer chains than it
-    may have proves nothing, so the size stays.
+    it has all remaining chains. Each batch is yielded with the size of the next one. The last batch may have
+    fewer chains; then the size stays, because such a batch proves nothing.
     """
     start, size = 0, first
     while start < len(chains):

@@ -10,8 +10,8 @@ before it sent the renewal, so its term always ends first: `lease_s` minus `rene
 every write is limited to that time.
 
 One case cannot be excluded: a machine that is suspended as a whole (a virtual machine) does not notice that time
-passes. A write that left it before may arrive late. Its preconditions on `resourceVersion` and uid then make it fail;
-all writes of plans/ have them where a decision depends on them.
+passes. A write that left the machine before the suspension may arrive late. Its preconditions on `resourceVersion` and
+uid then make it fail; every write of a plan has these preconditions if its decision depends on the object's state.
 
 A leader that releases the Lease leaves a note on it: the highest version that it wrote of each resource. Its successor
 reads the versions from `inherited` (kube/election/takeover.py). A leader can also name its successor on the Lease;
