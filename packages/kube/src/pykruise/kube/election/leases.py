@@ -17,9 +17,9 @@ A leader that releases the Lease leaves a note on it: the highest version that i
 reads the versions from `inherited` (kube/election/takeover.py). A leader can also name its successor on the Lease;
 the Lease is then never free.
 
-A candidate also knows until when the current holder may act (`other_term`), because members act while it leads
-(membership.py). If a watch shows the renewals to the candidate (`see`), it takes the Lease as soon as the Lease
-expires.
+A candidate also knows until when the current holder may act (`other_term`), because members act while that
+holder leads (membership.py). If a watch shows the renewals to the candidate (`see`), the candidate takes the Lease as
+soon as the Lease expires.
 
 Format and rules: Lease of coordination.k8s.io/v1 as client-go's leader election reads and writes it.
 """
