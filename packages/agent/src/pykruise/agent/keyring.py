@@ -1,7 +1,7 @@
 """The credentials that a pull may use: secrets that the manager copied, and credentials of the node itself.
 
 NodeImage.pullSecrets ──▶ Keyring.list_credentials_for(): Secrets (kept for minutes), docker configuration, plugins
-                          └──▶ Auth …, the longest match first
+                          └──▶ Credential …, the longest match first
 
 A secret that cannot be read is left out with a warning: the image may be public, or another secret may suffice.
 """
@@ -60,8 +60,7 @@ class Keyring:
     ) -> list[Credential]:
         """Return matching credentials in the order in which to try them; empty to pull without credentials.
 
-        Of the image's secrets, only those from a namespace that requests this tag are used
-        (agent/rules/pull_secrets.py).
+        Uses only those secrets of the image that may be used for this tag (agent/rules/pull_secrets.py).
         """
         credentials: list[Credential] = []
         for secret in secrets:

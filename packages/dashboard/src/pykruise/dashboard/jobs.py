@@ -56,7 +56,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     images: tuple[ImageState, ...] = ()
     asked_by: tuple[str, ...] = ()
     """Images that could not be pulled: the ids of the rows of the jobs that requested them. Empty if there is no such
-    image, or if no job requested it.
+    image, or if one of these images was requested by no job.
     """
 
 

@@ -168,7 +168,7 @@ class RowStream:
         return [*events, *self._synced()]
 
     def _synced(self) -> Sequence[bytes]:
-        """Return the event that tells that the page is complete; nothing if it was sent before."""
+        """Return the event that reports that the page is complete; nothing if it was sent before."""
         if self._is_synced or not self._is_read():
             return ()
         self._is_synced = True

@@ -3,7 +3,7 @@
 Feeds: changed object or namespace ──▶ Verdicts ──look(), a few at a time──▶ Verdict ──▶ Feeds: phase, cause, remedy
 
 A status does not show everything, for example that a write is rejected, or that the pods of another object fail. So the
-dashboard runs explain on the caches. This uses a limited share of the processor time (SHARE), however many objects
+dashboard runs explain on the caches. This uses a limited part of the processor time (1 / SHARE), however many objects
 change. A changed object is examined at most once in AT_LEAST_S seconds. Objects that are not at rest (Healthy, Paused,
 Completed or Failed) are examined first. Until an object is examined, its row shows the phase of the status. One task,
 in the event loop of the caches, reads and writes the entries.
@@ -115,7 +115,9 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """A verdict, with the phase that the status showed then. If the status now shows another phase, it is stale."""
+    """A verdict, with the phase that the status showed at that time. If the status now shows another phase, the
+    verdict is stale.
+    """
 
     verdict: Verdict
     status_phase: str

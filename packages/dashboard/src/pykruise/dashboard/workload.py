@@ -194,7 +194,7 @@ def _what_if(resource: Resource, document: Document) -> tuple[tuple[str, str, st
 
 
 _ALL: Final = 2**31 - 1
-"""The default value of number fields that mean "no limit"."""
+"""Default of some number fields, where it means "no limit"."""
 
 
 def _shown(value: Any) -> str:
@@ -263,8 +263,8 @@ def is_named_in_mark(pod: Document, mark: str, name: str) -> bool:
 
 
 def _is_named_in(text: str, name: str) -> bool:
-    """Whether the name is in the annotation's value: `{"name": …}`, an object whose keys are names, or a list with
-    commas.
+    """Whether the name is in the annotation's value: `{"name": …}`, an object whose keys are names, or names
+    separated by commas.
     """
     try:
         value = msgspec.json.decode(text)

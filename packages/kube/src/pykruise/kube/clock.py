@@ -1,7 +1,7 @@
 """Clocks: they show the event loop's time as wall time.
 
-Code that needs "now" takes a `Clock`; plans take the instant itself. In tests the loop's time is virtual, so a year of
-rollouts passes in a second and gives the same result every time.
+Code that needs "now" takes a `Clock`; plan functions take the instant itself. In tests the loop's time is virtual, so a
+year of rollouts passes in a second and gives the same result every time.
 
 An instant is a float: seconds since 1970-01-01T00:00:00Z (the scale of Kubernetes' timestamps).
 """

@@ -1,7 +1,7 @@
 """Operators in few lines: a function from an object to the children, status and events that it should have.
 
 plan(Observed) ──▶ Desired ──▶ operator() ──▶ Work ──▶ main(): a program with leader election, metrics and probes
-check(document) ──▶ validating(), defaulting() ──▶ ReviewRule ──▶ main(): a webhook server
+check(new, old), default(document) ──▶ validating(), defaulting() ──▶ ReviewRule ──▶ main(): a webhook server
 
 This package builds values of `pykruise.runtime`. For everything that it cannot express, write a `Control`, which runs
 in the same program.

@@ -31,7 +31,7 @@ class Child(msgspec.Struct, frozen=True):
     """An object that another object should own.
 
     `body`: the document, without apiVersion, kind, name and owner; `metadata` may have labels and annotations.
-    `namespace`: for a child of a cluster-wide object; empty: the namespace of the owner.
+    `namespace`: for a child of a cluster-scoped object; empty: the namespace of the owner.
     """
 
     resource: Resource

@@ -87,7 +87,7 @@ class KindContext:
         self.further: list[FurtherKinds] = []
         """Readers of the ConfigMaps that name further kinds; the operator runs them."""
         self.brake = ChurnBrake(now=lambda: asyncio.get_running_loop().time())
-        """Holds back the writes of objects that undo their own work."""
+        """Holds back the writes of objects whose reconciles undo their own work."""
         self.memories: list[Memories] = []
         """Memories of the controllers."""
 

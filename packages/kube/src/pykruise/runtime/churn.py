@@ -93,7 +93,9 @@ class _Object(msgspec.Struct):
     struck_at: float = float("-inf")
     wait_s: float = 0.0
     is_unmaking: bool = False
-    """Whether the latest strike (a reconcile that undid own work) was for deletions; False: for repeated patches."""
+    """Whether the latest strike (a reconcile that undid its own work) was for deletions; False: for repeated
+    patches.
+    """
 
 
 class ChurnBrake:
@@ -173,7 +175,7 @@ class ChurnBrake:
     def _count_undone(self, known: _Object, done: Sequence[Action], now: float) -> tuple[int, int]:
         """Count the creations that this reconcile has undone, and the patches that it has repeated."""
         unmade = repeated = 0
-        # This is about the sum of all waits so far, since each wait is twice the previous one.
+        # Approximately the sum of all waits so far, since each wait is twice the previous one.
         held_s = 2 * known.wait_s
         for action in done:
             match action:

@@ -9,8 +9,8 @@ the new state. After a conflict the stage continues with its other chains, becau
 limits of the plan count the object of the conflict as if it had been written.
 
 A write whose response was lost is repeated until the server's response shows whether the write took effect. Later tries
-may fail in other ways: a server that restarts first refuses connections, and then knows no RBAC rules for a moment.
-Planning without that knowledge could create one pod too many after a POST, or take one pod too many out of service
+may fail in other ways: a server that restarts refuses connections at first, and then knows no RBAC rules for a moment.
+Planning without knowing the result could create one pod too many after a POST, or take one pod too many out of service
 after a DELETE. Repeating is safe: the plan chooses the names and deletions carry the uid, so the second try finds the
 result of the first try.
 """
@@ -497,8 +497,8 @@ def _split_batches(
     chains: Sequence[Chain], *, first: int, largest: int
 ) -> Iterator[tuple[Sequence[Chain], int]]:
     """Yield batches of `first`, 2 * `first`, 4 * `first`, … chains. When a batch would have `largest` chains or more,
-    it has all remaining chains. With each batch comes the size of the next one; a batch that has fewer chains than it
-    may have proves nothing, so the size stays.
+    it has all remaining chains. Each batch is yielded with the size of the next one. The last batch may have
+    fewer chains; then the size stays, because such a batch proves nothing.
     """
     start, size = 0, first
     while start < len(chains):

@@ -63,8 +63,9 @@ cache would create them again forever.
 """
 
 RAMP_KEPT_S = 10.0
-"""Maximum number of seconds between two plans for the same spec of which the second continues the ramp of the first.
-Otherwise a slow API server, which answers only a few batches in SLICE_S, would see batches of 1, 2, 4, … forever.
+"""A plan that starts less than this number of seconds after the end of the previous plan for the same spec continues
+the ramp of the previous plan. Otherwise a slow API server, which answers only a few batches in SLICE_S, would see
+batches of 1, 2, 4, … forever.
 """
 
 
@@ -104,9 +105,7 @@ class ReconciledOwner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def owner_of(view: Any, resource: Resource, *, is_shared: bool = False) -> ReconciledOwner:
-    """Return the object for whose plans status and events are reported. `is_shared`: other clients write its status
-    too.
-    """
+    """Return the object of this view as the owner of its plans. `is_shared`: other clients write its status too."""
     return ReconciledOwner(
         resource=resource,
         key=Key(view.namespace, view.name),
@@ -174,10 +173,10 @@ class Reconciler:
     `objects`: the kind's own objects. `read_for`: returns the reads for an object's snapshot. `record`: records events
     and must neither block nor raise. `memories`: values that the kind and this class remember between reconciles.
     `executor_of`: returns the executor for an object, if not all objects use `executor`. `rollouts`: measures rollouts.
-    `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them. `brake`: holds back objects
-    that undo their own work; all reconcilers of a manager share it. `blank_status`: required fields of a status while
-    nothing is known, since the API server would reject a status without them. `children`: children whose waits count as
-    their parent's.
+    `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them. `brake`: holds back the
+    writes of objects whose reconciles undo their own work; all reconcilers of a manager share it. `blank_status`:
+    required fields of a status while nothing is known, since the API server would reject a status without them.
+    `children`: children whose waits count as their parent's.
     """
 
     def __init__(

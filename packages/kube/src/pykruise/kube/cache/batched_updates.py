@@ -1,7 +1,7 @@
 """Many decisions about one stored object, settled together by one conditional write.
 
-request ──▶ BatchedUpdates.settle() ──▶ all requests about the same object ──▶ Ledger.decide() ──▶ one write ──▶
-answers
+request ──▶ BatchedUpdates.settle() ──▶ all requests about the same object ──▶ UpdateLedger.decide() ──▶
+one write ──▶ answers
 
 Decisions never contradict each other: each decision is stored by a write that names the resourceVersion on which it was
 based. If the object has changed since then, the API server responds with 409, and the replica reads the stored object

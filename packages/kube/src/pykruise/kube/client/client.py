@@ -157,11 +157,11 @@ class Client:
         }
 
     def replace_transport(self, transport: Transport) -> "Client":
-        """Return a client with the same limits, retries and names, but another transport."""
+        """Return a client with the same limits, retries and user agent, but another transport."""
         return self._copy_with(transport, self.limiter)
 
     def replace_limiter(self, limiter: Limiter) -> "Client":
-        """Return a client with the same transport, retries and names, but another limiter."""
+        """Return a client with the same transport, retries and user agent, but another limiter."""
         return self._copy_with(self.transport, limiter)
 
     def separate_limit(self) -> "Client":
@@ -177,7 +177,9 @@ class Client:
         return self.copy_as(Client, transport, limiter)
 
     def copy_as(self, kind: type[C], transport: Transport, limiter: Limiter) -> C:
-        """Return a client of this class with the same clock, names and retries, but another transport and limiter."""
+        """Return a client of the class `kind` with the same clock, retries and user agent, but another transport and
+        limiter.
+        """
         return kind(
             transport,
             clock=self.clock,

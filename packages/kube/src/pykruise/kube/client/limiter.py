@@ -111,8 +111,8 @@ class Limiter:
         """Wait for a slot, and hold it while one request is in flight. `scope`: the requests that a Retry-After
         affects.
 
-        The limiter learns from whether the block ends with an exception, and with which one. So raise the error of a
-        response inside the block. Waiting can be cancelled. Entering raises HeldBackError.
+        The limiter learns from the exception that ends the block, or from a block that ends without an exception. So
+        raise the error of a response inside the block. Waiting can be cancelled. Entering raises HeldBackError.
         """
         return _Slot(self, priority, scope)
 

@@ -13,7 +13,7 @@ __all__ = ["last_time_of", "list_events_about"]
 async def list_events_about(client: Client, uid: str, *, namespace: str) -> list[Document]:
     """Return the core/v1 events about the object with this UID, oldest first.
 
-    `namespace`: of the object; empty for a cluster-wide object, whose events are in `default`. Raises KubeError.
+    `namespace`: of the object; empty for a cluster-scoped object, whose events are in `default`. Raises KubeError.
     """
     listed = await client.list(EVENTS, namespace or "default", field_selector=f"involvedObject.uid={uid}")
     return sorted(map(decode, listed.items), key=last_time_of)

@@ -34,7 +34,7 @@ class RememberedLists(Client):
 
     @classmethod
     def of(cls, client: Client) -> "RememberedLists":
-        """Return a client with the transport, limits, retries and names of the given one."""
+        """Return a client with the transport, limits, retries and user agent of the given one."""
         return client.copy_as(cls, client.transport, client.limiter)
 
     async def remember(self, key: Hashable, read: Callable[[], Awaitable[T]]) -> T:

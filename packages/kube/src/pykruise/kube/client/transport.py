@@ -1,6 +1,6 @@
 """The interface to an API server: a request with its response, and a stream of lines.
 
-Client and caches ──Request──▶ Transport ──▶ HTTP (transport.py) or the sandbox's API server core in the same process
+Client and caches ──Request──▶ Transport ──▶ kube/http/transport.py, or the sandbox's API server in the same process
                                └── WrappedTransport: counts, rejects, delays or changes requests on their way
 
 All code above this interface is the same for both kinds of server; tests wrap a transport to inject faults.

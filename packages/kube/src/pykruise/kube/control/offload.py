@@ -4,7 +4,7 @@ function, arguments ──▶ Aside.run() ───▶ a thread, one function at
 coroutine ────────────▶ Aside.drive() ─▶ the same, step by step; it awaits on the loop (OnLoop)
 
 The loop's thread and the other thread share the interpreter's lock; each releases it every few milliseconds. Only a
-call of a C function keeps the lock for longer, so the input of such calls must be limited before (documents.bounded).
+call of a C function keeps the lock for longer, so the input of such calls must be limited (documents.check_bounds).
 After each function, the next one waits for as long as the function took, so the loop has the interpreter for itself for
 half of the time.
 """

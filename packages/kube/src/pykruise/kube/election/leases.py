@@ -10,16 +10,16 @@ before it sent the renewal, so its term always ends first: `lease_s` minus `rene
 every write is limited to that time.
 
 One case cannot be excluded: a machine that is suspended as a whole (a virtual machine) does not notice that time
-passes. A write that left it before may arrive late. Its preconditions on `resourceVersion` and uid then make it fail;
-all writes of plans/ have them where a decision depends on them.
+passes. A write that left the machine before the suspension may arrive late. Its preconditions on `resourceVersion` and
+uid then make it fail; every write of a plan has these preconditions if its decision depends on the object's state.
 
 A leader that releases the Lease leaves a note on it: the highest version that it wrote of each resource. Its successor
 reads the versions from `inherited` (kube/election/takeover.py). A leader can also name its successor on the Lease;
 the Lease is then never free.
 
-A candidate also knows until when the current holder may act (`other_term`), because members act while it leads
-(membership.py). If a watch shows the renewals to the candidate (`see`), it takes the Lease as soon as the Lease
-expires.
+A candidate also knows until when the current holder may act (`other_term`), because members act while that
+holder leads (membership.py). If a watch shows the renewals to the candidate (`see`), the candidate takes the Lease as
+soon as the Lease expires.
 
 Format and rules: Lease of coordination.k8s.io/v1 as client-go's leader election reads and writes it.
 """

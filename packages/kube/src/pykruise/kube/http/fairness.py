@@ -1,6 +1,6 @@
 """Shares a server among its clients, and chooses the connection to close when the server is full.
 
-connections, requests, bytes of bodies ──▶ Room: a share for each peer address ──▶ True, False, or a victim to evict
+connections, requests, bytes of bodies ──▶ ServerRoom: a share for each peer ──▶ True, False, or a connection to evict
 
 Pure. One address never holds more than `share` of anything, so a single client cannot use up a server. A connection
 that does not fit replaces the connection that has been idle longest: one of the same address when that address has used

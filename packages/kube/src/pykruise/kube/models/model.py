@@ -1,6 +1,6 @@
 """The base of generated models, and the way from a document to a model and back, without loss.
 
-document ──▶ parse() ──▶ Model: typed fields, and in `rest` what the type has no field for ──▶ document()
+document ──▶ parse() ──▶ Model: typed fields, and `rest` with all other fields ──▶ document()
 
 Pure.
 """
@@ -48,7 +48,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, rename=camel_of):
 
     rest: Mapping[str, Any] = msgspec.field(default_factory=dict, name=REST)
     """Fields of the document that the class does not have, by their names there: fields of a newer definition, and
-    nulls that the class does not expect. `to_document()` writes them again."""
+    nulls that the class does not expect. `document()` writes them again."""
 
 
 class ModelMetadata(Model, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ def _fields_of(model: type[Model]) -> Mapping[str, msgspec.structs.FieldInfo]:
 
 
 def parse(model: type[M], value: Mapping[str, Any]) -> M:
-    """Return a document as a model; `to_document()` of the result equals it.
+    """Return a document as a model; `document()` of the result equals the document.
 
     Raises msgspec.ValidationError for a required field that is missing, and for a value of the wrong type, with the
     path of the field.

@@ -6,7 +6,7 @@ A rule finds a mistake ──▶ make_required_error(), make_invalid_error(), �
 Pure. Validation collects all errors, so that users do not have to fix an object one error at a time.
 
 `field` paths are plain strings: `spec.containers[0].name`. Values are shown as Go shows them, because people and
-scripts compare these messages. Of a long value only the beginning is shown (go_text.py: `excerpt`), so that a response
+scripts compare these messages. Only the beginning of a long value is shown (go_text.py: `excerpt`), so that a response
 is never many times as long as the request.
 """
 

@@ -1,4 +1,4 @@
-"""Common tasks of a cluster process: return memory, stop on signals, serve diagnosis.
+"""Common tasks of a cluster process: return memory to the system, stop on signals, serve diagnosis.
 
 SIGTERM, SIGINT ──▶ stop_on_signals()      GET /debug/pprof/threads, …/memory ──▶ DIAGNOSIS ──▶ PlainServer
 """

@@ -279,8 +279,8 @@ class WebhookServer:
 
 
 _IDLE_S: Final = 120.0
-"""Longer than the 90 s after which an API server closes an unused connection: if the server closed first, a review
-could fail that the API server was just sending.
+"""Longer than the 90 s after which an API server closes an unused connection: if the server closed the
+connection first, a review that the API server was just sending could fail.
 """
 
 
