@@ -534,6 +534,11 @@ _WORKLOAD_SPREAD: Final = _differences_of(
         "`kubectl get ws` shows how many pods each subset has",
     ),
     (
+        "an eviction whose slot cannot be released at the moment gets 400",
+        "it gets 429",
+        "`kubectl drain` tries again",
+    ),
+    (
         "a second WorkloadSpread for the same workload is accepted",
         "the second one is rejected",
         "two WorkloadSpreads would place the same pods",

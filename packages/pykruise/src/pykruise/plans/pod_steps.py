@@ -46,6 +46,13 @@ class StepError(Exception):
         self.code = code
 
 
+def build_retry_error(text: str, request: AdmissionRequest) -> StepError:
+    """Build the error of a step that cannot decide now, for example because the API server does not respond. Evictions
+    get 429: a client that drains a node stops at any other error code.
+    """
+    return StepError(text, code=429 if request.subresource == "eviction" else 500)
+
+
 class PodStep(Protocol):
     """A step of the webhook `/mutate-pod`. It gets only new, readable pods."""
 

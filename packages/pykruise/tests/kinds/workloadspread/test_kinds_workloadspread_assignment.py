@@ -742,6 +742,20 @@ async def test_the_eviction_of_a_missing_pod_is_left_to_the_api_server() -> None
     assert server.writes == writes
 
 
+async def test_an_eviction_whose_slot_cannot_be_released_gets_429_and_a_deletion_500() -> None:
+    """A client that drains a node stops at any error code except 429."""
+    # given an API server that rejects each write of the status
+    server, document = await full()
+    server.conflicts_to_come = 10_000
+    # then
+    with pytest.raises(StepError) as error:
+        await server.replica().evict("p1")
+    assert error.value.code == 429
+    with pytest.raises(StepError) as error:
+        await server.replica().delete(document)
+    assert error.value.code == 500
+
+
 async def test_a_restarted_replica_continues_from_the_stored_status() -> None:
     # given one that has taken two of three places, and ends
     server = SpreadServer(spread(subset("a", 3), subset("b")))

@@ -46,6 +46,7 @@ from pykruise.plans.pod_steps import (
     StepError,
     StepEvent,
     StepReport,
+    build_retry_error,
     is_dry,
 )
 from pykruise.plans.targets import (
@@ -191,8 +192,7 @@ class BudgetGuard:
                 return await self._decide_refusal(request, *result, self._budgeting)
         except (KubeError, UnsettledError, TimeoutError) as error:
             text = str(error) or f"the PodUnavailableBudget could not be checked within {ANSWER_S:g} s"
-            # A client that drains a node stops at any error code except 429.
-            raise StepError(text, code=429 if request.subresource == "eviction" else 500) from error
+            raise build_retry_error(text, request) from error
 
     async def _find_disrupted_pod(
         self, request: AdmissionRequest, reader: BudgetReader

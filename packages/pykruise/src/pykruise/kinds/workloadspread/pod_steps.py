@@ -28,6 +28,7 @@ from pykruise.plans.pod_steps import (
     PodSteps,
     StepContext,
     StepError,
+    build_retry_error,
     is_dry,
 )
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
@@ -87,7 +88,7 @@ class SpreadRelease:
                 if pod is not None:
                     await self._spreading.assignment.release_slot(pod, namespace=request.namespace)
         except (AssignmentError, KubeError) as error:
-            raise StepError(str(error)) from error
+            raise build_retry_error(str(error), request) from error
         return None
 
 
