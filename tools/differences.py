@@ -774,7 +774,7 @@ _POD_UNAVAILABLE_BUDGET: Final = _differences_of(
     ),
     (
         "a record in the status counts for every pod with the recorded name",
-        "a record counts only for the pod with the recorded uid",
+        "a record counts only for a pod that is not younger than the record",
         "the next pod of a StatefulSet has the same name",
     ),
     (
@@ -807,6 +807,11 @@ _POD_UNAVAILABLE_BUDGET: Final = _differences_of(
 
 _BROADCAST_JOB: Final = _differences_of(
     "BroadcastJob",
+    (
+        "the names of pods have a random suffix",
+        "the suffix is computed from the node",
+        "no node gets two pods, even if a creation arrives late",
+    ),
     (
         "when a node is cordoned, its finished pod is deleted, and the node gets a second run",
         "finished pods stay",
