@@ -1,4 +1,4 @@
-"""A kind is a folder: one that is put beside the others is known everywhere, and nothing else is changed.
+"""A kind is a folder: pykruise knows a folder beside those of the other kinds everywhere, without another change.
 
 tests/support/new_kind/crew ──▶ pykruise.kinds.__path__ ──▶ definitions, roles, flags, admission, conversion,
                                                            manager, doctor, explain, plan, simulate
@@ -110,7 +110,7 @@ def reaching(client: Client) -> Any:
 
 
 async def until(claim: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for it, in virtual time."""
+    """Wait in virtual time until the claim is true."""
     async with asyncio.timeout(60):
         while not await claim():
             await asyncio.sleep(0.1)
@@ -300,7 +300,7 @@ async def run_kubectl(value: Playground, *argv: str) -> tuple[int, str]:
 
 class _StaysOpen(WrappedTransport):
     async def close(self) -> None:
-        """Others use it too."""
+        """Leave it open, because others use it too."""
 
 
 async def test_the_verbs_of_kubectl_kruise_support_a_new_kind() -> None:
@@ -313,7 +313,7 @@ async def test_the_verbs_of_kubectl_kruise_support_a_new_kind() -> None:
         # and it has a table
         _, said = await run_kubectl(result, "get", "all")
         assert "crews.apps.kruise.io:\nNAME   SIZE   READY   AGE\ndeck   2      2" in said
-        # when it is paused, its size is only wished for
+        # when it is paused, a new size has no effect yet
         assert (await run_kubectl(result, "rollout", "pause", "crew/deck"))[0] == 0
         await result.client.patch(CREWS, "default", "deck", {"spec": {"size": 3}}, patch_type=PatchType.MERGE)
         await until(lambda: _is_observed(result.client))

@@ -59,7 +59,7 @@ def merged_lists(
 def with_item(place: Place, item: Object, *, complete: bool) -> Object:
     """A spec with this item in the list; lists on the way there have one item, called main.
 
-    `complete`: with all that the schema requires of the objects on the way.
+    `complete`: with all required fields of the objects on the way.
     """
     spec: Object = blank_of(place.schema) if complete else {}
     here: Any = spec
@@ -88,7 +88,7 @@ def items_of(document: Object, place: Place) -> list[Object]:
 
 
 def value_of(place: Place, text: str) -> Object:
-    """A field of an item that holds the text: any where the schema leaves items open, else one that it has."""
+    """A field of an item, with the text as its value: any field if the schema allows it, else one of the schema."""
     schema = place.schema
     for step in place.path:
         schema = schema["items"] if step == "[]" else schema["properties"][step]

@@ -1,4 +1,4 @@
-"""What built-in controllers make of their kinds, the same in the sandbox and on the real control plane."""
+"""Built-in controllers do the same with their kinds in the sandbox and on the real control plane."""
 
 from collections.abc import Mapping
 from typing import Any

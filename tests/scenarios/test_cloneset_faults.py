@@ -45,7 +45,7 @@ Prepare = Callable[[FaultyTransport], None]
 
 
 async def live_through(stage: Stage, seen: PodWatch, prepare: Prepare) -> FaultyTransport:
-    """Create, update, scale in, with a manager whose transport `prepare` has broken."""
+    """Create, update and scale in the CloneSet, with a manager whose transport has the faults of `prepare`."""
     faulty = FaultyTransport(stage.manager_transport())
     prepare(faulty)
     await stage.start_manager(faulty)
@@ -66,7 +66,7 @@ async def live_through(stage: Stage, seen: PodWatch, prepare: Prepare) -> Faulty
 
 
 async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, seen: PodWatch) -> None:
-    """The yardstick of the others."""
+    """Without faults, the scenario creates no unnecessary pod: the other tests compare with this."""
     await live_through(stage, seen, lambda _faulty: None)
     assert seen.created == 2 * REPLICAS
 
@@ -136,7 +136,7 @@ async def test_two_swapped_events_do_not_disturb_a_rollout(stage: Stage, seen: P
 async def test_one_failing_write_does_not_disturb_the_rollout(
     stage: Stage, seen: PodWatch, fault: object, number: int
 ) -> None:
-    """The write with that number, and its twelfth successor."""
+    """The write with this number, and the twelfth write after it, meet the fault."""
     await live_through(
         stage,
         seen,
@@ -247,9 +247,9 @@ async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage:
 async def test_an_api_server_that_has_just_started_refuses_creations_for_a_while(
     stage: Stage, seen: PodWatch, unready_s: float
 ) -> None:
-    """403: it has not read its roles yet, or its admission (every 30 s) not which kinds there are.
+    """403: the new API server has not read its roles yet, or its admission (every 30 s) not the list of kinds.
 
-    What happens meanwhile wakes the set each time, to another try that is refused.
+    Events wake the CloneSet meanwhile, and each time another attempt is refused.
     """
     # given an API server that dies when it has created some pods, and comes back
     loop = asyncio.get_running_loop()

@@ -124,14 +124,14 @@ SPECS: dict[str, Document] = {
         ],
     },
 }
-"""For each kind a spec with what v1alpha1 cannot say, or says otherwise."""
+"""For each kind, a spec with fields that v1alpha1 does not have, or has in another form."""
 
 
 @pytest.fixture
 async def converting(stage: Stage) -> AsyncIterator[Stage]:
-    """The stage, from when the manager's webhooks convert every kind; they review nothing meanwhile.
+    """The stage, as soon as the manager's webhooks convert every kind; they review nothing during the test.
 
-    The definitions' CA bundle is that of no server at first: putting in the right one is the manager's business.
+    At first the CA bundle in the CRDs belongs to no server: the manager must write the right one.
     """
     with stage.past_admission():
         for kind in TWO:

@@ -47,13 +47,14 @@ Prepare = Callable[[FaultyTransport], None]
 
 
 def keeps_its_promises(seen: Watcher, strategy: Object) -> bool:
-    """At most one pod a node (and one more by surge), and no more nodes down than allowed."""
+    """Whether no node had more than one pod (two with surge), and no more nodes were down than allowed."""
     block = strategy["rollingUpdate"]
     return seen.most_on_a_node <= 1 + block.get("maxSurge", 0) and seen.most_down <= block["maxUnavailable"]
 
 
 async def live_through(stage: Stage, pool: Pool, prepare: Prepare, strategy: Object = STANDARD) -> set[str]:
-    """Create, update, send a node away, with a manager whose transport `prepare` has broken. All pods' uids."""
+    """Create and update the DaemonSet, and remove a node, with a manager whose transport has the faults of `prepare`;
+    returns the uids of all pods."""
     faulty = FaultyTransport(stage.manager_transport())
     prepare(faulty)
     await stage.start_manager(faulty)
@@ -74,7 +75,7 @@ async def live_through(stage: Stage, pool: Pool, prepare: Prepare, strategy: Obj
 
 @KINDS
 async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, pool: Pool, strategy: Object) -> None:
-    """The yardstick of the others."""
+    """Without faults, the scenario creates no unnecessary pod: the other tests compare with this."""
     made = await live_through(stage, pool, lambda _faulty: None, strategy)
     assert len(made) == (NODES if strategy is IN_PLACE else 2 * NODES)
 
@@ -115,7 +116,7 @@ async def test_a_faulty_pod_watch_does_not_disturb_the_rollout(
 async def test_one_failing_write_does_not_disturb_the_rollout(
     stage: Stage, pool: Pool, fault: object, number: int
 ) -> None:
-    """The write with that number, and its eleventh successor; each time another type of update."""
+    """The write with this number, and the eleventh write after it, meet the fault; the type of update varies."""
     strategy = (STANDARD, SURGE, IN_PLACE)[number // 2 % 3]
     await live_through(
         stage,

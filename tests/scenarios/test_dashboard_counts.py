@@ -30,7 +30,7 @@ LANGUAGE: Final = "words.js"
 """Has the functions themselves."""
 NUMBERS: Final = (0, 1, 2)
 NOT_OF_ONE: Final = frozenset({"time"})
-"""Nouns that are counted from two: an event that happened once has no number."""
+"""Nouns that the page counts only from two on: an event that happened once has no number."""
 CALL: Final = re.compile(r"(?<![.\w])(?:many|count)\((?!row, by\))")
 NOUNS: Final = re.compile(r"(?<![.\w])many\([^\"]*\"([a-zA-Z ]+)\"(?:, \"([a-zA-Z ]+)\")?\)")
 
@@ -53,12 +53,12 @@ class Handler(SimpleHTTPRequestHandler):
         return None
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def serving_modules() -> Iterator[str]:
-    """The address of the modules, as they are in the folder."""
+    """Serve the modules from their folder; yields their address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(STATIC))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -34,13 +34,13 @@ pytestmark = [pytest.mark.sandbox_only, pytest.mark.real_time, pytest.mark.timeo
 
 KINDS = [kind for kind in list_kinds() if kind.versions]
 MADE_LATER = {"PersistentPodState", "NodePodProbe", "NodeImage"}
-"""Of managers, which may not have come to it yet."""
+"""Kinds whose objects the manager creates, possibly a little later."""
 GATES = "ImagePullJobGate=true,ResourceDistributionGate=true"
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """With all examples in it."""
+    """A cluster with all examples; yields its kubeconfig."""
     path = tmp_path_factory.mktemp("kinds") / "kubeconfig"
     with KruiseServer(path, nodes=3, gates=GATES):
         asyncio.run(_put_examples(path))

@@ -27,7 +27,7 @@ pytestmark = [
 
 WORKLOAD = workload_address("default", "shop")
 PROGRESS = "\nProgress\n"
-"""The heading, which the chip Progressing is not."""
+"""The heading, with line breaks, so that the chip Progressing does not match."""
 NODE = "?page=node&name=node-1"
 SEEN = {
     "?page=rollouts": "/shop",

@@ -26,7 +26,7 @@ DOCUMENTS: dict[str, tuple[Kind, Callable[[Pool], Object]]] = {
 
 @pytest.fixture
 async def refusal(stage: Stage) -> AsyncIterator[Refusal]:
-    """Taken away again at the end."""
+    """Rejects writes of the manager in several ways; they are removed at the end."""
     refusal = Refusal(stage)
     yield refusal
     await refusal.end()

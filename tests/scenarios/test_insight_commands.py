@@ -31,7 +31,7 @@ from support.statefulsets import Sets, claim_template, statefulset
 
 
 def reaching(stage: Stage, client: Client | None = None) -> Reach:
-    """The stage's cluster instead of one that a kubeconfig names."""
+    """A connection to the stage's cluster, instead of the cluster of a kubeconfig."""
 
     @asynccontextmanager
     async def reach(_kubeconfig: Path | None, _context: str | None) -> AsyncIterator[tuple[Client, str]]:

@@ -2,7 +2,7 @@
 
 image ──▶ registry; pykruise install | kubectl apply ──▶ two managers ──▶ rollouts, doctor, a new manager meanwhile
 
-With PYKRUISE_RELEASE, the folder of a release, it is the images, manifests and chart in there that are installed
+With PYKRUISE_RELEASE, the folder of a release, the images, manifests and chart in it are installed
 (`make check-release-on-nodes VERSION=…`).
 """
 
@@ -77,7 +77,7 @@ def nodes(plane: ControlPlane) -> Iterator[Nodes]:
         for file in RELEASE.glob("kruise-*.oci.tar"):
             layout = read_archive(file)
             made = read_image(layout, HOST_ARCHITECTURE)
-            # By the names that the release's manifests have, and by those of the tests.
+            # Under the names in the release's manifests, and under the names of the tests.
             names = (f"{layout.repository}:{layout.tag}", f"pykruise/{layout.name}:{layout.tag}")
             nodes.registry.push(made, *names, f"pykruise/{layout.name}:next")
     yield nodes

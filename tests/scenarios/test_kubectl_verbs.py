@@ -4,10 +4,10 @@ SESSION (support/kubectl_session.py) ──▶ kubectl ──▶ masked answers 
 
     pytest tests/scenarios/test_kubectl_verbs.py    the sandbox against the recording
     ... --cluster=real, KUBERNETES=1.32             a real control plane against the recording of its minor
-    ... --record as well                            keep what it answers
+    ... --record as well                            record its answers
 
-The sandbox is held to every recorded minor. What is masked: names with hashes, uids, times, ages, addresses,
-versions, widths of columns. What differs on purpose is in `kubectl_session.DIFFERENCES`, with the reason.
+The sandbox is held to every recorded minor. Masked parts: names with hashes, uids, times, ages, addresses, versions,
+widths of columns. `kubectl_session.DIFFERENCES` has the intended differences, with the reasons.
 """
 
 import json

@@ -21,7 +21,7 @@ from support.sources import ROOT
 from support.yaml_documents import yaml_documents
 
 _AHEAD: Final = "imagePreDownloadParallelism"
-"""It holds no workload up; the ImagePullJob that is made of it says that it stands still."""
+"""This limit stops no workload: only the ImagePullJob that is created with it reports that it stands still."""
 
 STANDING: Final = [
     (kind, amount)

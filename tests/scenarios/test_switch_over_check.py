@@ -30,7 +30,7 @@ async def united(stage: Stage, pool: Pool) -> United:
 
 
 async def checked(stage: Stage) -> tuple[SwitchReport, list[str]]:
-    """The report, and the requests that were no reads."""
+    """The report, and all requests of the check that were not reads."""
     metered = MeteredTransport(stage.client.transport)
     client = stage.client.replace_transport(use_stored_versions(metered))
     report = await check_switch(client, now=stage.clock(), settings=ManagerSettings(gates=Gates()))

@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.node_only, pytest.mark.timeout(300)]
 
 
 class Daemons(Agents):
-    """OpenKruise's own, with all rights: it updates where the agent patches."""
+    """OpenKruise's own daemons, with all rights: they send updates where the agent sends patches."""
 
     program = (
         DAEMON,

@@ -26,7 +26,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 
 
 BY_HAND = ("ephemeraljobs", "imagelistpulljobs", "imagepulljobs")
-"""Kinds that no role of Kubernetes may write: what the manager does for their users these may not do themselves."""
+"""Kinds that Kubernetes' roles may not write: through the manager, users would do things that they may not do."""
 
 
 @pytest.mark.parametrize(
