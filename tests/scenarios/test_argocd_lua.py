@@ -41,7 +41,7 @@ def moments() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def scripts() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every script that is shipped, with what it is run on."""
+    """Every shipped script, with its input."""
     for shown in SHOWN.values():
         for scripts in ({"metadata": {}}, {"metadata": {"name": "web"}, "spec": {}, "status": {}}):
             yield build_health_script(shown), {"obj": scripts}

@@ -133,7 +133,7 @@ async def test_a_failure_pauses_the_job_until_a_person_resumes_it(
     await stage.until(lambda: stage.events("Paused"))
     await broadcast.phase("paused")
     assert (await broadcast.get())["spec"]["paused"] is True
-    # when what was wrong is put right
+    # when the error is corrected
     stage.kubelets.set_rules([])
     for pod in await broadcast.pods():
         if pod.phase == "Failed":

@@ -279,7 +279,7 @@ async def test_an_api_server_that_has_just_started_refuses_creations_for_a_while
         await stage.merge("web", {"spec": {"minReadySeconds": 1 - number % 2}})
     await asyncio.sleep(outage_s / 2)
     assert seen.created < 80
-    # then the set goes on after at most about as long again, and no pod is created twice
+    # then the set is complete after at most about the same time again, and no pod is created twice
     await stage.settled(replicas=80, within_s=1.25 * outage_s + 5.0)
     assert seen.most == seen.created == 80
 

@@ -496,7 +496,7 @@ async def test_defaults_filled_in_by_the_server_are_not_a_difference(stage: Stag
     # given
     await stage.start_manager()
     before = await created(stage, replicas=2)
-    # when the template spells out what is the default
+    # when the template sets a default explicitly
     spelled_out = {
         "restartPolicy": "Always",
         "dnsPolicy": "ClusterFirst",
@@ -722,7 +722,7 @@ async def _pod(stage: Stage, name: str) -> Any:
 async def test_a_rollout_that_another_manager_left_in_the_middle_is_continued(
     stage: Stage, seen: PodWatch, has_image: bool
 ) -> None:
-    # given a revision of the new template, and one pod on its way as the Go manager writes it
+    # given a revision of the new template, and a pod that OpenKruise's manager has begun to update
     await stage.start_manager()
     before = await created(stage, updateStrategy=in_place(paused=True))
     await stage.set_image("web", "nginx:2")

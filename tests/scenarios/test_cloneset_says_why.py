@@ -183,7 +183,7 @@ def rival() -> Object:
 
 
 async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> None:
-    """Two CloneSets with one selector: each has its own pods, none is taken from the other, and it is said"""
+    """Two CloneSets with one selector: each has its own pods, none is taken from the other, and both report it"""
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=2))
@@ -502,7 +502,7 @@ async def test_a_pod_unavailable_budget_is_respected_and_spent(stage: Stage) -> 
 
 
 async def allow(stage: Stage, count: int) -> None:
-    """What the budget's controller writes."""
+    """Write the status of the budget as its controller does."""
     status = {"desiredAvailable": 3, "unavailableAllowed": count, "currentAvailable": 4, "totalReplicas": 4}
     await stage.merge(
         "pub",

@@ -22,7 +22,7 @@ ACTIVE = "crr.apps.kruise.io/active"
 
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
-    """With agents on the nodes."""
+    """Settings of nodes with agents."""
     agents = make_simulated_agents(AgentTasks(recreates=True))
     return msgspec.structs.replace(cluster_settings, agents=agents)
 

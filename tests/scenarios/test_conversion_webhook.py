@@ -255,7 +255,7 @@ async def test_kubectl_style_apply_of_a_v1alpha1_manifest_keeps_what_v1beta1_add
 async def test_an_applier_that_switches_to_the_newer_version_leaves_nothing_behind(
     converting: Stage,
 ) -> None:
-    """With a status of another manager beside it: API servers then ask for objects of which parts are left out."""
+    """Another client owns the status, so the API server asks for conversions of incomplete objects."""
     stage = converting
     for kind in TWO:
         # given a manifest in v1alpha1 that was applied, and a status
@@ -294,7 +294,7 @@ async def test_an_applier_that_switches_to_the_newer_version_leaves_nothing_behi
 
 
 def least_status(kind: str) -> Document:
-    """A status with what the kind's schema requires."""
+    """A status with only the fields that the kind's schema requires."""
     version = next(each for each in TWO[kind]["spec"]["versions"] if each["name"] == "v1beta1")
     schema = version["schema"]["openAPIV3Schema"]["properties"]["status"]
     zeros: Document = {"integer": 0, "string": "", "object": {}, "array": [], "boolean": False}

@@ -189,7 +189,7 @@ def _printed() -> bytes:
 
 
 def _manifests() -> list[Document]:
-    """What `pykruise install` prints: a copy that may be changed."""
+    """Output of `pykruise install`, in a copy that a test may change."""
     result: list[Document] = json.loads(_printed())
     return result
 

@@ -1,4 +1,4 @@
-"""Every manifest that a user is shown works: those under examples/, and the whole ones in the docs."""
+"""Every manifest that a user is shown works: those under examples/, and the complete ones in the docs."""
 
 from pathlib import Path
 from typing import Any

@@ -192,7 +192,7 @@ async def test_explain_reports_the_next_run_and_what_blocks_it(stage: Stage) -> 
 
 
 async def simulated(stage: Stage, target: str, **conditions: str) -> dict[str, object]:
-    """What a command that reaches the stage's cluster prints, as JSON."""
+    """JSON output of `pykruise simulate` with the stage's cluster."""
 
     @asynccontextmanager
     async def reach(_path: Path | None, _context: str | None) -> AsyncIterator[tuple[Client, str]]:

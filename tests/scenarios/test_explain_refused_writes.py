@@ -52,7 +52,7 @@ async def the_manager_lacks_a_right(stage: Stage, refusal: Refusal) -> None:
 
 
 class Refused(NamedTuple):
-    """What refuses, the cause that `explain` must name first, and words that it must use."""
+    """A way to refuse writes, the cause that `explain` must name first, and words that it must use."""
 
     stage_it: Callable[[Stage, Refusal], Awaitable[None]]
     cause: str

@@ -167,7 +167,7 @@ def test_a_rollout_continues_without_lost_reviews_while_the_manager_is_replaced(
 
 
 def test_uninstalled_nothing_is_left(kubectl: Kubectl, installed: Path) -> None:
-    # given what users made is gone
+    # given all objects of users are deleted
     kubectl.says("delete", "clonesets,containerrecreaterequests", "--all", "--wait", "--timeout=120s")
     done = pykruise("uninstall", "--check", "--kubeconfig", str(kubectl.kubeconfig))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -227,10 +227,10 @@ def test_helms_own_job_refuses_to_uninstall_what_is_in_use(kubectl: Kubectl, hel
     kubectl.says("apply", "-f", "-", stdin=web("web", 1))
     ready = ("get", "cloneset", "web", "-o", "jsonpath={.status.readyReplicas}")
     kubectl.until(*ready, shows="1", within_s=60)
-    # when there is something to lose
+    # when objects of users exist
     with pytest.raises(AssertionError, match="job kruise-finalizer failed"):
         helm.run("uninstall", "kruise", "--timeout=40s")
-    # then it stays, until that is gone
+    # then the installation stays, until these objects are deleted
     assert kubectl.says(*SYSTEM, "get", DEPLOYMENT, "-o", "name")
     kubectl.says("delete", "cloneset", "--all", "--all-namespaces", "--wait", "--timeout=120s")
     helm.run("uninstall", "kruise", "--wait", "--timeout=100s")

@@ -1,4 +1,4 @@
-"""What `pykruise install` prints, on a real API server: it is accepted, it is enough, and replicas share the work.
+"""The output of `pykruise install` on a real API server: it is accepted, it is enough, and replicas share the work.
 
 The managers are processes with the ServiceAccount's own token: RBAC is the generated roles and nothing else.
 """
@@ -73,7 +73,7 @@ def manifests(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def printed(*options: str) -> str:
-    """What `pykruise install` prints."""
+    """Output of `pykruise install`."""
     done = await asyncio.to_thread(pykruise, "install", "--kubernetes", KUBERNETES, *options)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -474,7 +474,7 @@ async def until(claim: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def created_pods(kubectl: Kubectl) -> int:
-    """From the events of bindings: one binding event a pod, whatever made it."""
+    """Number of pods that were created, from the events of the scheduler: one per pod."""
     await asyncio.sleep(1.0)
     listed = yaml.safe_load(kubectl.says("get", "events", "-n", "default", "-o", "yaml"))["items"]
     return len(

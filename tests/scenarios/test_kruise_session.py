@@ -58,7 +58,7 @@ def recorded(answers: Iterable[tuple[Step, Answer]], file: Path) -> None:
 def test_kubectl_prints_the_recorded_output(cluster: Kubectl, folder: Path) -> None:
     version = json.loads(cluster.says("version", "--client", "-o", "json"))["clientVersion"]
     if version["minor"] != "37":
-        return  # another kubectl says some things in other words
+        return  # other versions of kubectl print some other words
     prepared(cluster, "theirs")
     typed = by_kubectl(cluster, "theirs", folder)
     recorded([(step, typed(step)) for step in BUILT_IN], THEIRS)

@@ -31,7 +31,7 @@ MINORS = ("1.32", "1.37")
 
 
 def recording(minor: str) -> Path:
-    """Where the answers of a real control plane of that minor are kept."""
+    """File with the recorded answers of a real control plane of that minor."""
     return FOLDER / f"kubectl_session_{minor}.json"
 
 

@@ -511,7 +511,7 @@ async def test_faults_delay_records_and_do_not_change_them(stage: Stage, prepare
 
 @pytest.mark.node
 async def test_a_later_started_manager_keeps_the_records(stage: Stage) -> None:
-    """Take-over: a pod that went while no manager was there comes back to its node"""
+    """Take-over: a pod that was deleted while no manager ran comes back to its node"""
     sets, before = await remembered(stage)
     await stage.kill_manager()
     await stage.delete("web-2", resource=PODS)

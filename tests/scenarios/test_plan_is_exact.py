@@ -1,4 +1,4 @@
-"""What `pykruise plan` says is what the manager then does.
+"""The manager does exactly what `pykruise plan` has said.
 
 A cluster comes to rest; a change is planned, then made. Every write of the manager is compared with the plan: the
 operation, the pod and the order. Names of new pods are random, so only their position in the order is compared. On a
@@ -65,7 +65,7 @@ def random_case(seed: int) -> tuple[Object, Object]:
 
 
 def operations(log: Sequence[Request], namespace: str) -> list[tuple[str, str]]:
-    """What the manager's requests do to pods of a namespace, in order; a new pod has no name."""
+    """Operations of the manager's requests on pods of a namespace, in order; a new pod has no name."""
     operations: list[tuple[str, str]] = []
     new: set[str] = set()
     for request in log:

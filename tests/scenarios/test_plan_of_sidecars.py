@@ -1,4 +1,4 @@
-"""`pykruise plan` of SidecarSets: what it says is what the manager then does."""
+"""`pykruise plan` of SidecarSets: the manager does exactly what it has said."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`pykruise plan` of WorkloadSpreads: what it says is what the manager and admission then do."""
+"""`pykruise plan` of WorkloadSpreads: the manager and admission do exactly what it has said."""
 
 from pathlib import Path
 

@@ -26,7 +26,7 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
-    """With agents on the nodes."""
+    """Settings of nodes with agents."""
     agents = make_simulated_agents(AgentTasks(probes=True))
     return msgspec.structs.replace(cluster_settings, agents=agents)
 

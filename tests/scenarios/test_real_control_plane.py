@@ -1,4 +1,4 @@
-"""What only a real control plane can do: die for a moment, and forget a token. The manager survives it."""
+"""Faults that only a real control plane has: it dies for a moment, or forgets a token. The manager survives them."""
 
 import asyncio
 

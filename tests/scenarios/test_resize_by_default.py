@@ -182,7 +182,7 @@ async def test_an_infeasible_resize_recreates_the_pod_after_the_configured_time(
 async def test_a_pod_on_a_node_without_pod_level_resize_is_recreated_and_plan_reports_it(
     stage: Stage,
 ) -> None:
-    # given a node that declares features, and not this one
+    # given a node that declares its features, but not pod-level resize
     before = await created(stage, NEWEST, of_pod=True, replicas=3, maxUnavailable=3)
     undeclaring = {sorted(before)[0]}
     nodes = {before[name]["spec"]["nodeName"] for name in undeclaring}

@@ -289,7 +289,7 @@ async def test_upgrades_that_are_refused_are_tried_again_seldom_with_one_event_a
 
     faulty.on(patches("/pods/web-"), refuse)
     caplog.set_level("WARNING")
-    # when its pods change once a second, for as long as a person looks
+    # when a pod changes once a second, for two minutes
     await set_image(stage, container("log", "log:2"))
     pod = (await stage.pods())[0].name
     for number in range(120):

@@ -1,4 +1,4 @@
-"""What `pykruise switch-over check` says of a cluster whose manager has ended, and that it writes nothing."""
+"""The report of `pykruise switch-over check` on a cluster whose manager has ended; the check writes nothing."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

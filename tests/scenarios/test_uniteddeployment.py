@@ -27,7 +27,7 @@ from support.uniteddeployments import ALL_TEMPLATES, NAME, United, template_of
 
 @pytest.fixture
 async def united(stage: Stage, pool: Pool, request: pytest.FixtureRequest) -> United:
-    """Two zones."""
+    """UnitedDeployments over two zones of nodes."""
     united = United(stage, pool, getattr(request, "param", CLONE_SET))
     await united.label_nodes()
     return united

@@ -36,7 +36,7 @@ BY_HAND = ("ephemeraljobs", "imagelistpulljobs", "imagepulljobs")
 def test_cluster_roles_for_people_include_our_kinds(
     up: Kubectl, user: str, reads: bool, writes: bool
 ) -> None:
-    # given a question for each verb of each kind, which kubectl asks in one go: starting it is what costs
+    # given a review for each verb of each kind; one kubectl sends all of them, because its start takes long
     asked = [(kind, verb) for kind in KINDS for verb in ("list", "create", "delete")]
     reviews = [
         {

@@ -136,7 +136,7 @@ def is_ready(pod: Any) -> bool:
 
 
 async def traced(sandbox: HttpSandbox) -> Trace:
-    """What runs between the event that a pod serves again, and the update of the pod that waited for it."""
+    """Trace of the code between the event that a pod serves again, and the update of the pod that waited for it."""
     trace, sent = Trace(), asyncio.Event()
     spec = cloneset(replicas=2, updateStrategy=rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable=1))
     spec["spec"]["template"]["spec"]["readinessGates"] = [{"conditionType": GATE}]

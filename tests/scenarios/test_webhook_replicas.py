@@ -134,7 +134,7 @@ async def test_all_replicas_serve_with_one_authority_in_any_order_of_installatio
     tmp_path: Path, first: str, is_reversed: bool
 ) -> None:
     """admission cases 1, 2, 15 and 16; operations: install order"""
-    # given half of all orders, in which each two steps come in either order; reversed, it is the other half
+    # given half of all orders, so that every pair of steps comes in both orders; the other half is reversed
     a, b, c = (name for name in [*STEPS, "manager"] if name != first)
     turns = [(a, b, c), (b, c, a), (c, a, b)]
     orders = [(first, *(reversed(turn) if is_reversed else turn)) for turn in turns]
@@ -424,17 +424,17 @@ async def test_the_match_conditions_follow_the_stored_objects(tmp_path: Path) ->
             await asks(not_about="labels")
             # when
             await client.create(SIDECAR_SETS, "", sidecarset_for("web"))
-            # then the pod that comes at once has its sidecar, and it is asked about from then on
+            # then a pod that is created at once has its sidecar, and the conditions soon select such pods
             assert await containers_of(client, "web") == ["log", "main"]
             await asks('object.metadata.labels["app"] in ["web"]')
             assert await containers_of(client, "web") == ["log", "main"]
             assert await containers_of(client, "db") == ["main"]
-            # when it means others
+            # when the SidecarSet selects other pods
             new = {"spec": sidecarset_for("db")["spec"]}
             await client.patch(SIDECAR_SETS, "", "log", new, patch_type=PatchType.MERGE)
             assert await containers_of(client, "db") == ["log", "main"]
             await asks('object.metadata.labels["app"] in ["db"]', not_about='"web"')
-            # when there is a WorkloadSpread, and both go
+            # when a WorkloadSpread is created, and both objects are deleted
             await client.create(WORKLOAD_SPREADS, "shop", SPREAD)
             await asks('object.metadata.labels["app"] in ["db"]', 'request.namespace in ["shop"]')
             await client.delete(SIDECAR_SETS, "", "log")

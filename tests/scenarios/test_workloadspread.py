@@ -21,7 +21,7 @@ from support.spread_stage import ALL_KINDS, Spread, noted_in
 
 @pytest.fixture
 async def spread(stage: Stage, pool: Pool) -> Spread:
-    """Two zones."""
+    """A spread over two zones of nodes."""
     spread = Spread(stage, pool)
     await spread.label_nodes()
     return spread

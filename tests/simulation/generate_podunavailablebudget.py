@@ -136,8 +136,8 @@ def _operations(rng: random.Random, length_s: float, *, kind: str) -> list[Opera
 
 
 def _unseen(rng: random.Random) -> tuple[list[Operation], list[Fault]]:
-    """In every eighth script: pods are deleted while the watch of pods hangs, and others must be deleted after
-    their records have expired."""
+    """In one of eight scripts: pods are deleted while the watch of pods hangs, and other pods are deleted after
+    the records of the first ones have expired."""
     if rng.random() >= 1 / 8:
         return [], []
     at = rng.uniform(20, 60)

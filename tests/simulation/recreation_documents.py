@@ -104,7 +104,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def phase(self) -> str:
-        """Empty: nobody has begun."""
+        """Phase in the status; empty: no agent has begun."""
         return str(self.status.get("phase") or "")
 
     @property

@@ -504,7 +504,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
             yield self._broken(commit, "availability", what)
 
     def _count_ignored(self, reconcile: Reconcile, names: list[str], workload: Workload) -> int:
-        """At most so many of these pods may be left out, because their nodes are out of service."""
+        """Maximum number of these pods that do not count, because their nodes are out of service."""
         if not workload.ignored:
             return 0
         targets = [

@@ -398,7 +398,7 @@ def _all_bounds(united: Any) -> dict[str, tuple[int, int]]:
 
 
 def _bounds_beside(united: Any, sizes: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """Minimums are at least these sizes: pods that run are not moved."""
+    """Bounds of each subset; minimums are at least these sizes, because running pods are not moved."""
     return {
         name: (max(least, min(sizes.get(name, 0), most)), most)
         for name, (least, most) in _all_bounds(united).items()
@@ -417,7 +417,7 @@ def _bounds(subset: Any, replicas: int) -> tuple[int, int]:
 
 
 def _filled(bounds: Mapping[str, tuple[int, int]], replicas: int) -> dict[str, int]:
-    """Minimums in order, then up to the maximums."""
+    """Replicas of each subset: first the minimums in order, then up to the maximums."""
     result = dict.fromkeys(bounds, 0)
     for place in (0, 1):
         for name, limits in bounds.items():
