@@ -305,7 +305,7 @@ def phases(phases: Object) -> dict[str, str]:
 
 
 async def with_pod(stage: Stage, *containers: str, **pod: Any) -> Document:
-    """A pod of a CloneSet that serves."""
+    """The serving pod of a CloneSet."""
     doc = cloneset(replicas=1)
     spec = doc["spec"]["template"]["spec"]
     spec["containers"] = [{"name": container, "image": f"{container}:1"} for container in containers]

@@ -111,7 +111,7 @@ async def test_a_stateful_set_updates_above_its_partition(stage: Stage) -> None:
         "availableReplicas": 3,
     }
     labels = (await pods(stage, "db"))["db-2"]["metadata"]["labels"]
-    labels = {name: text for name, text in labels.items() if "topology" not in name}  # of the node, since 1.35
+    labels = {name: text for name, text in labels.items() if "topology" not in name}  # of nodes, since 1.35
     assert labels == {
         "app": "db",
         "apps.kubernetes.io/pod-index": "2",

@@ -183,7 +183,7 @@ def rival() -> Object:
 
 
 async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> None:
-    """Two CloneSets with one selector: each has its own pods, none is taken from the other, and both report it"""
+    """Two CloneSets with one selector: each has its own pods, none is taken from the other; a condition says so"""
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=2))
