@@ -501,7 +501,7 @@ async def _real_stage(
     rng: random.Random,
     switch: AdmissionSwitch,
 ) -> AsyncIterator[Stage]:
-    """A namespace and kubelets of the test's own; its nodes take over those of the test before.
+    """A namespace and kubelets of the test's own; its nodes take over the nodes of the previous test.
 
     `nodes`: the real ones, which need no kubelets.
     """

@@ -22,7 +22,7 @@ OLD_CLONE_SETS = msgspec.structs.replace(CLONE_SETS, version="v1alpha1")
 
 
 def in_scenario(spec: dict[str, Any]) -> Object:
-    """A CloneSet without what only the API server writes."""
+    """A CloneSet without the fields that only the API server writes."""
     doc = document(**spec)
     return {
         "apiVersion": doc["apiVersion"],

@@ -1,4 +1,4 @@
-"""The agent on nodes with kubelet, containerd and a registry: what it says is what the runtime does.
+"""The agent on nodes with kubelet, containerd and a registry: its reports match what the runtime does.
 
 pytest --cluster=real --real-nodes tests/scenarios/test_agent_on_real_nodes.py
 """
@@ -817,7 +817,7 @@ class NodeHands:
 
 
 async def test_a_real_containerd_keeps_the_contract(stage: Stage) -> None:
-    """All checks on one node, whose kubelet would end containers that no pod asked for."""
+    """All checks on one node. Its kubelet is killed, because it would end containers that belong to no pod."""
     node, hands, failed = stage.nodes["node-1"], NodeHands(stage), []
     await node.kill(KUBELET)
     try:

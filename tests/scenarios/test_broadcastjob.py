@@ -355,7 +355,7 @@ async def test_creations_whose_answers_are_lost_make_no_second_pod(
 async def test_a_run_that_another_manager_began_is_finished_and_no_node_is_run_twice(
     stage: Stage, pool: Pool, broadcast: Broadcast
 ) -> None:
-    """A take-over in the middle: two nodes have their pods, one of them has ended; owners are of the older version."""
+    """A take-over in the middle: two pods exist, one has ended; their owner references have the older version."""
     # given
     job = await broadcast.create(parallelism=2)
     uid = job["metadata"]["uid"]

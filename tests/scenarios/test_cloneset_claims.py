@@ -299,7 +299,7 @@ async def test_a_claim_whose_answer_was_lost_is_the_pods_claim(stage: Stage) -> 
 async def test_a_forbidden_creation_is_retried_less_and_less_often(
     stage: Stage, reuse: bool, refused: str
 ) -> None:
-    """cloneset case 49; claims that come and go meanwhile start no try of their own"""
+    """cloneset case 49; claims that are created and deleted meanwhile cause no further attempt"""
     # given
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(posts(refused), lambda _request: Answer(403, reason="Forbidden", message="exceeded quota"))

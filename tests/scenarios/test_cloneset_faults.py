@@ -104,7 +104,7 @@ async def test_every_pod_watch_is_cut_after_a_few_events(stage: Stage, seen: Pod
 async def test_a_rollout_survives_every_other_end_of_a_watch(
     stage: Stage, seen: PodWatch, fault: Callable[[int], object], after: int
 ) -> None:
-    """410 in mid-stream, a normal end, a line that is no JSON, silence"""
+    """The watch gets 410 in mid-stream, a normal end, a line that is not JSON, or nothing more"""
 
     def prepare(faulty: FaultyTransport) -> None:
         for path in ("/pods", "/clonesets", "/controllerrevisions"):
@@ -189,7 +189,7 @@ async def test_a_creation_takes_effect_after_its_client_gave_up(
 
 @pytest.mark.virtual_time("a request is under way for an hour")
 async def test_a_late_creation_of_a_surplus_pod_is_undone(stage: Stage) -> None:
-    """A request that is under way cannot be taken back; what it makes is one pod too many, and goes."""
+    """A request that has been sent cannot be taken back: it creates one pod too many, which is deleted."""
     # given a rollout, one of whose creations arrives an hour later
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)
@@ -218,7 +218,7 @@ async def test_random_faults_do_not_disturb_the_rollout(
 
 
 async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage: Stage) -> None:
-    """A quota that is used up, a namespace that is going: the error text names the pod, a new one each time."""
+    """A quota is used up, or the namespace terminates: the error names the pod, which is another one each time."""
 
     # given
     def refused(request: Request) -> Answer:
@@ -339,7 +339,7 @@ async def test_a_graceful_stop_leaves_no_write_half_done(stage: Stage, seen: Pod
 
 
 async def test_two_managers_at_the_same_time_do_not_harm_each_other(stage: Stage, seen: PodWatch) -> None:
-    """Without leader election both act; preconditions and settled counts hold it together in the end."""
+    """Without leader election both act; preconditions make the result correct in the end."""
     # given
     await stage.start_manager()
     await stage.start_manager()

@@ -689,7 +689,7 @@ async def test_an_event_of_the_pre_normal_hook_sets_the_pod_to_normal(
 async def test_a_pod_is_normal_from_the_start_without_the_pre_normal_hook(
     stage: Stage, filters_events: bool
 ) -> None:
-    """Normal before it is ready, and with nothing but its node"""
+    """A pod becomes Normal before it is ready, as soon as it has a node"""
     settings = ManagerSettings(gates=Gates.of(CloneSetEventHandlerOptimization=filters_events))
     await stage.start_manager(settings=settings)
     await stage.create(cloneset(replicas=2, updateStrategy=in_place()))

@@ -394,7 +394,7 @@ async def test_an_overdue_rollout_reports_it_until_it_is_complete(stage: Stage) 
 
 @asynccontextmanager
 async def _reasons_of_progress(stage: Stage) -> AsyncIterator[list[str]]:
-    """The reasons that the condition Progressing has while the block runs, each time it has another."""
+    """The reasons of the condition Progressing one after another while the block runs."""
     reasons: list[str] = []
 
     def note(change: Change[CloneSetView]) -> None:

@@ -173,7 +173,7 @@ async def test_random_faults_do_not_disturb_the_rollout(stage: Stage, pool: Pool
 
 
 async def test_refused_creations_do_not_block_deletions(stage: Stage, pool: Pool) -> None:
-    """A quota that is used up: pods that have to go go all the same, and the failure is reported once."""
+    """A quota is used up: pods that must be deleted are deleted nevertheless, and the failure is reported once."""
     # given a set that may create no more pods
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)
@@ -301,7 +301,7 @@ def _is_updated(pool: Pool) -> Callable[[], object]:
 
 
 async def test_two_managers_at_the_same_time_do_not_harm_each_other(stage: Stage, pool: Pool) -> None:
-    """Without leader election both act; uids, versions and settled counts hold it together in the end."""
+    """Without leader election both act; uids and versions make the result correct in the end."""
     # given
     await stage.start_manager()
     await stage.start_manager()

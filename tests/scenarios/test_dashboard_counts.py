@@ -282,7 +282,7 @@ def test_every_text_with_a_number_was_drawn(drawn: Drawn) -> None:
 
 
 def test_texts_of_one_and_of_two_differ(drawn: Drawn) -> None:
-    """The nouns that the modules count are in the texts: what is compared is there."""
+    """The texts contain each noun that the modules count, so the comparison is complete."""
     one, two = ("\n".join(drawn[0][number]) for number in (1, 2))
     for noun, plural in list_nouns().items():
         assert noun in NOT_OF_ONE or re.search(rf"(?<!\w)1 {noun}(?!\w)", one), noun

@@ -1,4 +1,4 @@
-"""The pages of objects of every kind, beside the manager: what explain says of each is there, whatever kind it is.
+"""The pages of objects of every kind, while a manager runs: each page shows the result of explain.
 
 Each field that a stream has is one of the documented ones.
 """
@@ -111,7 +111,7 @@ async def test_the_page_of_every_kind_shows_the_verdict_of_explain(
 
 
 def find_undocumented_of_object(table: Table, stream: Stream) -> set[str]:
-    """Fields of the rows of one object that the table does not have."""
+    """Fields in the rows of one object that the documented table does not have."""
     fields: set[str] = set()
     for row_id, row in stream.rows.items():
         label = next(label for label in table if label.partition(",")[0] == row_id)

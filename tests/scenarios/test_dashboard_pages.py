@@ -1013,7 +1013,7 @@ def test_texts_of_objects_are_never_interpreted_as_markup(outside: Browser, bare
 
 
 OF_THE_DOCS = ("jobs-1280-light.png", "jobs-390-dark.png")
-"""Pictures of further pages that the docs show; all others are made to be looked at."""
+"""Pictures of further pages that the docs show; all others are only for people who check the pages."""
 HEIGHTS = {390: 1100, 768: 1000, 1280: 800, 1920: 800}
 
 

@@ -132,7 +132,7 @@ const type = (field, text) => {
   field.dispatchEvent(new Event("input", { bubbles: true }));
 };
 """
-"""Steps of a person within the page: one script per question costs a tenth of a driver that looks again and again.
+"""Steps of a person within the page: one script per question takes a tenth of the time of a driver that polls.
 test_dashboard_pages.py has the same dialog with real clicks and keys."""
 
 ASK = f"""

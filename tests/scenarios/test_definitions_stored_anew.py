@@ -12,7 +12,7 @@ from support.silenced import SilencedTransport
 
 CRD = "clonesets.apps.kruise.io"
 SOON_S = 30.0
-"""Far less than the two minutes after which a silent watch is opened again."""
+"""Seconds: far less than the two minutes after which a silent watch is opened again."""
 
 
 async def _versions(stage: Stage) -> list[Object]:

@@ -1,5 +1,5 @@
-"""`explain`, `plan` and `simulate` of BroadcastJobs and AdvancedCronJobs: which nodes wait and why, when the next time
-is, and what a month of it would be."""
+"""`explain`, `plan` and `simulate` of BroadcastJobs and AdvancedCronJobs: nodes that wait and the reason, the next
+time of a schedule, and its runs in a month."""
 
 import asyncio
 import json

@@ -86,7 +86,7 @@ async def containers_are_never_ready_in_place(stage: Stage) -> None:
 
 
 async def one_old_pod_uses_the_budget_up(stage: Stage) -> None:
-    """maxUnavailable is used by an old pod that went bad: the others wait for it."""
+    """An old pod that is not ready any more uses up maxUnavailable: the others wait for it."""
     await stage.start_manager()
     await stage.create(cloneset(replicas=3, updateStrategy=rolling(maxUnavailable=1)))
     await stage.settled(replicas=3)

@@ -93,7 +93,7 @@ def kubectl(plane: ControlPlane) -> Kubectl:
 def installed(
     plane: ControlPlane, nodes: Nodes, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Everything applied, and two managers ready; returns the manifests."""
+    """Apply all manifests, and wait until two managers are ready; returns the manifests."""
     path = tmp_path_factory.mktemp("install") / "install.yaml"
     path.write_text((RELEASE / "install.yaml").read_text() if RELEASE else pykruise("install").stdout)
     kubectl.says("apply", "--server-side", "-f", str(path))

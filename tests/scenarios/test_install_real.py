@@ -81,7 +81,7 @@ async def printed(*options: str) -> str:
 
 @pytest.fixture(scope="module")
 def installed(plane: ControlPlane, kubectl: Kubectl, manifests: Path) -> Path:
-    """Everything applied; returns a kubeconfig with the ServiceAccount's token."""
+    """Apply all manifests; returns a kubeconfig with the ServiceAccount's token."""
     kubectl.says("apply", "--server-side", "-f", str(manifests))
     kubectl.says("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     asyncio.run(plane.restart(CONTROLLER_MANAGER))  # it looks for new kinds only every 30 s
@@ -237,7 +237,7 @@ async def test_versions_convert_both_ways_and_a_second_install_changes_nothing(
 async def test_certificates_are_exchanged_under_load_without_one_failed_request(
     plane: ControlPlane, installed: Path, tmp_path: Path
 ) -> None:
-    """rotated live, with two managers as processes; when they are due, test_webhooks.py asks"""
+    """rotated live, with two managers as processes; test_webhooks.py tests when certificates are due"""
     async with client_of(plane) as client, replicas(installed, tmp_path) as processes:
         for process in processes:
             await process.says("webhooks are registered at")

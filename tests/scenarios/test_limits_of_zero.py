@@ -43,7 +43,7 @@ def _resource_of(doc: Object) -> Resource:
 
 
 async def _created(stage: Stage, kind: Kind, amount: Amount) -> str:
-    """The example of the kind with this amount at 0, and all that it needs. Returns its name."""
+    """Create the example of the kind with this amount at 0, and all objects that it needs; returns its name."""
     text = (ROOT / "examples" / f"{kind.resource.kind.lower()}.yaml").read_text("utf-8")
     name = ""
     for doc in yaml_documents(text):

@@ -278,7 +278,7 @@ def aio(request: pytest.FixtureRequest) -> Any:
 
 @asynccontextmanager
 async def connected(aio: Any, kubeconfig: Path) -> AsyncIterator[Any]:
-    """A client. aiohttp closes TLS connections a moment after their session, and a loop may end before."""
+    """A client. Wait at the end, because aiohttp closes TLS connections a moment after their session."""
     async with await aio.config.new_client_from_config(str(kubeconfig)) as client:
         yield client
     await asyncio.sleep(0.25)

@@ -42,7 +42,7 @@ async def distributed(stage: Stage, *shorts: str) -> Distribution:
 
 
 async def test_selected_namespaces_get_a_copy_with_its_owner(stage: Stage) -> None:
-    """admission case 48: a namespace in the resource means nothing"""
+    """admission case 48: a namespace in the resource has no effect"""
     distribution = Distribution(stage)
     await distribution.add_namespace("a")
     await distribution.add_namespace("other", labels={})
@@ -94,7 +94,7 @@ async def test_a_new_namespace_gets_its_copy_immediately(stage: Stage) -> None:
 
 
 async def test_config_maps_are_distributed_to_named_namespaces(stage: Stage) -> None:
-    """admission case 50: one that is not there yet counts, and gets its copy when it comes"""
+    """admission case 50: a namespace that does not exist yet counts, and gets its copy when it is created"""
     distribution = Distribution(stage, kind=CONFIG_MAPS)
     await distribution.add_namespace("a", labels={})
     await stage.start_manager(settings=DISTRIBUTING)

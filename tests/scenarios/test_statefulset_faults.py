@@ -250,7 +250,7 @@ async def test_a_manager_killed_at_any_write_is_succeeded_by_another(
 
 
 async def test_two_managers_at_the_same_time_do_not_harm_each_other(stage: Stage, sets: Sets) -> None:
-    """Without leader election both act; names, uids and versions hold it together."""
+    """Without leader election both act; names, uids and versions make the result correct in the end."""
     # given
     await stage.start_manager()
     await stage.start_manager()

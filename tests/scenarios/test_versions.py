@@ -240,7 +240,7 @@ def united_by(strategy: Object) -> Object:
 
 
 def daemon_by(block: Object) -> Object:
-    """A DaemonSet in v1alpha1 that is rolled out so."""
+    """A DaemonSet in v1alpha1 with this `rollingUpdate`."""
     labels = {"matchLabels": {"app": "none"}}
     pod = {
         "metadata": {"labels": {"app": "none"}},

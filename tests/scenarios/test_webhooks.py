@@ -76,7 +76,7 @@ OLD_CLONE_SETS = msgspec.structs.replace(CLONE_SETS, version="v1alpha1")
 
 @pytest.fixture(scope="module")
 def bare_plane() -> Iterator[ControlPlane]:
-    """An API server of this module's own, with nothing of pykruise in it and no other program at work."""
+    """An API server of this module's own, with nothing of pykruise in it, and without controllers."""
     with running_plane(controller_manager=False, scheduler=False) as plane:
         yield plane
 

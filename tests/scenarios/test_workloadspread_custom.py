@@ -1,4 +1,4 @@
-"""Workloads of kinds that were not known when this was built: through the white list, their scale, or paths."""
+"""Workloads of kinds that pykruise does not know: by the white list, their scale subresource, or paths."""
 
 import asyncio
 import contextlib
