@@ -41,10 +41,11 @@ async def cluster(release: str) -> AsyncIterator[Client]:
         manager = OpenKruise(plane, release, gates=GATES)
         transport = HttpTransport(connection(plane.kubeconfig))
         client = Client(transport, user_agent="recorder")
-        await manager.install()  # before the nodes, whose agents look once which versions are stored
+        # Before the agents on the nodes start: they read the stored versions only once.
+        await manager.install()
         await plane.restart(
             CONTROLLER_MANAGER
-        )  # whose garbage collector would know the kinds half a minute later
+        )  # otherwise its garbage collector would know the new kinds half a minute later
         with tempfile.TemporaryFile() as log:
             command = [*PYKRUISE, "kubelets", f"--kubeconfig={plane.kubeconfig}", f"--nodes={NODE_COUNT}"]
             command += ["--volumes", "--agent"]
@@ -64,7 +65,7 @@ async def cluster(release: str) -> AsyncIterator[Client]:
 
 
 async def record(release: str, groups: Sequence[Group], only: str) -> int:
-    """Play and keep all of them; returns how many failed."""
+    """Play the scenarios of these groups, and record their outcomes; returns the number of failed scenarios."""
     version = RELEASES[release]
     limit = asyncio.Semaphore(AT_ONCE)
     failed = 0

@@ -21,7 +21,8 @@ from pykruise.runtime.status import OWN_CONDITIONS_S
 __all__ = ["LonelyWrites"]
 
 _URGENT: Final = {*KSTATUS, WAITING}
-"""Conditions whose status and reason people act on: these are written at once, their words are not."""
+"""Conditions whose status and reason people act on: pykruise writes a change of these at once,
+but not a change of the message alone."""
 _OWN_CONDITIONS: Final = {*_URGENT, SELECTOR_OVERLAP}
 _OWN_FIELDS: Final = {("status", "spread")}
 """A WorkloadSpread's memory. No other kind has a field that the original's definition lacks."""
@@ -40,7 +41,7 @@ class LonelyWrites(WrappedTransport):
         self._clock = clock
         self._written_at: dict[str, float] = {}
         self.count = 0
-        """Writes of these objects, lonely or not."""
+        """Number of writes of objects of OpenKruise's groups, lonely or not."""
         self.seen: list[str] = []
 
     async def request(self, request: Request, /) -> Response:

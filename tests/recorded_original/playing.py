@@ -41,7 +41,7 @@ from recorded_original.views import Views
 __all__ = ["Outcome", "Player", "resource_of"]
 
 Outcome = dict[str, Any]
-"""`step 1 Create CloneSet web` → its answer, or what was there."""
+"""`step 1 Create CloneSet web` → the response, or the recorded objects."""
 
 _POLL_S: Final = 1.0
 _ACCOUNT_S: Final = 60.0
@@ -55,7 +55,7 @@ _BUILTIN: Final[Mapping[str, Resource]] = {
 
 
 def resource_of(kind: str, version: str) -> Resource:
-    """The resource of a kind; of those of OpenKruise in this version. `StatefulSet.apps` is Kubernetes' own."""
+    """The resource of a kind; OpenKruise's kinds get this version. `StatefulSet.apps` is Kubernetes' own."""
     own = find(kind.lower())
     if own is None or not own.resource.group.endswith("kruise.io"):
         return _BUILTIN[kind]
@@ -261,7 +261,7 @@ class _Play:
 
 
 def _with_kind(raw: bytes, resource: Resource) -> bytes:
-    """Items of a list do not say of which kind they are."""
+    """The item of a list with its kind and apiVersion, which the API server leaves out in lists."""
     document = {**json.loads(raw), "kind": resource.kind, "apiVersion": resource.api_version}
     return json.dumps(document).encode()
 

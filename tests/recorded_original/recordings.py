@@ -10,19 +10,19 @@ from recorded_original.playing import Outcome
 __all__ = ["RELEASES", "read", "write"]
 
 RELEASES: Final[Mapping[str, str]] = {"1.9": "v1beta1", "1.8": "v1alpha1"}
-"""Release → the version of kinds in which its scenarios are played."""
+"""Release → the API version in which its scenarios are played."""
 
 _FOLDER: Final = Path(__file__).parent / "recordings"
 
 
 def read(release: str, kind: str) -> dict[str, Outcome]:
-    """Scenario → outcome; empty: nothing is recorded of the kind."""
+    """Scenario → outcome; empty: no recording of the kind exists."""
     path = _path(release, kind)
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def write(release: str, kind: str, outcomes: Mapping[str, Outcome]) -> None:
-    """Put these in place of what is recorded of the kind."""
+    """Replace the recording of the kind by these outcomes."""
     path = _path(release, kind)
     path.parent.mkdir(parents=True, exist_ok=True)
     blocks = [

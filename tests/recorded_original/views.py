@@ -42,20 +42,20 @@ _KUBELETS: Final = frozenset(
 )
 _BUILTIN_SPEAKERS: Final = frozenset({"kubelet", "default-scheduler", "kubelets", "sandbox"})
 _NODES: Final = ("apps.kruise.io/runtime-containers-meta",)
-"""Annotations of pods that the nodes' agent writes, which is pykruise's on both sides."""
+"""Annotations that the node agent writes on pods. Both sides run pykruise's agent."""
 _ORDINAL: Final = "statefulset.kubernetes.io/pod-name"
-"""Label of pods whose names no run chooses."""
+"""Label of pods whose names are the same in every run."""
 _HASHES: Final = ("pod-template-hash", "controller-revision-hash", "latestRevision")
 _ADDRESSES: Final = ("clusterIP", "clusterIPs")
 _OF_THE_AGENT: Final = ("KruiseProbeSucceeded", "KruiseProbeFailed")
-"""Events that the nodes' agent records, which is pykruise's on both sides."""
+"""Events that the node agent records. Both sides run pykruise's agent."""
 _SIDECAR_VERSIONS: Final = ("version.sidecarset.kruise.io/", "versionalt.sidecarset.kruise.io/")
 """Annotations of pods whose values are resource versions."""
 _VOLUMES: Final = ("pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/")
 _PLANES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 """Labels that newer API servers copy from a pod's node."""
 _OF_CLAIMS: Final = ("accessModes", "resources")
-"""Fields of claims that do not depend on how volumes are made."""
+"""Fields of claims that do not depend on the provisioner of volumes."""
 
 
 class Views:
@@ -68,7 +68,7 @@ class Views:
         self._names: dict[str, str] = {}
 
     def refusal(self, error: ApiError) -> Document:
-        """Code, reason and the paths of the fields that it names."""
+        """Code of the error, and the paths of the fields that it names."""
         status = error.status
         causes = {cause.field for cause in (status.details.causes if status.details else ()) if cause.field}
         fields = causes or set(_PATH.findall(status.message))
@@ -79,7 +79,7 @@ class Views:
         return self._object(document)
 
     def scene(self, documents: list[Document], events: Iterable[Document]) -> Document:
-        """All of these; pods in an order that does not depend on their names."""
+        """All objects and events; pods in an order that does not depend on their names."""
         for document in documents:
             self._note(document)
         pods = [self._pod(document) for document in documents if document["kind"] == "Pod"]
@@ -105,7 +105,7 @@ class Views:
     # ── names ────────────────────────────────────────────────────────────────
 
     def _note(self, document: Document) -> None:
-        """Remember the parts of a name that a run chose."""
+        """Remember the parts of a name that differ from run to run."""
         metadata = document["metadata"]
         name, labels = metadata["name"], metadata.get("labels") or {}
         if document["kind"] == "ControllerRevision":
@@ -284,12 +284,12 @@ def _is_of_every_namespace(document: Document) -> bool:
 
 
 def _unversioned(text: str) -> str:
-    """A resource version of an annotation in which 0 and 1 mean something."""
+    """`<version>` for a resource version; 0 and 1 stay, because they have a meaning."""
     return text if text in ("0", "1") else "<version>"
 
 
 def _hash(text: str) -> str:
-    """A hash, unless it was known as that of a revision."""
+    """`<hash>` for a hash, unless the hash of a known revision was replaced by its number."""
     return text if "<revision" in text else "<hash>"
 
 

@@ -117,7 +117,8 @@ START = parse_time("2026-01-31T12:00:00Z")
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
 
 OWNERS_ARE_CHECKED = {API_SERVER: ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]}
-"""As some distributions have it: a client that makes an owner block deletions needs the right to its finalizers."""
+"""Some distributions switch this on: a client that sets blockOwnerDeletion needs the right to update the owner's
+finalizers."""
 
 CONTROLLERS = (
     *("deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "tracked-pods"),
@@ -130,8 +131,8 @@ COLLECTED = (
     *(BROADCAST_JOBS, IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS),
     *(DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, BUILTIN_DAEMON_SETS, JOBS),
 )
-"""The usual controllers, and what the usual collector watches: to watch all that is served is half of what a cluster
-costs that does nothing else."""
+"""The controllers that run by default, and the resources that their garbage collector watches. Watches of all served
+resources would be half of the work of an idle cluster."""
 
 NEVER_S = 1e9
 REAL_NODES = 4
@@ -140,10 +141,10 @@ OF_JOBS = "busybox:1"
 
 _OPTIONS = frozenset({"request", "pytestconfig"})
 _PLUGINS = ("_pytest.", "pytest_asyncio.", "xdist.", "_hypothesis", "hypothesis")
-"""Whose fixtures ask for options, but not for the cluster."""
+"""Modules whose fixtures ask for options, but do not depend on the cluster."""
 _HERE = Path(__file__).parent
 _REAL_TEST_S = 400.0
-"""The time limit of a test there: a busy machine is no reason to fail."""
+"""Time limit of a test on a real control plane: long, so that a test does not fail on a busy machine."""
 _GOLDEN = 0.6180339887498949  # multiples of it, modulo 1, are spread evenly however many there are
 
 
@@ -156,7 +157,7 @@ def _without_hub_words(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what does not belong to this kind of cluster."""
+    """Leave out the tests that do not belong to this kind of cluster."""
     _without_hub_words(config, items)
     files = {path for path in {item.path for item in items} if _HERE in path.parents}
     here = [item for item in items if item.path in files]
@@ -190,8 +191,8 @@ def _is_for_other_nodes(item: pytest.Item, *, has_nodes: bool) -> bool:
 
 
 def _knows_its_cluster(item: pytest.Item) -> bool:
-    """Whether a test may be another one on a real cluster: it, or a fixture of ours, asks for the options or is about a
-    real one. The others are the same there as in the sandbox, where they run."""
+    """Whether a test may depend on the kind of cluster: it has the mark `real`, or it or one of our fixtures asks for
+    the options. Other tests run only in the sandbox, because a real cluster would not change them."""
     if item.get_closest_marker("real") or not isinstance(item, pytest.Function):
         return True
     fixtures = item._fixtureinfo
@@ -207,14 +208,14 @@ def _knows_its_cluster(item: pytest.Item) -> bool:
 def _left_out(
     config: pytest.Config, items: list[pytest.Item], here: list[pytest.Item], unwanted: set[pytest.Item]
 ) -> list[pytest.Item]:
-    """Takes what is unwanted out of `items`; returns what is left of `here`."""
+    """Remove the unwanted tests from `items`; returns the rest of `here`."""
     config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
     items[:] = [item for item in items if item not in unwanted]
     return [item for item in here if item not in unwanted]
 
 
 def _is_only_exhaustive(item: pytest.Item) -> bool:
-    """Whether it is left out of a plain run: by its marker, or as one of the fields between those of `checkered`."""
+    """Whether a plain run leaves out the test: by its mark, or as a parameter set that `checkered` does not select."""
     if only := item.get_closest_marker("exhaustive"):
         return not (only.kwargs.get("in_sandbox") and item.config.getoption("--cluster") == "real")
     marker = item.get_closest_marker("checkered")
@@ -226,13 +227,13 @@ def _is_only_exhaustive(item: pytest.Item) -> bool:
         own = item.callspec.params[name]
         places += next(n for n, value in enumerate(values) if own in getattr(value, "values", (value,)))
         sizes.append(len(values))
-    # No more steps than the shorter side has fields, so that each value of the longer one is met.
+    # At most the number of values of the shorter side, so that each value of the longer side is used.
     every = marker.args[0] if marker.args else max(2, min(8, *sizes))
     return bool(places % every)
 
 
 def _beyond_the_sample(items: list[pytest.Item], *, is_brief: bool) -> set[pytest.Item]:
-    """What `few_on_real` leaves out, and `--brief`."""
+    """Tests that `few_on_real` leaves out, and those that `--brief` leaves out."""
     unwanted: set[pytest.Item] = set()
     files: dict[Path, list[list[pytest.Item]]] = {}
     for group in _grouped(items, lambda item: item.nodeid.partition("[")[0]):
@@ -258,7 +259,7 @@ def _grouped(items: Iterable[T], key: Callable[[T], str]) -> Iterable[list[T]]:
 
 
 def _spread(values: Sequence[T], count: int) -> list[T]:
-    """So many of them, spread evenly."""
+    """This number of values, spread evenly."""
     if count >= len(values):
         return list(values)
     places = {int((number * _GOLDEN % 1) * len(values)) for number in range(count)}
@@ -270,13 +271,13 @@ def _spread(values: Sequence[T], count: int) -> list[T]:
 
 @pytest.fixture
 def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
-    """Override it in a test module for other nodes or delays."""
+    """Settings of the cluster. A test module overrides them for other nodes or delays."""
     is_real = request.config.getoption("--cluster") == "real"
-    delay_s = 0.1 if is_real else 0.5  # where it is real, time is dear
+    delay_s = 0.1 if is_real else 0.5  # a real cluster runs in real time
     has_all = request.node.get_closest_marker("all_controllers") is not None
     is_old = request.config.getoption("--stored") == "v1alpha1"
     served = older_version if is_old else lambda resource: resource
-    # Leases say which node is dead; where none dies, renewing them, and heartbeats, are what an hour costs.
+    # Only tests with dead nodes need Leases and heartbeats; an hour without them is much faster.
     kubelet = KubeletSettings(lease_s=None, heartbeat_s=NEVER_S)
     return ClusterSettings(
         nodes=4,
@@ -284,7 +285,7 @@ def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
         start_s=delay_s,
         ready_s=delay_s,
         stop_s=delay_s,
-        # What watches do that end and begin again is for the simulation (and tests of caches); here hours pass.
+        # The simulation (and tests of caches) cover watches that end and begin again; here hours pass.
         steady_watches=True,
         controllers=None if has_all else CONTROLLERS,
         collected=None if has_all else tuple(map(served, COLLECTED)),
@@ -318,7 +319,7 @@ async def stage(
 
 @pytest.fixture
 async def seen(stage: Stage) -> AsyncIterator[PodWatch]:
-    """A watch of the pods of the CloneSet `web` all the time."""
+    """A watch of the pods of the CloneSet `web` during the whole test."""
     async with pod_watch(stage) as watching:
         yield watching
 
@@ -336,7 +337,7 @@ async def pool(stage: Stage) -> AsyncIterator[Pool]:
 
 @functools.cache
 def manager_rights() -> Authorizer:
-    """What the manager may do: what `pykruise install` says for the gates that scenarios switch on."""
+    """Rights of the manager: those of `pykruise install` for the gates that scenarios switch on."""
     return Authorizer(
         build_roles(
             Gates.of(
@@ -352,7 +353,7 @@ def manager_rights() -> Authorizer:
 
 
 def no_right_was_missing(refused: Iterable[str]) -> None:
-    """A manager goes on without a right, so a scenario may pass although one was missing."""
+    """Check that no request was forbidden: a scenario could pass without a right, because the manager goes on."""
     assert not (result := sorted(set(refused))), f"the generated roles lack: {', '.join(result)}"
 
 
@@ -400,7 +401,7 @@ async def _sandbox_stage(
             of_managers.append(AuthorizingTransport(cluster.make_transport(MANAGER_USER), manager_rights()))
             return use_stored_versions(of_managers[-1])
 
-        # Without managedFields, which tests do not look at and which cost more than all else that they read.
+        # Without managedFields: tests do not use them, and reading them takes longer than all other fields.
         client = cluster.make_client("kubernetes-admin", user_agent="pykruise")
         client = client.replace_transport(use_stored_versions(client.transport))
         stage = Stage(
@@ -432,7 +433,7 @@ async def _sandbox_stage(
 
 @pytest.fixture(scope="session")
 def webhook_switch() -> AdmissionSwitch:
-    """Whether the real control plane's webhooks review."""
+    """Switches the reviews of the real control plane's webhooks on and off."""
     return AdmissionSwitch()
 
 
@@ -500,7 +501,7 @@ async def _real_stage(
     rng: random.Random,
     switch: AdmissionSwitch,
 ) -> AsyncIterator[Stage]:
-    """A namespace and kubelets of the test's own; its nodes take over those of the test before.
+    """A namespace and kubelets of the test's own; its nodes take over the nodes of the previous test.
 
     `nodes`: the real ones, which need no kubelets.
     """
@@ -537,7 +538,7 @@ async def _real_stage(
         if kubelets:
             await kubelets.wait_registered()
         await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
-        if nodes:  # no pod may be created before it
+        if nodes:  # pods can be created only after it exists
             await stage.until(lambda: stage.exists("default", resource=SERVICE_ACCOUNTS))
         yield stage
     finally:
@@ -589,14 +590,14 @@ LEFT_BEHIND = (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
 )
-"""What managers of later tests would work on, and what makes pods; owners first."""
+"""Resources whose objects later managers would reconcile, or that create pods; owners first."""
 
 
 async def _leave(stage: Stage) -> None:
-    """Have a scenario's objects go, without waiting for it: kubelets of later tests let the last pods go.
+    """Delete a scenario's objects without waiting for the end: kubelets of later tests end the last pods.
 
-    The namespace stays. Its end would cost the control plane two requests for each of sixty resources, more than
-    many a scenario.
+    The namespace stays. Its deletion would cost the control plane two requests for each of sixty resources, more than
+    many scenarios need.
     """
     with suppress(NotFoundError):
         for resource in LEFT_BEHIND:

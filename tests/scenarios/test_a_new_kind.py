@@ -1,4 +1,4 @@
-"""A kind is a folder: one that is put beside the others is known everywhere, and nothing else is changed.
+"""A kind is a folder: pykruise knows a folder beside those of the other kinds everywhere, without another change.
 
 tests/support/new_kind/crew ──▶ pykruise.kinds.__path__ ──▶ definitions, roles, flags, admission, conversion,
                                                            manager, doctor, explain, plan, simulate
@@ -77,7 +77,7 @@ Object = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def new_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder, beside those of the other kinds."""
+    """Add the folder of the new kind to those of the other kinds."""
     monkeypatch.setattr(pykruise.kinds, "__path__", [*pykruise.kinds.__path__, str(FOLDER)])
 
 
@@ -96,7 +96,7 @@ def crew(**spec: Any) -> Object:
 
 @asynccontextmanager
 async def place() -> AsyncIterator[Playground]:
-    """What `pykruise up` starts."""
+    """A playground with the parts that `pykruise up` starts."""
     async with start_playground(ClusterSettings(nodes=2), clock=make_loop_clock(start=START)) as result:
         yield result
 
@@ -110,7 +110,7 @@ def reaching(client: Client) -> Any:
 
 
 async def until(claim: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for it, in virtual time."""
+    """Wait in virtual time until the claim is true."""
     async with asyncio.timeout(60):
         while not await claim():
             await asyncio.sleep(0.1)
@@ -259,7 +259,7 @@ async def test_explain_and_plan_support_a_new_kind() -> None:
         assert "Crew default/deck: would change" in printed[1]
         assert "deck-2" in printed[1]
         assert "deck-3" in printed[1]
-        # when it is more than a Crew takes
+        # when the size exceeds the maximum of a Crew
         assert await run_plan(file=None, target="crew/deck", sets=["size=12"], **common) == 1
         assert "must be from 0 to 10" in printed[2]
         with pytest.raises(CommandError, match="crews"):
@@ -300,7 +300,7 @@ async def run_kubectl(value: Playground, *argv: str) -> tuple[int, str]:
 
 class _StaysOpen(WrappedTransport):
     async def close(self) -> None:
-        """Others use it too."""
+        """Leave it open, because others use it too."""
 
 
 async def test_the_verbs_of_kubectl_kruise_support_a_new_kind() -> None:
@@ -313,7 +313,7 @@ async def test_the_verbs_of_kubectl_kruise_support_a_new_kind() -> None:
         # and it has a table
         _, said = await run_kubectl(result, "get", "all")
         assert "crews.apps.kruise.io:\nNAME   SIZE   READY   AGE\ndeck   2      2" in said
-        # when it is paused, its size is only wished for
+        # when it is paused, a new size has no effect yet
         assert (await run_kubectl(result, "rollout", "pause", "crew/deck"))[0] == 0
         await result.client.patch(CREWS, "default", "deck", {"spec": {"size": 3}}, patch_type=PatchType.MERGE)
         await until(lambda: _is_observed(result.client))
@@ -404,7 +404,7 @@ async def test_the_pod_step_of_the_kind_refuses_an_eviction_with_an_event_on_the
         # then
         assert refused.value.status.code == 429
         await until(lambda: _has_event(result.client, "LastMate"))
-        # when it is not the last
+        # when the pod is not the last one
         await result.client.patch(CREWS, "default", "deck", {"spec": {"size": 2}}, patch_type=PatchType.MERGE)
         await until(lambda: _is_ready(result.client, 2))
         await evict(result.client, "deck-0")
@@ -478,7 +478,7 @@ def test_the_kind_takes_no_part_and_webhooks_get_no_permission_for_it_without_it
 
 
 def test_a_new_kind_must_not_import_another_kind() -> None:
-    # given the contract as it is written down, and a new kind that imports another
+    # given the contract in pyproject.toml, and a new kind that imports another kind
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
     (options,) = [contract for contract in settings["contracts"] if contract["type"] == "independence"]
     contract = IndependenceContract(options["name"], settings, options)

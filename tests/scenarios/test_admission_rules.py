@@ -22,19 +22,19 @@ OLD_CLONE_SETS = msgspec.structs.replace(CLONE_SETS, version="v1alpha1")
 
 
 def in_scenario(spec: dict[str, Any]) -> Object:
-    """A CloneSet without what only the API server writes."""
+    """A CloneSet without the fields that only the API server writes."""
     doc = document(**spec)
     return {
         "apiVersion": doc["apiVersion"],
         "kind": doc["kind"],
         "metadata": {"name": doc["metadata"]["name"]},
-        # A field that is null here is absent there.
+        # The API server gets a field only if it is not null.
         "spec": {field: value for field, value in doc["spec"].items() if value is not None},
     }
 
 
 async def dry_run(stage: Stage, doc: Object, *, resource: Resource = CLONE_SETS) -> ApiError | None:
-    """What the API server has against it."""
+    """The error with which the API server rejects the object; None: it accepts the object."""
     try:
         await stage.client.create(resource, stage.namespace, doc, dry_run=True)
     except ApiError as error:
@@ -43,8 +43,8 @@ async def dry_run(stage: Stage, doc: Object, *, resource: Resource = CLONE_SETS)
 
 
 def field_at(cause: Cause) -> str:
-    """Path of the field. Definitions merge containers and volumes by name, so the API server itself refuses two of a
-    name, and names the item; the webhook and a Deployment name the item's name.
+    """Path of the field. CRDs merge containers and volumes by name, so the API server itself rejects a name that occurs
+    twice, and its path ends at the item; the paths of the webhook and of a Deployment end at the item's `name`.
     """
     field = cause.field.lstrip(".")
     is_item = cause.reason == "FieldValueDuplicate" and field.endswith("]")
@@ -68,7 +68,7 @@ async def test_every_rule_is_answered_in_v1alpha1_under_the_name_of_its_field_th
     for spec, field, _ in REFUSED:
         named = field_of(field)
         if named is None:
-            continue  # no rule there
+            continue  # v1alpha1 has no such rule
         doc = convert(in_scenario(spec), OLD_CLONE_SETS.api_version, list_conversions())
         error = await dry_run(stage, doc, resource=OLD_CLONE_SETS)
         fields = {field_at(cause) for cause in error.causes} if error is not None else set()
@@ -83,7 +83,7 @@ async def test_valid_specs_are_accepted_by_the_api_server(stage: Stage) -> None:
 
 
 async def refusals(stage: Stage, doc: Object, resource: Resource) -> set[tuple[str, str]]:
-    """Reasons and fields, or the code of what is refused without any."""
+    """Reason and field of each cause of the rejection, or its code if it has no causes; empty: it is accepted."""
     try:
         await stage.client.create(resource, stage.namespace, doc, dry_run=True)
     except ApiError as error:
@@ -92,7 +92,7 @@ async def refusals(stage: Stage, doc: Object, resource: Resource) -> set[tuple[s
 
 
 async def test_a_template_is_refused_for_what_an_api_server_refuses_in_a_deployment(stage: Stage) -> None:
-    """cloneset rule 6: the same reasons at the same fields, as the API server at hand has them"""
+    """cloneset rule 6: the same reasons at the same fields as in a Deployment of this API server"""
     differing = {}
     for name, spec in BROKEN.items():
         doc = cloneset()
@@ -133,7 +133,7 @@ NEWER = (
         "volumes": [{"name": "v", "image": {"reference": "nginx", "pullPolicy": "Always"}}],
     },
 )
-"""Parts of a pod's spec of which some Kubernetes minors refuse what newer ones take."""
+"""Parts of a pod's spec that older minors of Kubernetes reject and newer ones accept."""
 
 
 @pytest.mark.parametrize("part", NEWER)

@@ -220,7 +220,7 @@ async def test_one_failing_write_does_not_disturb_the_schedule(
 
 @pytest.mark.virtual_time("hours")
 async def test_runs_missed_for_hours_without_a_manager_are_caught_up_once(stage: Stage) -> None:
-    """advancedcronjob cases 56 and 57: more than the 100 times that are looked through"""
+    """advancedcronjob cases 56 and 57: more than the 100 missed times that the manager examines"""
     await stage.create(cron(BROADCAST, "*/1 * * * *"), resource=ADVANCED_CRON_JOBS)
     await asyncio.sleep(2 * 3600 + 20)
 
@@ -258,7 +258,7 @@ async def test_a_conflicting_status_is_written_after_all(stage: Stage) -> None:
 async def test_a_schedule_taken_over_from_another_manager_continues_without_repeated_runs(
     stage: Stage,
 ) -> None:
-    """A take-over while a child runs: its owner is of the older version, and the status is the original's."""
+    """A take-over while a child runs: its owner reference has the older version, the status is OpenKruise's."""
     # given
     stage.kubelets.set_rules([Rule(labels=f"app={NAME}", exit_code=0, after_s=1e6)])
     made = await stage.create(

@@ -1,4 +1,4 @@
-"""The agent on nodes with kubelet, containerd and a registry: what it says is what the runtime does.
+"""The agent on nodes with kubelet, containerd and a registry: its reports match what the runtime does.
 
 pytest --cluster=real --real-nodes tests/scenarios/test_agent_on_real_nodes.py
 """
@@ -56,7 +56,7 @@ async def agents(stage: Stage) -> AsyncIterator[Agents]:
 
 
 def large_image(marker: str) -> Any:
-    """One that no node has a layer of, so that all of it has to be loaded."""
+    """An image of which no node has a layer, so that a node must pull all of it."""
     return build_busybox_image(marker, padding=1_500_000)
 
 
@@ -82,7 +82,7 @@ def job(stage: Stage, name: str, reference: str, *nodes: str, **spec: Any) -> Ob
 
 
 async def pull(stage: Stage, doc: Object) -> Object:
-    """The status of the job when it is over."""
+    """Create the ImagePullJob; returns its status when it has ended."""
     await stage.create(doc, resource=IMAGE_PULL_JOBS)
     return await pulled(stage, doc["metadata"]["name"])
 
@@ -305,7 +305,7 @@ def phases(phases: Object) -> dict[str, str]:
 
 
 async def with_pod(stage: Stage, *containers: str, **pod: Any) -> Document:
-    """A pod of a CloneSet that serves."""
+    """The serving pod of a CloneSet."""
     doc = cloneset(replicas=1)
     spec = doc["spec"]["template"]["spec"]
     spec["containers"] = [{"name": container, "image": f"{container}:1"} for container in containers]
@@ -398,7 +398,7 @@ async def test_a_request_reports_the_truth_when_any_process_is_killed(
     await stage.settled(replicas=1)
     pod = await the_pod(stage)
     node = pod["spec"]["nodeName"]
-    # when something dies while its hook runs
+    # when the process is killed while the preStop hook runs
     await ask(stage, request(pod["metadata"]["name"], "app"))
     await stage.until(lambda: _is_under_way(stage))
     await asyncio.sleep(1.0)
@@ -735,7 +735,7 @@ async def test_debug_containers_are_injected_into_twenty_pods_five_at_a_time(sta
 
 
 class NodeHands:
-    """What the contract does, to the containerd of a node."""
+    """Carries out the steps of the contract in the containerd of a node."""
 
     def __init__(self, stage: Stage) -> None:
         self._nodes = stage.nodes
@@ -817,7 +817,7 @@ class NodeHands:
 
 
 async def test_a_real_containerd_keeps_the_contract(stage: Stage) -> None:
-    """All checks on one node, whose kubelet would end containers that no pod asked for."""
+    """All checks on one node. Its kubelet is killed, because it would end containers that belong to no pod."""
     node, hands, failed = stage.nodes["node-1"], NodeHands(stage), []
     await node.kill(KUBELET)
     try:
@@ -826,7 +826,7 @@ async def test_a_real_containerd_keeps_the_contract(stage: Stage) -> None:
                 failed.append(f"{check.__name__}: {problem}")
     finally:
         hands.close()
-        await node.power_off()  # with what the checks started
+        await node.power_off()  # this also ends everything that the checks started
         await node.boot()
     assert not failed, "\n".join(failed)
 

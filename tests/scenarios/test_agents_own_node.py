@@ -58,7 +58,7 @@ async def report(client: Client, resource: Resource, name: str) -> None:
 
 
 async def have_objects(place: BusyPlace) -> dict[Resource, tuple[str, str]]:
-    """By what agents write: of node-1, and of node-2."""
+    """Resource that agents write → the names of its object for node-1, and for node-2."""
     for node in ("node-1", "node-2"):
         await place.create(PODS, {**pod(f"on-{node}"), "spec": {**pod("x")["spec"], "nodeName": node}})
         request = {
@@ -88,9 +88,9 @@ async def test_an_agent_writes_only_objects_about_its_node() -> None:
             for client, name in ((agent, other), (copied, own)):
                 with pytest.raises(REFUSED, match="kruise-daemon-own-node"):
                     await report(client, resource, name)
-        # and who is no agent is not asked
+        # and other clients are not restricted
         await report(place.client, NODE_IMAGES, "node-2")
-        # everything that agents may write, but for events, is among them
+        # the policy covers all resources that agents may write, except events
         written = {right.plural for right in rights_of_agent() if "patch" in right.verbs} - {"events"}
         assert written == {resource.plural for resource in known}
 
@@ -136,7 +136,7 @@ async def test_a_real_api_server_understands_and_keeps_the_policy(real_plane: Co
         async with asyncio.timeout(30):
             while not await is_kept():
                 await asyncio.sleep(0.5)
-        # then what is its own can be written, and no expression is doubtful
+        # then the agent can write its own objects, and no expression has a warning
         await report(agent, NODE_IMAGES, "own-node")
         policy, document = policies()[0]
         stored = decode(await client.get(policy, "", document["metadata"]["name"]))

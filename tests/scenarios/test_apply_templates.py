@@ -59,7 +59,7 @@ def merged_lists(
 def with_item(place: Place, item: Object, *, complete: bool) -> Object:
     """A spec with this item in the list; lists on the way there have one item, called main.
 
-    `complete`: with all that the schema requires of the objects on the way.
+    `complete`: with all required fields of the objects on the way.
     """
     spec: Object = blank_of(place.schema) if complete else {}
     here: Any = spec
@@ -88,7 +88,7 @@ def items_of(document: Object, place: Place) -> list[Object]:
 
 
 def value_of(place: Place, text: str) -> Object:
-    """A field of an item that holds the text: any where the schema leaves items open, else one that it has."""
+    """A field of an item, with the text as its value: any field if the schema allows it, else one of the schema."""
     schema = place.schema
     for step in place.path:
         schema = schema["items"] if step == "[]" else schema["properties"][step]
@@ -102,7 +102,7 @@ def value_of(place: Place, text: str) -> Object:
 
 
 def holding(schema: Object, text: str) -> Any:
-    """A value of the schema with the text in it; None: it has no place for one."""
+    """A value of the schema that contains the text; None: no value can contain it."""
     if schema.get("type") == "string" and "enum" not in schema:
         return text
     for name, child in schema.get("properties", {}).items():
@@ -122,7 +122,7 @@ def test_every_kind_with_a_template_has_merged_lists() -> None:
 
 
 async def apply(stage: Stage, place: Place, name: str, item: Object, *, manager: str) -> list[Object]:
-    """The list after a manager has applied this item; what a new object needs besides is the app's."""
+    """Apply this item as a field manager; returns the list. The manager `app` also applies required fields."""
     document = {
         "apiVersion": place.resource.api_version,
         "kind": place.resource.kind,

@@ -22,11 +22,11 @@ from support.uniteddeployments import NAME, United
 pytestmark = pytest.mark.sandbox_only
 
 WITH_CONDITIONS = pytest.mark.parametrize("is_ours", [True, False], ids=["conditions", "as OpenKruise"])
-"""A status without our conditions is what OpenKruise's manager writes."""
+"""OpenKruise's manager writes a status without our conditions."""
 
 
 def shown(moments: Sequence[Object]) -> list[str]:
-    """What Argo CD showed, each said once while it lasted."""
+    """The healths that Argo CD showed one after another, without repetitions."""
     shown: list[str] = []
     for moment in moments:
         how = shown_of(moment)
@@ -146,7 +146,7 @@ async def test_counts_that_the_scripts_of_argo_cd_need_exist_although_they_are_z
     await comes_to(stage, "Healthy")
     status = await stage.status()
     assert (status["updatedAvailableReplicas"], status["expectedUpdatedReplicas"]) == (0, 0)
-    # and not while pods start: that would be shown as Degraded, and fail a sync
+    # and a CloneSet whose pods start is not Degraded, which would fail a sync
     stage.kubelets.set_rules([Rule(image="nginx:1", start_s=60.0)])
     await stage.scale("web", 1)
 

@@ -1,4 +1,4 @@
-"""The scripts for Argo CD run in its own Lua, and say there what they say in the Lua of our other tests."""
+"""The scripts for Argo CD run in its own Lua, and give the same results as in the Lua of our other tests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +41,7 @@ def moments() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def scripts() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every script that is shipped, with what it is run on."""
+    """Every shipped script, with its input."""
     for shown in SHOWN.values():
         for scripts in ({"metadata": {}}, {"metadata": {"name": "web"}, "spec": {}, "status": {}}):
             yield build_health_script(shown), {"obj": scripts}
@@ -52,7 +52,7 @@ def scripts() -> Iterator[tuple[str, dict[str, Any]]]:
             continue
         yield actions["discovery.lua"], {"obj": scripts}
         for action in actions["definitions"]:
-            if action["name"] != "restart":  # it says the time
+            if action["name"] != "restart":  # its result contains the time
                 yield action["action.lua"], {"obj": scripts, "actionParams": {"scale": "7"}}
 
 
@@ -84,7 +84,7 @@ CALLS = {
     "statusAggregation": "AggregateStatus(obj, items)",
     "replicaRevision": "ReviseReplica(obj, 7)",
 }
-"""Functions of Karmada's interpreters, but for those that ask a library of Karmada."""
+"""Functions of Karmada's interpreters, except those that call a library of Karmada."""
 
 
 def test_karmadas_lua_and_our_lua_give_the_same_results(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_restart_runs_there_too(tmp_path: Path) -> None:
 
 
 def same(entry: Any, other: Any) -> bool:
-    """Lua knows no empty list beside an empty table."""
+    """Whether two values are equal, where Lua cannot distinguish an empty list from an empty table."""
     if not entry and not other and isinstance(entry, (dict, list)) and isinstance(other, (dict, list)):
         return True
     if isinstance(entry, dict) and isinstance(other, dict):

@@ -133,7 +133,7 @@ async def test_a_failure_pauses_the_job_until_a_person_resumes_it(
     await stage.until(lambda: stage.events("Paused"))
     await broadcast.phase("paused")
     assert (await broadcast.get())["spec"]["paused"] is True
-    # when what was wrong is put right
+    # when the error is corrected
     stage.kubelets.set_rules([])
     for pod in await broadcast.pods():
         if pod.phase == "Failed":
@@ -355,7 +355,7 @@ async def test_creations_whose_answers_are_lost_make_no_second_pod(
 async def test_a_run_that_another_manager_began_is_finished_and_no_node_is_run_twice(
     stage: Stage, pool: Pool, broadcast: Broadcast
 ) -> None:
-    """A take-over in the middle: two nodes have their pods, one of them has ended; owners are of the older version."""
+    """A take-over in the middle: two pods exist, one has ended; their owner references have the older version."""
     # given
     job = await broadcast.create(parallelism=2)
     uid = job["metadata"]["uid"]

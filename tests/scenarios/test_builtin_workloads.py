@@ -1,4 +1,4 @@
-"""What built-in controllers make of their kinds, the same in the sandbox and on the real control plane."""
+"""Built-in controllers do the same with their kinds in the sandbox and on the real control plane."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -111,7 +111,7 @@ async def test_a_stateful_set_updates_above_its_partition(stage: Stage) -> None:
         "availableReplicas": 3,
     }
     labels = (await pods(stage, "db"))["db-2"]["metadata"]["labels"]
-    labels = {name: text for name, text in labels.items() if "topology" not in name}  # the nodes', since 1.35
+    labels = {name: text for name, text in labels.items() if "topology" not in name}  # of nodes, since 1.35
     assert labels == {
         "app": "db",
         "apps.kubernetes.io/pod-index": "2",
@@ -159,7 +159,7 @@ async def test_a_daemon_set_surges_without_losing_a_pod(stage: Stage) -> None:
         nonlocal most
         result = await pods(stage, "agent")
         alive = [doc for doc in result.values() if "deletionTimestamp" not in doc["metadata"]]
-        # then all but the one that comes are there all the time
+        # then an old pod is deleted only after its successor is available
         assert len(alive) >= nodes
         most = max(most, len(alive))
         return images(result) == ["web:2"] * nodes

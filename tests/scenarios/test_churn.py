@@ -52,7 +52,7 @@ async def uids(place: BusyPlace) -> set[str]:
 
 
 async def pods_made_within(place: BusyPlace, seconds: float) -> int:
-    """How many pods there were that were not there at first."""
+    """Number of pods that were created during these seconds."""
     begun, seen = await uids(place), set[str]()
     for _ in range(int(seconds)):
         await asyncio.sleep(1)

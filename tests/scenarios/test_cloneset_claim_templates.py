@@ -1,4 +1,4 @@
-"""Volume claim templates: which of their changes moves pods, and which is only said."""
+"""Volume claim templates: the changes that recreate pods, and those that are only reported."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def settled_with(stage: Stage, *, settings: ManagerSettings = COMPARING) -
 
 
 async def change(stage: Stage, *, image: str = "", size: str = "") -> None:
-    """Both in one write."""
+    """Change the image, the size of claims, or both in one write."""
     spec: Object = {"volumeClaimTemplates": templates(size)} if size else {}
     if image:
         mounts = [{"name": "data", "mountPath": "/data"}]
@@ -52,7 +52,7 @@ async def uids(stage: Stage) -> dict[str, str]:
 
 
 async def sizes(stage: Stage) -> list[str]:
-    """What the claims ask for, in order."""
+    """The sizes that the claims request, in order."""
     listed = await stage.client.list(PERSISTENT_VOLUME_CLAIMS, stage.namespace)
     return sorted(decode(raw)["spec"]["resources"]["requests"]["storage"] for raw in listed.items)
 

@@ -115,7 +115,7 @@ async def test_a_deleted_pod_without_reuse_deletes_its_claim(stage: Stage) -> No
 
 @pytest.mark.virtual_time("a request is under way for an hour")
 async def test_a_claim_created_after_its_pod_was_deleted_is_cleaned_up(stage: Stage) -> None:
-    """Nothing else happens then that would wake the CloneSet."""
+    """After the late creation, no other event wakes the CloneSet."""
     # given a pod, the creation of whose claim arrives an hour later once more
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(posts("/persistentvolumeclaims"), TakeEffectLate(3600.0))
@@ -299,7 +299,7 @@ async def test_a_claim_whose_answer_was_lost_is_the_pods_claim(stage: Stage) -> 
 async def test_a_forbidden_creation_is_retried_less_and_less_often(
     stage: Stage, reuse: bool, refused: str
 ) -> None:
-    """cloneset case 49; claims that come and go meanwhile start no try of their own"""
+    """cloneset case 49; claims that are created and deleted meanwhile cause no further attempt"""
     # given
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(posts(refused), lambda _request: Answer(403, reason="Forbidden", message="exceeded quota"))

@@ -45,7 +45,7 @@ Prepare = Callable[[FaultyTransport], None]
 
 
 async def live_through(stage: Stage, seen: PodWatch, prepare: Prepare) -> FaultyTransport:
-    """Create, update, scale in, with a manager whose transport `prepare` has broken."""
+    """Create, update and scale in the CloneSet, with a manager whose transport has the faults of `prepare`."""
     faulty = FaultyTransport(stage.manager_transport())
     prepare(faulty)
     await stage.start_manager(faulty)
@@ -66,7 +66,7 @@ async def live_through(stage: Stage, seen: PodWatch, prepare: Prepare) -> Faulty
 
 
 async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, seen: PodWatch) -> None:
-    """The yardstick of the others."""
+    """Without faults, the scenario creates no unnecessary pod: the other tests compare with this."""
     await live_through(stage, seen, lambda _faulty: None)
     assert seen.created == 2 * REPLICAS
 
@@ -104,7 +104,7 @@ async def test_every_pod_watch_is_cut_after_a_few_events(stage: Stage, seen: Pod
 async def test_a_rollout_survives_every_other_end_of_a_watch(
     stage: Stage, seen: PodWatch, fault: Callable[[int], object], after: int
 ) -> None:
-    """410 in mid-stream, a normal end, a line that is no JSON, silence"""
+    """The watch gets 410 in mid-stream, a normal end, a line that is not JSON, or nothing more"""
 
     def prepare(faulty: FaultyTransport) -> None:
         for path in ("/pods", "/clonesets", "/controllerrevisions"):
@@ -136,7 +136,7 @@ async def test_two_swapped_events_do_not_disturb_a_rollout(stage: Stage, seen: P
 async def test_one_failing_write_does_not_disturb_the_rollout(
     stage: Stage, seen: PodWatch, fault: object, number: int
 ) -> None:
-    """The write with that number, and its twelfth successor."""
+    """The write with this number, and the twelfth write after it, meet the fault."""
     await live_through(
         stage,
         seen,
@@ -189,7 +189,7 @@ async def test_a_creation_takes_effect_after_its_client_gave_up(
 
 @pytest.mark.virtual_time("a request is under way for an hour")
 async def test_a_late_creation_of_a_surplus_pod_is_undone(stage: Stage) -> None:
-    """A request that is under way cannot be taken back; what it makes is one pod too many, and goes."""
+    """A request that has been sent cannot be taken back: it creates one pod too many, which is deleted."""
     # given a rollout, one of whose creations arrives an hour later
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)
@@ -218,7 +218,7 @@ async def test_random_faults_do_not_disturb_the_rollout(
 
 
 async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage: Stage) -> None:
-    """A quota that is used up, a namespace that is going: the error text names the pod, a new one each time."""
+    """A quota is used up, or the namespace terminates: the error names the pod, which is another one each time."""
 
     # given
     def refused(request: Request) -> Answer:
@@ -247,9 +247,9 @@ async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage:
 async def test_an_api_server_that_has_just_started_refuses_creations_for_a_while(
     stage: Stage, seen: PodWatch, unready_s: float
 ) -> None:
-    """403: it has not read its roles yet, or its admission (every 30 s) not which kinds there are.
+    """403: the new API server has not read its roles yet, or its admission (every 30 s) not the list of kinds.
 
-    What happens meanwhile wakes the set each time, to another try that is refused.
+    Events wake the CloneSet meanwhile, and each time another attempt is refused.
     """
     # given an API server that dies when it has created some pods, and comes back
     loop = asyncio.get_running_loop()
@@ -279,7 +279,7 @@ async def test_an_api_server_that_has_just_started_refuses_creations_for_a_while
         await stage.merge("web", {"spec": {"minReadySeconds": 1 - number % 2}})
     await asyncio.sleep(outage_s / 2)
     assert seen.created < 80
-    # then the set goes on after at most about as long again, and no pod is created twice
+    # then the set is complete after at most about the same time again, and no pod is created twice
     await stage.settled(replicas=80, within_s=1.25 * outage_s + 5.0)
     assert seen.most == seen.created == 80
 
@@ -339,7 +339,7 @@ async def test_a_graceful_stop_leaves_no_write_half_done(stage: Stage, seen: Pod
 
 
 async def test_two_managers_at_the_same_time_do_not_harm_each_other(stage: Stage, seen: PodWatch) -> None:
-    """Without leader election both act; preconditions and settled counts hold it together in the end."""
+    """Without leader election both act; preconditions make the result correct in the end."""
     # given
     await stage.start_manager()
     await stage.start_manager()

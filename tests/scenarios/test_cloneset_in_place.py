@@ -57,7 +57,7 @@ async def documents(stage: Stage) -> dict[str, Object]:
 
 
 def identities(pods: Mapping[str, Object]) -> dict[str, tuple[str, str, str]]:
-    """What must stay: uid, node and address by name."""
+    """Facts that must stay, by the pod's name: uid, node and address."""
     return {
         name: (pod["metadata"]["uid"], pod["spec"]["nodeName"], pod["status"]["podIP"])
         for name, pod in pods.items()
@@ -210,7 +210,7 @@ async def test_a_partition_holds_pods_and_a_rollback_restores_all(stage: Stage) 
 
 
 class Injecting(WrappedTransport):
-    """What a cluster's own webhooks do to new pods: a sidecar, and fields that pykruise knows nothing of."""
+    """A sidecar, and fields that pykruise does not know, as a cluster's own webhooks add them to new pods."""
 
     async def request(self, request: SentRequest, /) -> Response:
         if request.method == "POST" and request.path.endswith("/pods") and request.body is not None:
@@ -250,7 +250,7 @@ async def test_unknown_fields_survive(stage: Stage, vertical_scaling: bool) -> N
 
 
 async def _resize(stage: Stage, name: str, *, cpu: str) -> None:
-    """What a vertical autoscaler does, on a node whose kubelet reports resources, as it must for a resize."""
+    """Resize the pod as a vertical autoscaler does; its kubelet reports resources, which a resize requires."""
     statuses = (await stage.get(name, resource=PODS))["status"]["containerStatuses"]
     reported = [{**status, "resources": {"requests": {"cpu": "100m"}}} for status in statuses]
     await stage.merge(name, {"status": {"containerStatuses": reported}}, resource=PODS, subresource="status")
@@ -266,7 +266,7 @@ async def _resize(stage: Stage, name: str, *, cpu: str) -> None:
 
 
 def _foreign(metadata: Object) -> Object:
-    """Metadata without what changes by nature, and what is the manager's."""
+    """Metadata without the fields that always change, and without the manager's own."""
     own = {
         keys.REVISION_LABEL,
         keys.TEMPLATE_HASH_LABEL,
@@ -314,7 +314,7 @@ async def test_the_image_of_a_native_sidecar_changes_in_place(stage: Stage, seen
 
 
 async def updated_through(stage: Stage, seen: PodWatch, fault: Any) -> None:
-    """An update in place during which that happens to the manager's writes."""
+    """Update two pods in place while the manager's writes meet the fault."""
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)
     before = await created(stage, replicas=2)
@@ -496,7 +496,7 @@ async def test_defaults_filled_in_by_the_server_are_not_a_difference(stage: Stag
     # given
     await stage.start_manager()
     before = await created(stage, replicas=2)
-    # when the template spells out what is the default
+    # when the template sets a default explicitly
     spelled_out = {
         "restartPolicy": "Always",
         "dnsPolicy": "ClusterFirst",
@@ -689,7 +689,7 @@ async def test_an_event_of_the_pre_normal_hook_sets_the_pod_to_normal(
 async def test_a_pod_is_normal_from_the_start_without_the_pre_normal_hook(
     stage: Stage, filters_events: bool
 ) -> None:
-    """Normal before it is ready, and with nothing but its node"""
+    """A pod becomes Normal before it is ready, as soon as it has a node"""
     settings = ManagerSettings(gates=Gates.of(CloneSetEventHandlerOptimization=filters_events))
     await stage.start_manager(settings=settings)
     await stage.create(cloneset(replicas=2, updateStrategy=in_place()))
@@ -722,7 +722,7 @@ async def _pod(stage: Stage, name: str) -> Any:
 async def test_a_rollout_that_another_manager_left_in_the_middle_is_continued(
     stage: Stage, seen: PodWatch, has_image: bool
 ) -> None:
-    # given a revision of the new template, and one pod on its way as the Go manager writes it
+    # given a revision of the new template, and a pod that OpenKruise's manager has begun to update
     await stage.start_manager()
     before = await created(stage, updateStrategy=in_place(paused=True))
     await stage.set_image("web", "nginx:2")

@@ -94,7 +94,7 @@ async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: Po
 async def test_a_pod_replaced_for_an_update_has_its_event_and_costs_no_further_write(
     stage: Stage, budget: dict[str, int], updates: int
 ) -> None:
-    """With surge the last old pods go as surplus, as they do with the original."""
+    """With surge, the last old pods are deleted as surplus, as in OpenKruise."""
     # given
     metered = MeteredTransport(stage.manager_transport())
     await stage.start_manager(metered)
@@ -303,7 +303,7 @@ async def test_a_settled_cloneset_costs_no_more_writes(stage: Stage) -> None:
 
 
 async def test_a_field_of_the_wrong_type_is_refused_with_its_path(stage: Stage) -> None:
-    """By the webhook, which cannot read the object (400), or by the schema where there is none (422)."""
+    """The webhook refuses it, because it cannot read the object (400); without a webhook, the schema does (422)."""
     # given
     doc = cloneset()
     doc["spec"]["replicas"] = "three"
@@ -371,7 +371,7 @@ async def _none_of(stage: Stage, names: list[str]) -> bool:
 
 
 async def test_an_overdue_rollout_reports_it_until_it_is_complete(stage: Stage) -> None:
-    """What waits for the one or the other does not see them take turns: pods come slowly, one after another."""
+    """Progressing does not alternate between the reasons that clients wait for, while pods come one after another."""
     # given
     await stage.start_manager()
     update = rolling(maxUnavailable=1)
@@ -394,7 +394,7 @@ async def test_an_overdue_rollout_reports_it_until_it_is_complete(stage: Stage) 
 
 @asynccontextmanager
 async def _reasons_of_progress(stage: Stage) -> AsyncIterator[list[str]]:
-    """The reasons that the condition Progressing has while the block runs, each time it has another."""
+    """The reasons of the condition Progressing one after another while the block runs."""
     reasons: list[str] = []
 
     def note(change: Change[CloneSetView]) -> None:
@@ -421,6 +421,6 @@ async def _reasons_of_progress(stage: Stage) -> AsyncIterator[list[str]]:
 
 
 async def _events_of(stage: Stage, reason: str, *, count: int) -> list[dict[str, Any]]:
-    """The events of a reason once they report so many pods; else none."""
+    """The events of a reason if they report `count` pods together, else none."""
     events = await stage.events(reason)
     return events if sum(event["count"] for event in events) == count else []

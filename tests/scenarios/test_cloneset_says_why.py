@@ -1,4 +1,4 @@
-"""Always finishes or says why: whatever keeps a CloneSet from its spec is named, with what would change it.
+"""A rollout always finishes or says why: the cause that keeps a CloneSet from its spec is named, with the remedy.
 
 Objects that admission would refuse are written past it. In every scenario another CloneSet goes on unharmed, and
 the first recovers by itself once it is put right.
@@ -60,12 +60,12 @@ async def quiet_now(stage: Stage, name: str) -> bool:
 
 
 async def quiet(stage: Stage) -> None:
-    """Nothing is reported any more."""
+    """Wait until the CloneSet `web` has no condition that is True."""
     await stage.until(lambda: quiet_now(stage, "web"), what="no condition is True")
 
 
 async def with_neighbour(stage: Stage) -> None:
-    """A manager, and a CloneSet that has nothing to do with it all."""
+    """Start a manager, and create a CloneSet that the fault of the scenario does not concern."""
     await stage.start_manager()
     await stage.create(cloneset("calm", replicas=2))
     await stage.settled("calm", replicas=2)
@@ -183,7 +183,7 @@ def rival() -> Object:
 
 
 async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> None:
-    """Two CloneSets with one selector: each has its own pods, none is taken from the other, and it is said"""
+    """Two CloneSets with one selector: each has its own pods, none is taken from the other; a condition says so"""
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=2))
@@ -206,7 +206,8 @@ async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> Non
 
 
 async def test_a_neighbour_with_its_selector_does_not_change_a_cloneset_at_rest(stage: Stage) -> None:
-    """Who read it before updates it without a conflict: the condition comes with the next status, or after a minute"""
+    """A client that read it before updates it without a conflict: the condition comes with the next status, or a
+    minute later"""
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=2))
@@ -244,8 +245,8 @@ async def test_the_overlap_condition_ends_when_the_pods_of_other_owners_are_dele
 
 
 class Quota:
-    """At most so many pods. A real API server keeps to its ResourceQuota; for the sandbox, which has no quotas,
-    the manager's creations are counted and refused in the same words."""
+    """A limit of the number of pods: a ResourceQuota on a real API server. The sandbox has no quotas, so there the
+    manager's creations are counted and refused with the same message."""
 
     def __init__(self, stage: Stage, *, pods: int, is_real: bool) -> None:
         self.stage = stage
@@ -501,7 +502,7 @@ async def test_a_pod_unavailable_budget_is_respected_and_spent(stage: Stage) -> 
 
 
 async def allow(stage: Stage, count: int) -> None:
-    """What the budget's controller writes."""
+    """Write the status of the budget as its controller does."""
     status = {"desiredAvailable": 3, "unavailableAllowed": count, "currentAvailable": 4, "totalReplicas": 4}
     await stage.merge(
         "pub",

@@ -25,7 +25,7 @@ WITH_LABELS = {
 
 
 async def change_selector(stage: Stage, patch: Object) -> None:
-    """Past admission; the manager has seen it when the condition is there."""
+    """Change the selector past admission; the manager has seen it when the condition exists."""
     with stage.past_admission():
         await stage.merge("web", patch)
 
@@ -190,7 +190,8 @@ async def test_recovery_by_orphaning_the_pods_keeps_them_running(stage: Stage) -
     assert len(pods) == 4
     assert all(pod.controller is None for pod in pods if pod.uid in {pod.uid for pod in kept})
 
-    async def reported() -> bool:  # of one of them first where a turn comes between the two relabellings
+    # A reconcile between the two changes of labels reports only one pod at first.
+    async def reported() -> bool:
         events = await stage.events("OrphansMatchSelector")
         return any(
             event["message"].startswith("2 pods match spec.selector but have no owner") for event in events

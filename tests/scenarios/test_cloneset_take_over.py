@@ -1,4 +1,4 @@
-"""A CloneSet that another manager kept is taken over: nothing is recreated, restarted or stored a second time.
+"""A CloneSet of another manager is taken over: nothing is recreated, restarted or stored a second time.
 
 Objects are written as OpenKruise's manager leaves them: revisions with its bytes, all its labels, annotations and
 conditions, in the middle of a rollout too. No manager works on them before pykruise does.
@@ -30,7 +30,7 @@ def template(image: str) -> Object:
 
 
 def stored_template(spec: Object) -> Object:
-    """As the webhook of the other manager stored it: with defaults spelled out."""
+    """The template as the webhook of the other manager stored it: with explicit defaults."""
     return {
         "metadata": {"creationTimestamp": None, **spec["metadata"]},
         "spec": {
@@ -205,7 +205,7 @@ async def revision_names(stage: Stage) -> set[str]:
 
 
 def facts(pods: dict[str, Object]) -> dict[str, Any]:
-    """What may not change: uid, spec, restarts, and labels."""
+    """Facts that must not change: uid, spec, restarts, and labels."""
     return {
         name: (
             pod["metadata"]["uid"],

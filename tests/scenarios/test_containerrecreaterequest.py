@@ -22,7 +22,7 @@ ACTIVE = "crr.apps.kruise.io/active"
 
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
-    """With agents on the nodes."""
+    """Settings of nodes with agents."""
     agents = make_simulated_agents(AgentTasks(recreates=True))
     return msgspec.structs.replace(cluster_settings, agents=agents)
 
@@ -45,7 +45,7 @@ async def ask(stage: Stage, doc: Object) -> Object:
 
 
 async def with_pod(stage: Stage, *containers: str, **pod: Any) -> Object:
-    """A pod of a CloneSet that serves."""
+    """The serving pod of a CloneSet with these containers."""
     doc = cloneset(replicas=1)
     spec = doc["spec"]["template"]["spec"]
     spec["containers"] = [{"name": container, "image": "nginx:1"} for container in containers or ("main",)]

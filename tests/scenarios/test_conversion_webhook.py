@@ -124,14 +124,14 @@ SPECS: dict[str, Document] = {
         ],
     },
 }
-"""For each kind a spec with what v1alpha1 cannot say, or says otherwise."""
+"""For each kind, a spec with fields that v1alpha1 does not have, or has in another form."""
 
 
 @pytest.fixture
 async def converting(stage: Stage) -> AsyncIterator[Stage]:
-    """The stage, from when the manager's webhooks convert every kind; they review nothing meanwhile.
+    """The stage, as soon as the manager's webhooks convert every kind; they review nothing during the test.
 
-    The definitions' CA bundle is that of no server at first: putting in the right one is the manager's business.
+    At first the CA bundle in the CRDs belongs to no server: the manager must write the right one.
     """
     with stage.past_admission():
         for kind in TWO:
@@ -255,7 +255,7 @@ async def test_kubectl_style_apply_of_a_v1alpha1_manifest_keeps_what_v1beta1_add
 async def test_an_applier_that_switches_to_the_newer_version_leaves_nothing_behind(
     converting: Stage,
 ) -> None:
-    """With a status of another manager beside it: API servers then ask for objects of which parts are left out."""
+    """Another client owns the status, so the API server asks for conversions of incomplete objects."""
     stage = converting
     for kind in TWO:
         # given a manifest in v1alpha1 that was applied, and a status
@@ -294,7 +294,7 @@ async def test_an_applier_that_switches_to_the_newer_version_leaves_nothing_behi
 
 
 def least_status(kind: str) -> Document:
-    """A status with what the kind's schema requires."""
+    """A status with only the fields that the kind's schema requires."""
     version = next(each for each in TWO[kind]["spec"]["versions"] if each["name"] == "v1beta1")
     schema = version["schema"]["openAPIV3Schema"]["properties"]["status"]
     zeros: Document = {"integer": 0, "string": "", "object": {}, "array": [], "boolean": False}

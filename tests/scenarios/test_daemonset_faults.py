@@ -47,13 +47,14 @@ Prepare = Callable[[FaultyTransport], None]
 
 
 def keeps_its_promises(seen: Watcher, strategy: Object) -> bool:
-    """At most one pod a node (and one more by surge), and no more nodes down than allowed."""
+    """Whether no node had more than one pod (two with surge), and no more nodes were down than allowed."""
     block = strategy["rollingUpdate"]
     return seen.most_on_a_node <= 1 + block.get("maxSurge", 0) and seen.most_down <= block["maxUnavailable"]
 
 
 async def live_through(stage: Stage, pool: Pool, prepare: Prepare, strategy: Object = STANDARD) -> set[str]:
-    """Create, update, send a node away, with a manager whose transport `prepare` has broken. All pods' uids."""
+    """Create and update the DaemonSet, and remove a node, with a manager whose transport has the faults of `prepare`;
+    returns the uids of all pods."""
     faulty = FaultyTransport(stage.manager_transport())
     prepare(faulty)
     await stage.start_manager(faulty)
@@ -74,7 +75,7 @@ async def live_through(stage: Stage, pool: Pool, prepare: Prepare, strategy: Obj
 
 @KINDS
 async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, pool: Pool, strategy: Object) -> None:
-    """The yardstick of the others."""
+    """Without faults, the scenario creates no unnecessary pod: the other tests compare with this."""
     made = await live_through(stage, pool, lambda _faulty: None, strategy)
     assert len(made) == (NODES if strategy is IN_PLACE else 2 * NODES)
 
@@ -115,7 +116,7 @@ async def test_a_faulty_pod_watch_does_not_disturb_the_rollout(
 async def test_one_failing_write_does_not_disturb_the_rollout(
     stage: Stage, pool: Pool, fault: object, number: int
 ) -> None:
-    """The write with that number, and its eleventh successor; each time another type of update."""
+    """The write with this number, and the eleventh write after it, meet the fault; the type of update varies."""
     strategy = (STANDARD, SURGE, IN_PLACE)[number // 2 % 3]
     await live_through(
         stage,
@@ -172,7 +173,7 @@ async def test_random_faults_do_not_disturb_the_rollout(stage: Stage, pool: Pool
 
 
 async def test_refused_creations_do_not_block_deletions(stage: Stage, pool: Pool) -> None:
-    """A quota that is used up: pods that have to go go all the same, and the failure is reported once."""
+    """A quota is used up: pods that must be deleted are deleted nevertheless, and the failure is reported once."""
     # given a set that may create no more pods
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)
@@ -300,7 +301,7 @@ def _is_updated(pool: Pool) -> Callable[[], object]:
 
 
 async def test_two_managers_at_the_same_time_do_not_harm_each_other(stage: Stage, pool: Pool) -> None:
-    """Without leader election both act; uids, versions and settled counts hold it together in the end."""
+    """Without leader election both act; uids and versions make the result correct in the end."""
     # given
     await stage.start_manager()
     await stage.start_manager()

@@ -85,7 +85,7 @@ async def test_both_kinds_pull_ahead_in_one_manager_and_delete_only_their_own_jo
         return sorted(job["metadata"]["ownerReferences"][0]["kind"] for job in jobs)
 
     assert await owners() == ["CloneSet", "DaemonSet"]
-    # and only the one whose rollout is over goes
+    # and only the job whose rollout is over is deleted
     await pool.change(updateStrategy=rolling(partition=0))
     await pool.settled()
 

@@ -23,7 +23,7 @@ async def test_every_node_gets_a_pod_and_the_status_counts_them(stage: Stage, po
     assert {node: len(here) for node, here in pods.items()} == dict.fromkeys(pool.nodes, 1)
     assert result["status"]["updateRevision"] == pods[pool.nodes[0]][0].labels[keys.REVISION_LABEL]
     assert result["status"].get("numberMisscheduled") == 0
-    # and what says so are a few events, not one per pod
+    # and a few events report it, not one per pod
     events = await stage.until(lambda: stage.events("SuccessfulCreate"))
     assert sum(event["count"] for event in events) == 4
     assert {event["involvedObject"]["kind"] for event in events} == {"DaemonSet"}

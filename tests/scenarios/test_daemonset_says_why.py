@@ -1,4 +1,4 @@
-"""Always finishes or says why: whatever keeps a DaemonSet from its spec is named, with what would change it.
+"""A rollout always finishes or says why: the cause that keeps a DaemonSet from its spec is named, with the remedy.
 
 In every scenario it recovers by itself once it is put right, and the condition goes.
 """
@@ -20,7 +20,7 @@ from support.scenario import Object, Stage, rolling
 
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
-    """With Leases of the nodes, by which a dead one is found."""
+    """Nodes renew their Leases, so that the control plane notices a dead node."""
     return msgspec.structs.replace(cluster_settings, kubelet=KubeletSettings())
 
 
@@ -46,7 +46,7 @@ async def says(pool: Pool, reason: str, *words: str) -> Object:
 
 
 async def is_quiet(pool: Pool, **expected: int) -> None:
-    """It has converged, and no condition is left."""
+    """Wait until the DaemonSet has converged; then it has no condition left."""
     await pool.settled(**expected)
     assert not other_conditions(await pool.status())
 

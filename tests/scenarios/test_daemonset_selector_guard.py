@@ -30,7 +30,7 @@ WITH_TEMPLATE = {
 
 
 async def change_selector(stage: Stage, pool: Pool, spec: Object) -> None:
-    """Past admission."""
+    """Change the spec past admission."""
     with stage.past_admission():
         await pool.change(**spec)
 
@@ -247,7 +247,7 @@ async def test_recovery_by_orphaning_the_pods_keeps_them_running(stage: Stage, p
 
 
 def relabelled(pool: Pool) -> Object:
-    """The same with the other selector."""
+    """The DaemonSet with the other selector and its labels."""
     doc = pool.daemonset(selector=OTHER)
     doc["spec"]["template"]["metadata"]["labels"] = {"app": "other"}
     return doc

@@ -1,4 +1,4 @@
-"""A DaemonSet that another manager kept is taken over: nothing is recreated, restarted or stored a second time.
+"""A DaemonSet of another manager is taken over: nothing is recreated, restarted or stored a second time.
 
 Objects are written as OpenKruise's manager leaves them: revisions with its bytes and a hash of its own, owner
 references in the older version, in the middle of a rollout too. No manager works on them before pykruise does.
@@ -24,7 +24,7 @@ from support.scenario import Object, Stage, rolling
 
 PAST = "2026-01-31T11:00:00Z"
 HASHES = {"nginx:1": "6d9c7f5b8f", "nginx:2": "5f6c9d7b4"}
-"""As Go's hash of a whole object gives them: nothing that can be worked out here."""
+"""Hashes by image, as Go computes them from a whole object; Python cannot compute them."""
 
 OLD_DAEMON_SETS = msgspec.structs.replace(DAEMON_SETS, version="v1alpha1")
 
@@ -129,7 +129,7 @@ class Legacy:
 
 
 async def facts(stage: Stage) -> dict[str, object]:
-    """What may not change: uid, owners, labels, spec and restarts."""
+    """Facts that must not change: uid, owners, labels, spec and restarts."""
     listed = await stage.client.list(PODS, stage.namespace, label_selector="app=web")
     return {
         pod["metadata"]["name"]: (

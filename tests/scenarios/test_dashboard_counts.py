@@ -30,7 +30,7 @@ LANGUAGE: Final = "words.js"
 """Has the functions themselves."""
 NUMBERS: Final = (0, 1, 2)
 NOT_OF_ONE: Final = frozenset({"time"})
-"""Nouns that are counted from two: an event that happened once has no number."""
+"""Nouns that the page counts only from two on: an event that happened once has no number."""
 CALL: Final = re.compile(r"(?<![.\w])(?:many|count)\((?!row, by\))")
 NOUNS: Final = re.compile(r"(?<![.\w])many\([^\"]*\"([a-zA-Z ]+)\"(?:, \"([a-zA-Z ]+)\")?\)")
 
@@ -53,12 +53,12 @@ class Handler(SimpleHTTPRequestHandler):
         return None
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def serving_modules() -> Iterator[str]:
-    """The address of the modules, as they are in the folder."""
+    """Serve the modules from their folder; yields their address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(STATIC))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -282,7 +282,7 @@ def test_every_text_with_a_number_was_drawn(drawn: Drawn) -> None:
 
 
 def test_texts_of_one_and_of_two_differ(drawn: Drawn) -> None:
-    """The nouns that the modules count are in the texts: what is compared is there."""
+    """The texts contain each noun that the modules count, so the comparison is complete."""
     one, two = ("\n".join(drawn[0][number]) for number in (1, 2))
     for noun, plural in list_nouns().items():
         assert noun in NOT_OF_ONE or re.search(rf"(?<!\w)1 {noun}(?!\w)", one), noun

@@ -1,4 +1,4 @@
-"""The pages of objects of every kind, beside the manager: what explain says of each is there, whatever kind it is.
+"""The pages of objects of every kind, while a manager runs: each page shows the result of explain.
 
 Each field that a stream has is one of the documented ones.
 """
@@ -34,13 +34,13 @@ pytestmark = [pytest.mark.sandbox_only, pytest.mark.real_time, pytest.mark.timeo
 
 KINDS = [kind for kind in list_kinds() if kind.versions]
 MADE_LATER = {"PersistentPodState", "NodePodProbe", "NodeImage"}
-"""Of managers, which may not have come to it yet."""
+"""Kinds whose objects the manager creates, possibly a little later."""
 GATES = "ImagePullJobGate=true,ResourceDistributionGate=true"
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """With all examples in it."""
+    """A cluster with all examples; yields its kubeconfig."""
     path = tmp_path_factory.mktemp("kinds") / "kubeconfig"
     with KruiseServer(path, nodes=3, gates=GATES):
         asyncio.run(_put_examples(path))
@@ -111,7 +111,7 @@ async def test_the_page_of_every_kind_shows_the_verdict_of_explain(
 
 
 def find_undocumented_of_object(table: Table, stream: Stream) -> set[str]:
-    """Fields of the rows of one object that the table does not have."""
+    """Fields in the rows of one object that the documented table does not have."""
     fields: set[str] = set()
     for row_id, row in stream.rows.items():
         label = next(label for label in table if label.partition(",")[0] == row_id)

@@ -27,7 +27,7 @@ pytestmark = [
 
 WORKLOAD = workload_address("default", "shop")
 PROGRESS = "\nProgress\n"
-"""The heading, which the chip Progressing is not."""
+"""The heading, with line breaks, so that the chip Progressing does not match."""
 NODE = "?page=node&name=node-1"
 SEEN = {
     "?page=rollouts": "/shop",
@@ -79,7 +79,7 @@ def browser() -> Iterator[Browser]:
 
 
 def claims_of(browser: Browser) -> list[str]:
-    """What a page that is still loading says not to be there, over some looks at it."""
+    """Words about missing things that a page shows while it is still loading; it is read several times."""
     browser.until_says("Loading …")
     claims = []
     for _ in range(8):
@@ -119,7 +119,7 @@ def test_a_page_with_a_late_part_shows_loading(
         browser.until_says("/shop")
         browser.open(f"{served.url}{page}")
         assert claims_of(browser) == []
-        assert page != WORKLOAD or PROGRESS in browser.text()  # what the caches know is there at once
+        assert page != WORKLOAD or PROGRESS in browser.text()  # data from the caches is shown at once
         sandbox.let_go()
         browser.until_says(SEEN[page])
         browser.open(f"{served.url}{workload_address('default', 'no-such')}")

@@ -106,7 +106,8 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hand]:
 
 @pytest.fixture(scope="module")
 def served_bare(bare: Hand, outside: Browser) -> Iterator[Served]:
-    """Start a dashboard in which `outside` is logged in: cookies of another path stay when it logs in elsewhere."""
+    """Start a dashboard in which `outside` is logged in. Its cookie belongs to the path /bare, so it stays when the
+    browser logs in to another dashboard."""
     with serving(bare.kubeconfig, "--base-path", "/bare") as served:
         outside.open(served.link)
         outside.until(lambda: outside.all("header nav a"))
@@ -115,7 +116,7 @@ def served_bare(bare: Hand, outside: Browser) -> Iterator[Served]:
 
 @pytest.fixture
 def of_bare(bare: Hand, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of the bare cluster, of this test alone. Its CloneSet shop is deleted at the end."""
+    """A namespace of the bare cluster for this test alone. Its CloneSet shop is deleted at the end."""
     namespace = bare.namespace(f"t{abs(hash(request.node.name)) % 10**8}")
     yield namespace
     with suppress(NotFoundError):
@@ -131,7 +132,7 @@ def browser(inside: Browser) -> Iterator[Browser]:
 
 @pytest.fixture
 def namespace(hand: Hand, request: pytest.FixtureRequest) -> str:
-    """Of this test alone."""
+    """A namespace for this test alone."""
     return hand.namespace(f"t{abs(hash(request.node.name)) % 10**8}")
 
 
@@ -311,7 +312,7 @@ def test_the_what_if_form_shows_the_plan_and_a_chart_and_changes_nothing(
 
 
 def look_and_do(browser: Browser) -> str:
-    """Answers the question with yes; returns what it said it would change and do."""
+    """Confirm the question; returns its text about the change and its effects."""
     ask_about(browser)
     said = str(browser.text_of("dialog .answer"))
     browser.find("dialog .confirm button[type=submit]").click()
@@ -537,7 +538,7 @@ import(names.find((name) => /\\/dom\\./.test(name))).then(({ h, lazy, patch }) =
 
 
 def test_many_changes_are_drawn_in_turns(browser: Browser, served: Served) -> None:
-    """Each turn makes a part of them, the new ones first: those that it has no room for stay, or are left out."""
+    """Each turn draws some of the rows, new ones first; other rows stay as they are, or are not drawn yet."""
     browser.open(served.url)
     browser.until(lambda: browser.all("header nav a"))
     turns = ["abc,false", "abcde,true", "AbcdeFG,false", "ABCDeFG,false", "ABCDEFG,true", "ABCDEFG,true"]
@@ -619,7 +620,7 @@ def test_all_state_is_in_the_address(browser: Browser, served: Served, hand: Han
 
 
 def choose(browser: Browser, label: str, value: str) -> None:
-    """One of the values of a filter."""
+    """Choose a value of a filter."""
 
     def is_chosen() -> bool:
         # `until` looks again when a redraw has replaced the filters in between
@@ -631,7 +632,7 @@ def choose(browser: Browser, label: str, value: str) -> None:
 
 
 def click(browser: Browser, selector: str, text: str) -> None:
-    """The button with that text."""
+    """Click the button with that text."""
 
     def is_clicked() -> bool:
         button = next((item for item in browser.all(selector) if item.text == text), None)
@@ -998,7 +999,7 @@ def test_texts_of_objects_are_never_interpreted_as_markup(outside: Browser, bare
     with serving(bare.kubeconfig, "--base-path", "/tools/kruise") as served:
         assert served.url.endswith("/tools/kruise/")
         outside.open(served.link)
-        outside.console()  # the page before may have lost its server
+        outside.console()  # the previous page may have lost its server
         outside.until(lambda: row_of(outside, "shop"))
         outside.open(page_of(served, of_bare, "shop"))
         outside.until_says("<script>", "⟨U+0000⟩", "⟨U+202E⟩", "Odd")
@@ -1012,7 +1013,7 @@ def test_texts_of_objects_are_never_interpreted_as_markup(outside: Browser, bare
 
 
 OF_THE_DOCS = ("jobs-1280-light.png", "jobs-390-dark.png")
-"""Pictures of further pages that the docs show; all others are made to be looked at."""
+"""Pictures of further pages that the docs show; all others are only for people who check the pages."""
 HEIGHTS = {390: 1100, 768: 1000, 1280: 800, 1920: 800}
 
 

@@ -35,18 +35,18 @@ pytestmark = [
 
 NAME = "shop"
 PODS = NAMED_ABOVE + 1
-"""Of workloads, and nodes: so many that names are typed."""
+"""Number of pods of workloads, and of nodes: so many that a question asks for the name."""
 NATIVE = {DEPLOYMENTS: ("selector", "template", "replicas"), DAEMON_SETS: ("selector", "template")}
 NATIVE[STATEFUL_SETS] = NATIVE[DEPLOYMENTS]
 
 
 REFUSED = {("daemonsets", "maxsurge"): "maxSurge"}
-"""Actions that admission refuses as the objects here are, and a word of what it says: pods of a DaemonSet surge only
-where none may be unavailable."""
+"""Actions that admission refuses for the objects of this test, and a word of its message: a DaemonSet may surge only if
+no pod may be unavailable."""
 
 
 def _has_actions(resource: Resource) -> bool:
-    """Whether kubectl kruise has a verb for it that is a button."""
+    """Whether the resource has a button for a verb of kubectl kruise."""
     shown = find_shown(resource.group, resource.kind)
     if shown is None or resource.plural == "replicasets":
         return False
@@ -54,7 +54,7 @@ def _has_actions(resource: Resource) -> bool:
 
 
 def document_of(resource: Resource) -> Document:
-    """An object of that kind with as many pods as its kind lets it ask for."""
+    """An object of the resource, with PODS replicas if its kind has replicas."""
     meta = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": NAME}}
     if resource == ROLLOUTS:
         ref = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "other"}
@@ -105,7 +105,7 @@ def browser(served: Served) -> Iterator[Browser]:
 
 
 def another(field: ActionField) -> str:
-    """A value that the field does not have yet; empty: the first revision that is offered."""
+    """A value that differs from the field's; empty: the first revision that is offered."""
     if field.is_revision:
         return ""
     if field.name == "image":
@@ -132,7 +132,7 @@ const type = (field, text) => {
   field.dispatchEvent(new Event("input", { bubbles: true }));
 };
 """
-"""Steps of a person within the page: one script per question costs a tenth of a driver that looks again and again.
+"""Steps of a person within the page: one script per question takes a tenth of the time of a driver that polls.
 test_dashboard_pages.py has the same dialog with real clicks and keys."""
 
 ASK = f"""
@@ -212,13 +212,13 @@ def test_every_action_shows_its_diff_and_writes_only_after_confirmation(
         pressed.append(rest[0].id)
     # a pause is followed by what ends it
     assert ("pause" in pressed) == ("resume" in pressed)
-    hand.delete(resource, namespace, NAME)  # the manager and the dashboard need not look at its pods any more
+    hand.delete(resource, namespace, NAME)  # its pods would keep manager and dashboard busy
 
 
 def be_refused(
     browser: Browser, hand: Hand, resource: Resource, namespace: str, action: DashboardAction
 ) -> None:
-    """The question says what admission says, and there is nothing to press."""
+    """The question shows admission's message, and has no button to confirm."""
     before = hand.get(resource, namespace, NAME)["spec"]
     values = {field.name: another(field) for field in action.fields}
     question = run(browser, ASK, action.title, values, None)

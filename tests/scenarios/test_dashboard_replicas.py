@@ -40,7 +40,7 @@ def shop(hand: Hand) -> Iterator[None]:
 
 
 def arguments(folder: Path, port: int) -> list[str]:
-    """Those of one replica; all that share a folder have the same key."""
+    """Command line arguments of one replica; replicas that share a folder have the same key."""
     key = folder / "key"
     if not key.exists():
         key.write_bytes(secrets.token_bytes(32))

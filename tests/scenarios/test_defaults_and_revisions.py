@@ -45,7 +45,7 @@ def documents_of(kind: Kind) -> Iterator[Object]:
 
 
 BY_BYTES = {"SidecarSet": "pods carry the hash of its stored bytes, which is OpenKruise's"}
-"""Kinds for which a default that is spelled out is another revision, and why."""
+"""Kinds for which an explicit default makes another revision → the reason."""
 
 KINDS = {kind.resource.kind: kind for kind in kinds_with_revisions() if kind.resource.kind not in BY_BYTES}
 

@@ -77,7 +77,7 @@ SPECS: dict[str, Document] = {
     },
     "WorkloadSpread": {"targetRef": TARGET, "subsets": [{"name": "a", "maxReplicas": 1}]},
 }
-"""The least that each kind's schema and admission take."""
+"""The smallest spec of each kind that its schema and admission accept."""
 
 KEYS = {"v1alpha1": "nodeTopologyKeys", "v1beta1": "keys"}
 
@@ -109,7 +109,7 @@ async def test_every_definition_is_established_under_its_names(stage: Stage) -> 
 
 @pytest.mark.parametrize("name", CRDS)
 async def test_the_minimal_object_of_a_kind_is_stored_as_it_was_sent(stage: Stage, name: str) -> None:
-    """Nothing that a spec says is pruned, and nothing but defaults is added."""
+    """No field of the spec is pruned, and only defaults are added."""
     spec = CRDS[name]["spec"]
     kind = spec["names"]["kind"]
     if kind == "ContainerRecreateRequest":

@@ -12,7 +12,7 @@ from support.silenced import SilencedTransport
 
 CRD = "clonesets.apps.kruise.io"
 SOON_S = 30.0
-"""Far less than the two minutes after which a silent watch is opened again."""
+"""Seconds: far less than the two minutes after which a silent watch is opened again."""
 
 
 async def _versions(stage: Stage) -> list[Object]:
@@ -29,7 +29,7 @@ async def _set_versions(stage: Stage, versions: list[Object]) -> None:
 
 @pytest.fixture
 async def versions(stage: Stage) -> AsyncIterator[list[Object]]:
-    """Those of the CRD, which are put back."""
+    """Versions of the CRD; they are restored at the end."""
     before = await _versions(stage)
     yield before
     await _set_versions(stage, before)

@@ -51,7 +51,7 @@ def protected(doc: Object, value: str) -> Object:
 
 
 async def refusal(stage: Stage, resource: Resource, name: str, *, namespace: str = "") -> str:
-    """Why the deletion is refused, behind the words that all refusals share; empty: it was done."""
+    """The reason of the refusal, without the words that all refusals share; empty: the object was deleted."""
     namespace = (namespace or stage.namespace) if resource.namespaced else ""
     try:
         await stage.client.delete(resource, namespace, name)

@@ -1,4 +1,4 @@
-"""What README and the pages in docs/ show is what comes (support/pages.py says how they are written and played)."""
+"""README and the pages in docs/ show the real outputs (support/pages.py describes how pages are written and played)."""
 
 import re
 import shlex
@@ -71,13 +71,13 @@ LEFT_OUT: Final = {
         "   # from the root of a checkout"
     ],
 }
-"""Blocks that cannot run here, by their first lines; their pages say why. Keep them few."""
+"""First lines of blocks that cannot run here; their pages say why. Keep the list short."""
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("page", [page for page in READ if page.is_played], ids=lambda page: page.path.stem)
 def test_the_outputs_shown_on_a_page_are_the_real_ones(page: Page, tmp_path: Path) -> None:
-    """If outputs are all that changed: PYKRUISE_GOLDEN=write pytest tests/scenarios/test_docs_pages.py"""
+    """If only outputs have changed, write them anew: PYKRUISE_GOLDEN=write pytest tests/scenarios/test_docs_pages.py"""
     problems = play(page, tmp_path)
     assert not problems, "\n\n".join(problems)
 

@@ -173,7 +173,7 @@ def secret_of(certificates: Certificates) -> Document:
 
 @pytest.fixture(scope="module")
 def certificates() -> Certificates:
-    """Of 2026-01-31, for the Service."""
+    """Certificates for the Service, issued on 2026-01-31."""
     return renew_certificates(None, host=HOST, now=1769860800.0)
 
 
@@ -189,7 +189,7 @@ def _printed() -> bytes:
 
 
 def _manifests() -> list[Document]:
-    """What `pykruise install` prints: a copy that may be changed."""
+    """Output of `pykruise install`, in a copy that a test may change."""
     result: list[Document] = json.loads(_printed())
     return result
 
@@ -246,7 +246,7 @@ def said(findings: list[Finding], level: FindingLevel) -> list[str]:
 
 
 async def test_a_healthy_installation_passes_all_checks(patient: Patient) -> None:
-    # given the daemon of the nodes is not expected
+    # given an installation without the node agent
     await gates(patient, "KruiseDaemon=false")
     patient.authorizer = Authorizer(build_roles(Gates.of(KruiseDaemon=False), namespace=SYSTEM))
     # when
@@ -440,7 +440,7 @@ def _ApiWithoutResize(request: Request) -> Answer | None:  # noqa: N802 - a rule
 
 
 async def sidecars_are_not_asked_for(patient: Patient) -> None:
-    # a condition of when there was no SidecarSet, and since then no manager
+    # match conditions of a time without SidecarSets; no manager has run since then
     def narrow(entry: Document) -> None:
         if entry["name"] == "mpod.kb.io":
             entry["matchConditions"] = [{"name": CONDITION, "expression": "false"}]

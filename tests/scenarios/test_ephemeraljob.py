@@ -44,7 +44,7 @@ async def phase(stage: Stage, *wanted: str) -> Object:
 
 
 async def containers(stage: Stage) -> dict[str, list[str]]:
-    """By pod: its ephemeral containers."""
+    """Name of a pod → its ephemeral containers."""
     return {
         pod["metadata"]["name"]: [
             container["name"] for container in pod["spec"].get("ephemeralContainers") or ()

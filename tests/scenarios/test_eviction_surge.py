@@ -32,7 +32,7 @@ def surging(surge: str = "2", **spec: Any) -> Object:
 
 
 def budget() -> Object:
-    """Over the pods of the app, of which none may be unavailable."""
+    """A budget for the pods of the app that allows no unavailable pod."""
     return {
         "apiVersion": POD_UNAVAILABLE_BUDGETS.api_version,
         "kind": POD_UNAVAILABLE_BUDGETS.kind,
@@ -225,7 +225,7 @@ async def test_admission_names_the_annotation(
 
 
 def _united(name: str, workload: Object) -> Object:
-    """With two subsets of this workload."""
+    """A UnitedDeployment with two subsets of this workload."""
     spec = {field: value for field, value in workload["spec"].items() if field != "replicas"}
     labels = {"app": "web"}
     metadata = {"labels": labels, "annotations": workload["metadata"]["annotations"]}

@@ -43,7 +43,7 @@ SHOWN: Final = {
     "uniteddeployment": ("uniteddeployments zoned " + _COUNT % "replicas", "8"),
     "workloadspread": ("clonesets spread " + _COUNT % "replicas", "3"),
 }
-"""What kubectl shows in the end, where the header says what comes of its commands."""
+"""Output of kubectl at the end, for examples whose header describes the result of its commands."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_every_outcome_is_of_an_example() -> None:
 
 
 def commands_of(text: str) -> Iterator[str]:
-    """Those of the comments at its top, but for the sandbox itself and for watches, which do not end."""
+    """Commands in the comments at the top, without `pykruise up`; without `-w`, because a watch does not end."""
     header = text.partition("apiVersion:")[0].replace("\\\n#", " ")
     header = re.sub(r"\n#     (?=\")", " ", header)
     for line in header.splitlines():
@@ -78,7 +78,7 @@ def commands_of(text: str) -> Iterator[str]:
 
 
 def named(command: str, up: Up, file: Path) -> str:
-    """With a pod of the example's workload where the command leaves it to the reader."""
+    """The command with a pod of the example's workload instead of a placeholder."""
     label = re.search(r"matchLabels: *\{? *\n? *app: ([\w-]+)", file.read_text("utf-8"))
     assert label, file
     columns = "custom-columns=NAME:.metadata.name,STATE:.metadata.labels.lifecycle\\.apps\\.kruise\\.io/state"
@@ -90,7 +90,7 @@ def named(command: str, up: Up, file: Path) -> str:
 
 
 def until_done(command: str, up: Up) -> None:
-    """Run it; one that only reads may come before what it reads is there."""
+    """Run the command; a command that only reads is repeated until its object exists."""
     end = time.monotonic() + (30 if re.match(r"kubectl (get|label)|pykruise", command) else 0)
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     environ = {
@@ -116,7 +116,7 @@ def until_done(command: str, up: Up) -> None:
 
 
 def until_shown(what: str, shown: str, up: Up) -> None:
-    """kubectl shows what the header has said."""
+    """Wait until kubectl shows the result that the header describes."""
     end = time.monotonic() + 60
     for pause_s in pauses():
         said = up.kubectl("get", *what.split()).stdout

@@ -1,4 +1,4 @@
-"""Every manifest that a user is shown works: those under examples/, and the whole ones in the docs."""
+"""Every manifest that a user is shown works: those under examples/, and the complete ones in the docs."""
 
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ def manifests() -> list[Any]:
     files = sorted(path for path in (ROOT / "examples").rglob("*.yaml") if path.parent.name != "operator")
     texts = [(path.name, path.read_text()) for path in files]
     for page in sorted((ROOT / "docs").rglob("*.md")):
-        blocks = [  # what is a file for commands may be wrong on purpose
+        blocks = [  # a file for commands may contain errors on purpose
             block.text
             for block in read_page(page).blocks
             if block.language == "yaml" and "file" not in block.notes
@@ -63,14 +63,14 @@ def manifests() -> list[Any]:
     for place, text in texts:
         for doc in yaml_documents(text):
             if doc["apiVersion"].partition("/")[0].endswith(".fluxcd.io"):
-                continue  # of a tool that the page is about
+                continue  # a resource of Flux, which the page describes
             name = f"{place}:{doc['kind']}/{doc['metadata']['name']}"
             manifests.append(pytest.param(doc, id=name))
     return manifests
 
 
 def workloads() -> list[Any]:
-    """Manifests that create pods without a feature gate. The test of its page plays a group of pods, with the gate."""
+    """Manifests that create pods and need no feature gate. A group of pods needs one: the test of its page plays it."""
     making_pods = RESOURCES.keys() - {SIDECAR_SETS.kind}
     shown = [manifest for manifest in manifests() if manifest.values[0]["kind"] in making_pods]
     return [
@@ -79,12 +79,12 @@ def workloads() -> list[Any]:
 
 
 def of_kind(kind: str) -> list[Any]:
-    """All of one kind."""
+    """All manifests of one kind."""
     return [manifest for manifest in manifests() if manifest.values[0]["kind"] == kind]
 
 
 def sidecarsets() -> list[Any]:
-    """Those that put something into pods."""
+    """All manifests of SidecarSets."""
     return [manifest for manifest in manifests() if manifest.values[0]["kind"] == SIDECAR_SETS.kind]
 
 
@@ -155,11 +155,11 @@ async def test_a_documented_sidecarset_is_injected_into_a_pod_that_it_selects(
     async def is_injected_when_free() -> bool:
         try:
             return await is_injected()
-        except AlreadyExistsError:  # the one before is on its way out
+        except AlreadyExistsError:  # the previous pod still terminates
             return False
 
     await stage.until(is_injected_when_free)
-    with pytest.raises(InvalidError):  # and it was reviewed
+    with pytest.raises(InvalidError):  # the webhook reviewed it
         await stage.merge(doc["metadata"]["name"], {"spec": {"selector": None}}, resource=SIDECAR_SETS)
 
 
@@ -229,7 +229,7 @@ async def test_a_documented_request_is_accepted_for_an_existing_pod(
 
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings, request: pytest.FixtureRequest) -> ClusterSettings:
-    """Nodes pull for the tests that ask for it."""
+    """Nodes have agents that pull images, for tests with the mark `pulls_ahead`."""
     is_asked = request.node.get_closest_marker("pulls_ahead") is not None
     return with_agents(cluster_settings, pull_s=0.2) if is_asked else cluster_settings
 

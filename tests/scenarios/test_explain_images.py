@@ -70,7 +70,7 @@ async def test_explain_reports_which_nodes_wait_for_which_reason(
     assert by_node["ghost"][0] == Code.NO_NODE_IMAGE
     assert "of 4 nodes 0 have the image, 0 failed, 1 pulls it" in explanation.headline
     assert not any("copy" in step for step in explanation.next)  # its secret is copied already
-    # and of the node itself
+    # and `explain` of the NodeImage names the image too
     node = await said_of(stage, NODE_IMAGE, first)
     assert any(pulls.image in wait.pods for wait in node.waits)
 

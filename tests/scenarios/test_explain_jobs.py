@@ -1,5 +1,5 @@
-"""`explain`, `plan` and `simulate` of BroadcastJobs and AdvancedCronJobs: which nodes wait and why, when the next time
-is, and what a month of it would be."""
+"""`explain`, `plan` and `simulate` of BroadcastJobs and AdvancedCronJobs: nodes that wait and the reason, the next
+time of a schedule, and its runs in a month."""
 
 import asyncio
 import json
@@ -192,7 +192,7 @@ async def test_explain_reports_the_next_run_and_what_blocks_it(stage: Stage) -> 
 
 
 async def simulated(stage: Stage, target: str, **conditions: str) -> dict[str, object]:
-    """What a command that reaches the stage's cluster prints, as JSON."""
+    """JSON output of `pykruise simulate` with the stage's cluster."""
 
     @asynccontextmanager
     async def reach(_path: Path | None, _context: str | None) -> AsyncIterator[tuple[Client, str]]:

@@ -42,7 +42,7 @@ def budget(name: str = "pub", **spec: Any) -> Object:
 
 
 async def four_pods(stage: Stage, *budgets: Object) -> Sequence[PodView]:
-    """They serve, and the budgets know it."""
+    """Create a CloneSet whose four pods serve, and wait until the budgets know that."""
     for budget in budgets:
         await stage.create(budget, resource=POD_UNAVAILABLE_BUDGETS)
     await stage.create(cloneset(replicas=4))
@@ -91,7 +91,7 @@ async def test_explain_reports_the_budget_of_a_pod_and_the_answer_to_each_reques
         "deletion, eviction: would be allowed, and use up 1 of 1 allowed disruptions",
         "update, resize: no budget is checked (feature gate PodUnavailableBudgetUpdateGate is off)",
     )
-    # and with the gate updates are asked about too
+    # and with the gate, updates need the budget's permission too
     explanation = await of_pod(stage, pods[0].name, BOTH_GATES)
     assert explanation.next[:1] == (
         "deletion, update, eviction, resize: would be allowed, and use up 1 of 1 allowed disruptions",
@@ -142,7 +142,7 @@ async def test_explain_reports_the_pods_that_spent_a_budget_and_when_the_next_ma
 
 
 async def refused(stage: Stage, pod: PodView) -> None:
-    """What the webhooks report of a pod that a budget kept."""
+    """Record the event that the webhooks report when a budget rejects a disruption of the pod."""
     recorder = EventRecorder(stage.client, COMPONENT, clock=stage.clock, rng=stage.rng)
     document: dict[str, Any] = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}}
     protecting = decode(await stage.client.get(POD_UNAVAILABLE_BUDGETS, pod.namespace, "pub"))
@@ -244,7 +244,7 @@ async def test_explain_reports_which_of_two_budgets_counts_and_which_is_missing(
         wait.words == f"is also selected by PodUnavailableBudget {other}, but only {named} is checked"
         for wait in explanation.waits
     )
-    # nothing waits, and the remedy names the budget that must be deleted for the other one to apply
+    # no action is needed; the remedy says which of the two budgets to delete, so that the other one applies
     assert (explanation.verdict, explanation.phase) == ("done", Phase.HEALTHY)
     command = f"kubectl delete pub -n {stage.namespace} {named}"
     assert any(command in wait.remedy for wait in explanation.waits)
@@ -255,7 +255,7 @@ async def test_explain_reports_which_of_two_budgets_counts_and_which_is_missing(
         f"but PodUnavailableBudget {named} applies to all of them: this budget protects none of its pods"
     )
     assert command in of_other.waits[0].remedy
-    # and a pod of a budget that is not there
+    # and a pod with the annotations of a budget that does not exist
     names = ("pub.kruise.io/related-pub", "kruise.io/related-pub")
     body: Object = {
         "metadata": {"name": "lonely", "annotations": dict.fromkeys(names, "gone")},

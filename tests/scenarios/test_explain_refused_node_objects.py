@@ -25,7 +25,7 @@ STATUS = {
 
 
 class RefusingCreations(WrappedTransport):
-    """Once it is on, no NodePodProbe is created."""
+    """Rejects the creation of NodePodProbes while `is_on`."""
 
     is_on = False
 

@@ -26,7 +26,7 @@ DOCUMENTS: dict[str, tuple[Kind, Callable[[Pool], Object]]] = {
 
 @pytest.fixture
 async def refusal(stage: Stage) -> AsyncIterator[Refusal]:
-    """Taken away again at the end."""
+    """Rejects writes of the manager in several ways; they are removed at the end."""
     refusal = Refusal(stage)
     yield refusal
     await refusal.end()
@@ -52,7 +52,7 @@ async def the_manager_lacks_a_right(stage: Stage, refusal: Refusal) -> None:
 
 
 class Refused(NamedTuple):
-    """What refuses, the cause that `explain` must name first, and words that it must use."""
+    """A way to refuse writes, the cause that `explain` must name first, and words that it must use."""
 
     stage_it: Callable[[Stage, Refusal], Awaitable[None]]
     cause: str

@@ -1,4 +1,4 @@
-"""`pykruise explain`: what it names and does not blame, and its exit codes; `doctor` where no API server answers."""
+"""`pykruise explain`: causes that it names, objects that are no cause, exit codes; `doctor` without an API server."""
 
 import asyncio
 from typing import Any
@@ -36,7 +36,7 @@ async def found_of(stage: Stage, name: str = "web") -> tuple[Explanation, str]:
 
 
 async def until_caused(stage: Stage, cause: str) -> tuple[Explanation, str]:
-    """The same, once that is the cause."""
+    """The explanation and its text, as soon as it names this cause."""
     result: list[tuple[Explanation, str]] = []
 
     async def is_caused() -> bool:

@@ -19,7 +19,7 @@ HOOK = {"labelsHandler": {"hook": "on"}}
 
 
 async def rolled_out(stage: Stage, pool: Pool, *, rule: Object | None = None, **spec: Any) -> None:
-    """It is there and settled; then a new image whose containers do as the rule says."""
+    """Create a DaemonSet, wait until it is settled, and roll out a new image whose containers follow the rule."""
     await stage.start_manager()
     await pool.create(**spec)
     await pool.settled()

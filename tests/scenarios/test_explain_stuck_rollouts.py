@@ -23,14 +23,14 @@ HOOK = {"labelsHandler": {"hook": "on"}}
 
 
 def hooked(document: Object, **hooks: Object) -> Object:
-    """Its pods carry the hook's label from the start."""
+    """The document with hooks; its pods carry the hook's label from the start."""
     document["spec"]["lifecycle"] = hooks
     document["spec"]["template"]["metadata"]["labels"]["hook"] = "on"
     return document
 
 
 async def rolled_out(stage: Stage, document: Object, **rule: Any) -> None:
-    """The set is there and settled; then a new image whose containers do as the rule says."""
+    """Create a CloneSet, wait until it is settled, and roll out a new image whose containers follow the rule."""
     await stage.start_manager()
     await stage.create(document)
     await stage.settled(replicas=document["spec"]["replicas"])
@@ -40,7 +40,7 @@ async def rolled_out(stage: Stage, document: Object, **rule: Any) -> None:
 
 
 async def answered_with(stage: Stage, answer: Answer) -> None:
-    """Pods of the manager are refused."""
+    """Start a manager whose creations of pods get this answer, and create a CloneSet."""
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(posts("/pods"), lambda _request: answer)
     await stage.start_manager(faulty)
@@ -86,7 +86,7 @@ async def containers_are_never_ready_in_place(stage: Stage) -> None:
 
 
 async def one_old_pod_uses_the_budget_up(stage: Stage) -> None:
-    """maxUnavailable is used by an old pod that went bad: the others wait for it."""
+    """An old pod that is not ready any more uses up maxUnavailable: the others wait for it."""
     await stage.start_manager()
     await stage.create(cloneset(replicas=3, updateStrategy=rolling(maxUnavailable=1)))
     await stage.settled(replicas=3)
@@ -410,7 +410,7 @@ async def test_no_remedy_makes_pods_unavailable(stage: Stage, case: Stuck, numbe
 
 @pytest.mark.parametrize("volume", ["secret", "configMap", "projected"])
 async def test_a_volume_that_cannot_be_mounted_is_named(stage: Stage, volume: str) -> None:
-    """A pod does not say why its containers are not created: only its kubelet's events do."""
+    """A pod's status does not say why its containers are not created: only events of the kubelet do."""
     # given
     source: Object = {"secretName": "gone"} if volume == "secret" else {"name": "gone"}
     if volume == "projected":

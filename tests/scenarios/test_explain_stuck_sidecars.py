@@ -51,7 +51,7 @@ async def with_sidecars(stage: Stage, *containers: Object, **spec: Any) -> None:
 
 
 async def change(stage: Stage, *containers: Object, **spec: Any) -> None:
-    """New sidecars, and other fields of the spec."""
+    """Change the sidecars, and other fields of the spec."""
     body = {**({"containers": list(containers)} if containers else {}), **spec}
     await stage.merge(LOG, {"spec": body}, resource=SIDECAR_SETS)
 
@@ -101,7 +101,7 @@ async def the_other_twin_is_never_idle(stage: Stage) -> None:
 
 async def an_annotation_is_in_the_way(stage: Stage) -> None:
     patch = [{"annotations": {"example.com/levels": '{"a":1}'}, "patchPolicy": "MergePatchJson"}]
-    with stage.past_admission():  # which annotations may be changed is another matter
+    with stage.past_admission():  # admission would require a whitelist of annotations
         await create_set(stage, container(LOG), patchPodMetadata=patch)
     await stage.start_manager()
     await stage.create(cloneset())
@@ -147,7 +147,7 @@ async def the_namespace_is_left_out(stage: Stage) -> None:
     label = {"metadata": {"labels": {"control-plane": "openkruise"}}}
     await stage.client.patch(NAMESPACES, "", stage.namespace, label, patch_type=PatchType.MERGE)
     await create_set(stage, container(LOG))
-    with stage.past_admission():  # as the webhooks' namespace selector has it
+    with stage.past_admission():  # the webhooks' namespace selector excludes the namespace
         await stage.create(cloneset())
         await stage.settled(replicas=3)
 

@@ -27,7 +27,7 @@ TRAINING = Resource("example.org", "v1", "trainings", "Training")
 
 @pytest.fixture
 async def spread(stage: Stage, pool: Pool) -> Spread:
-    """Two zones."""
+    """A spread over two zones of nodes."""
     spread = Spread(stage, pool)
     await spread.label_nodes()
     return spread

@@ -18,7 +18,7 @@ HOOK = {"labelsHandler": {"hook": "on"}}
 
 
 async def rolled_out(stage: Stage, *, rule: Object | None = None, **spec: Any) -> None:
-    """It is there and settled; then a new image whose containers do as the rule says."""
+    """Create a StatefulSet, wait until it is settled, and roll out a new image whose containers follow the rule."""
     sets = Sets(stage)
     await stage.start_manager()
     await sets.create(replicas=3, **spec)
@@ -29,7 +29,7 @@ async def rolled_out(stage: Stage, *, rule: Object | None = None, **spec: Any) -
 
 
 async def hooked(stage: Stage, **spec: Any) -> None:
-    """Settled, with a hook on every pod."""
+    """Create a StatefulSet with a hook on every pod, and wait until it is settled."""
     document = statefulset(replicas=2, **spec)
     document["spec"]["template"]["metadata"]["labels"]["hook"] = "on"
     await stage.start_manager()

@@ -41,7 +41,8 @@ every_template = pytest.mark.parametrize(
     ],
     indirect=True,
 )
-"""Of ours and of Kubernetes' own one in a plain run; how the others divide is in test_uniteddeployment.py."""
+"""Kinds of the subsets' workloads: in a plain run one of pykruise and one of Kubernetes. test_uniteddeployment.py
+tests the others."""
 
 
 async def explanation(stage: Stage) -> Explanation:

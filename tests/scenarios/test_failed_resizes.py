@@ -129,11 +129,11 @@ async def test_pods_whose_resize_the_api_server_refuses_are_recreated_one_after_
 async def test_a_pod_whose_node_can_never_give_it_its_resources_is_recreated(
     stage: Stage, resource: Resource, image: str
 ) -> None:
-    """Another image restarts the container, which must not pass for the end of the update."""
+    """A new image restarts the container; this restart must not count as the end of the update."""
     # given
     await stage.start_manager(settings=SETTINGS)
     before = await created(stage, resource)
-    # when no node has so many
+    # when no node has so many CPUs
     await change(stage, resource, HUGE, image=image)
 
     # then one pod is recreated, which no node takes; the others stay

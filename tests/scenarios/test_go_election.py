@@ -22,7 +22,7 @@ pytestmark = [
 
 LEASE_S = 15.0
 LATE_S = 2 * 2.0 * 1.2 + 2.0
-"""Two looks at the Lease, and a busy machine."""
+"""Seconds for two reads of the Lease, and for delays of a busy machine."""
 
 
 @pytest.fixture(scope="session")

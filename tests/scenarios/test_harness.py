@@ -126,7 +126,7 @@ async def test_clusterloader_creates_and_updates_a_workload(stage: Stage, kind: 
 
 
 def check_pods(pods: list[Any], kind: str, *, image: str) -> None:
-    """All pods have the image, those of kinds that update in place are not new, and the outage is measured."""
+    """Check that all pods have the image, that in-place updates recreated none, and that the outage was measured."""
     assert [pod["spec"]["containers"][0]["image"] for pod in pods] == [image] * PODS_OF_EACH
     assert list_problems(measure(pods, CREATION), pods=PODS_OF_EACH, p99_s=3600) == []
     outage = measure(pods, UPDATE)

@@ -63,7 +63,7 @@ def program() -> Path:
 
 @pytest.fixture(scope="module")
 def bare_plane() -> Iterator[ControlPlane]:
-    """An API server of this module's own, with nothing of pykruise in it and no program at work."""
+    """An API server of this module's own, with nothing of pykruise in it, and without controllers."""
     with running_plane(controller_manager=False, scheduler=False) as plane:
         yield plane
 

@@ -23,14 +23,14 @@ pytestmark = pytest.mark.virtual_time("the API server refuses on purpose")
 
 LONG = " ".join(f"spec.containers[{number}]: not allowed" for number in range(30_000))
 MOST_MORE = 64 * 1024
-"""Bytes of a status beyond those of its spec."""
+"""Maximum number of bytes by which a status may exceed its spec."""
 
 
 CAUSES = {"causes": [{"field": "spec", "message": LONG[:1_000]}] * 1_000}
 
 
 def creations(namespace: str, *, of: str = "") -> Callable[[Request], bool]:
-    """Of everything in the namespace but events, or of one resource."""
+    """Matches requests that create objects in the namespace: of any resource except events, or of this resource."""
 
     def is_one(request: Request) -> bool:
         is_event = request.path.endswith("/events")

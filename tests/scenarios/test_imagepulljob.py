@@ -26,9 +26,9 @@ from support.scenario import Stage, cloneset, rolling
 
 _MERGE = PatchType.MERGE
 SLOW = 1e6
-"""Of a pull that does not end, in seconds."""
+"""Seconds of a pull that does not end."""
 LONG = 3.0
-"""Of a pull that is reported on its way, in seconds."""
+"""Seconds of a pull whose progress is reported."""
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def pulls(stage: Stage, pool: Pool) -> Pulls:
 
 
 def of(pulls: Pulls, *, node: str = "", **fields: object) -> Rule:
-    """About pulls of the test's own images."""
+    """A rule for pulls of the test's own images."""
     return Rule(image=f"registry.example.com/{pulls.stage.namespace}/*", node=node, **fields)  # type: ignore[arg-type]
 
 

@@ -28,7 +28,7 @@ def cluster_settings(cluster_settings: ClusterSettings, request: pytest.FixtureR
 
 @pytest.fixture
 async def pulls(stage: Stage, pool: Pool) -> Pulls:
-    """Of a private image."""
+    """Pulls of a private image."""
     pulls = Pulls(stage, pool)
     await pulls.have_home()
     stage.kubelets.set_images(ImageTable(private={pulls.image.rpartition(":")[0]: "me:right"}))
@@ -181,7 +181,7 @@ async def test_a_manager_is_killed_at_any_write(
 async def test_a_job_of_another_namespace_does_not_pull_with_this_one_s_secret(
     stage: Stage, pulls: Pulls
 ) -> None:
-    """Its tag stands beside that of a job which has one, under the same image of the same NodeImages."""
+    """A job without a secret gets none, although NodeImages list its tag beside the tag of a job with a secret."""
     await stage.create(pull_secret("right", REGISTRY, "me:right"), resource=SECRETS)
     await stage.start_manager(settings=PULLING)
     await pulls.ready()

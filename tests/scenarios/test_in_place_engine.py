@@ -1,7 +1,7 @@
 """The engine for updates in place against an API server and kubelets, without a manager around it.
 
-What the unit tests do on paper is done here by requests: the writes are accepted, the kubelet follows, and
-the pod ends as it should.
+Unit tests check only the engine's decisions. Here they are sent as requests: the API server accepts the writes, the
+kubelet follows, and the pod ends in the wanted state.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ def cluster_settings() -> ClusterSettings:
 
 
 class Driver:
-    """Plays the part of a kind: reads the pod, asks the engine, writes what it says."""
+    """Acts as the controller of a kind: reads the pod, asks the engine, and sends the writes that it returns."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -180,7 +180,7 @@ async def test_metadata_changes_in_one_write_without_leaving_service(stage: Stag
     # then
     assert is_ready(pod)
     labels = pod["metadata"]["labels"]
-    labels.pop("topology.kubernetes.io/zone", None)  # of its node; newer API servers say it at the binding
+    labels.pop("topology.kubernetes.io/zone", None)  # newer API servers copy it from the node
     assert labels == {"k": "v", keys.REVISION_LABEL: "web-new"}
     await driver.settle()
     assert driver.writes == [""]

@@ -31,7 +31,7 @@ from support.statefulsets import Sets, claim_template, statefulset
 
 
 def reaching(stage: Stage, client: Client | None = None) -> Reach:
-    """The stage's cluster instead of one that a kubeconfig names."""
+    """A connection to the stage's cluster, instead of the cluster of a kubeconfig."""
 
     @asynccontextmanager
     async def reach(_kubeconfig: Path | None, _context: str | None) -> AsyncIterator[tuple[Client, str]]:
@@ -51,7 +51,7 @@ async def planned(stage: Stage, client: Client | None = None, **given: Any) -> t
 
 
 async def explained(stage: Stage, target: str, client: Client | None = None, **given: Any) -> list[str]:
-    """What `pykruise explain` says, one entry each time."""
+    """Outputs of `pykruise explain`, one for each time that it prints."""
     printed: list[str] = []
     fixed: dict[str, Any] = {"namespace": None, "watch": False, "output": "text", "every_s": 0.5}
     await run_explain(
@@ -71,7 +71,7 @@ def manifests(path: Path, *documents: Object) -> Path:
 
 
 async def test_several_documents_of_all_kinds_are_planned_together(stage: Stage, tmp_path: Path) -> None:
-    # given a CloneSet that is there as it is wanted, and two objects that are not
+    # given a CloneSet that is stored like its manifest, and manifests of two objects that do not exist
     await stage.start_manager()
     there = cloneset(replicas=2)
     await stage.create(there)
@@ -236,7 +236,7 @@ async def test_the_gates_of_the_clusters_manager_count_when_no_others_are_given(
     await stage.client.create(DEPLOYMENTS, "kruise-system", manager)
     assert (await read_manager_settings(stage.client, stage.clock)).gates["CloneSetShortHash"]
 
-    # and the defaults where it may not be read
+    # and the defaults if the user may not read the Deployment
     transport = FaultyTransport(stage.client.transport)
     transport.on(reads("deployments"), lambda _request: Answer(403, "Forbidden"))
     assert not (await read_manager_settings(stage.client.replace_transport(transport), stage.clock)).gates[

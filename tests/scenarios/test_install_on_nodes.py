@@ -2,7 +2,7 @@
 
 image ──▶ registry; pykruise install | kubectl apply ──▶ two managers ──▶ rollouts, doctor, a new manager meanwhile
 
-With PYKRUISE_RELEASE, the folder of a release, it is the images, manifests and chart in there that are installed
+With PYKRUISE_RELEASE, the folder of a release, the images, manifests and chart in it are installed
 (`make check-release-on-nodes VERSION=…`).
 """
 
@@ -77,7 +77,7 @@ def nodes(plane: ControlPlane) -> Iterator[Nodes]:
         for file in RELEASE.glob("kruise-*.oci.tar"):
             layout = read_archive(file)
             made = read_image(layout, HOST_ARCHITECTURE)
-            # By the names that the release's manifests have, and by those of the tests.
+            # Under the names in the release's manifests, and under the names of the tests.
             names = (f"{layout.repository}:{layout.tag}", f"pykruise/{layout.name}:{layout.tag}")
             nodes.registry.push(made, *names, f"pykruise/{layout.name}:next")
     yield nodes
@@ -93,7 +93,7 @@ def kubectl(plane: ControlPlane) -> Kubectl:
 def installed(
     plane: ControlPlane, nodes: Nodes, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Everything applied, and two managers ready; returns the manifests."""
+    """Apply all manifests, and wait until two managers are ready; returns the manifests."""
     path = tmp_path_factory.mktemp("install") / "install.yaml"
     path.write_text((RELEASE / "install.yaml").read_text() if RELEASE else pykruise("install").stdout)
     kubectl.says("apply", "--server-side", "-f", str(path))
@@ -167,7 +167,7 @@ def test_a_rollout_continues_without_lost_reviews_while_the_manager_is_replaced(
 
 
 def test_uninstalled_nothing_is_left(kubectl: Kubectl, installed: Path) -> None:
-    # given what users made is gone
+    # given all objects of users are deleted
     kubectl.says("delete", "clonesets,containerrecreaterequests", "--all", "--wait", "--timeout=120s")
     done = pykruise("uninstall", "--check", "--kubeconfig", str(kubectl.kubeconfig))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -227,10 +227,10 @@ def test_helms_own_job_refuses_to_uninstall_what_is_in_use(kubectl: Kubectl, hel
     kubectl.says("apply", "-f", "-", stdin=web("web", 1))
     ready = ("get", "cloneset", "web", "-o", "jsonpath={.status.readyReplicas}")
     kubectl.until(*ready, shows="1", within_s=60)
-    # when there is something to lose
+    # when objects of users exist
     with pytest.raises(AssertionError, match="job kruise-finalizer failed"):
         helm.run("uninstall", "kruise", "--timeout=40s")
-    # then it stays, until that is gone
+    # then the installation stays, until these objects are deleted
     assert kubectl.says(*SYSTEM, "get", DEPLOYMENT, "-o", "name")
     kubectl.says("delete", "cloneset", "--all", "--all-namespaces", "--wait", "--timeout=120s")
     helm.run("uninstall", "kruise", "--wait", "--timeout=100s")

@@ -1,4 +1,4 @@
-"""What `pykruise install` prints, on a real API server: it is accepted, it is enough, and replicas share the work.
+"""The output of `pykruise install` on a real API server: it is accepted, it is enough, and replicas share the work.
 
 The managers are processes with the ServiceAccount's own token: RBAC is the generated roles and nothing else.
 """
@@ -73,7 +73,7 @@ def manifests(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def printed(*options: str) -> str:
-    """What `pykruise install` prints."""
+    """Output of `pykruise install`."""
     done = await asyncio.to_thread(pykruise, "install", "--kubernetes", KUBERNETES, *options)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -81,7 +81,7 @@ async def printed(*options: str) -> str:
 
 @pytest.fixture(scope="module")
 def installed(plane: ControlPlane, kubectl: Kubectl, manifests: Path) -> Path:
-    """Everything applied; returns a kubeconfig with the ServiceAccount's token."""
+    """Apply all manifests; returns a kubeconfig with the ServiceAccount's token."""
     kubectl.says("apply", "--server-side", "-f", str(manifests))
     kubectl.says("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     asyncio.run(plane.restart(CONTROLLER_MANAGER))  # it looks for new kinds only every 30 s
@@ -202,11 +202,12 @@ async def test_versions_convert_both_ways_and_a_second_install_changes_nothing(
         before = await configured(client)
         again = await printed(*GATES, *address_of(before))
         await asyncio.to_thread(kubectl.says, "apply", "--server-side", "-f", "-", stdin=again)
-        # then nothing is taken from what they keep up, and webhooks and conversion go on
+        # then the managers' changes stay, and webhooks and conversion go on
         applied = await configured(client)
         assert {name: applied[name] for name in before} == before
 
-        async def is_as_before() -> bool:  # entries of gates that are off come with the manifests, and go
+        # The manifests contain entries of gates that are off; managers remove them.
+        async def is_as_before() -> bool:
             return await configured(client) == before
 
         await until(is_as_before)
@@ -236,7 +237,7 @@ async def test_versions_convert_both_ways_and_a_second_install_changes_nothing(
 async def test_certificates_are_exchanged_under_load_without_one_failed_request(
     plane: ControlPlane, installed: Path, tmp_path: Path
 ) -> None:
-    """rotated live, with two managers as processes; when they are due, test_webhooks.py asks"""
+    """rotated live, with two managers as processes; test_webhooks.py tests when certificates are due"""
     async with client_of(plane) as client, replicas(installed, tmp_path) as processes:
         for process in processes:
             await process.says("webhooks are registered at")
@@ -269,7 +270,7 @@ async def test_a_revoked_right_is_one_log_line_and_a_metric_without_a_crash(
 ) -> None:
     async with replicas(installed, tmp_path, count=1) as (process,):
         await process.says("the controller starts")
-        # when events may not be written any more
+        # when the manager loses the right to write events
         role = yaml.safe_load(kubectl.says("get", "clusterrole", "kruise-manager-role", "-o", "yaml"))
         role["metadata"].pop("resourceVersion")
         less = [rule for rule in role["rules"] if "events" not in rule["resources"]]
@@ -305,7 +306,7 @@ async def test_doctor_finds_what_is_wrong_on_a_real_cluster_and_nothing_else(
     async with replicas(installed, tmp_path, count=1) as (process,):
         await process.says("the controller starts")
         result = await doctor()
-        # then: the Deployment has no pods, and else there is no fault; webhooks and conversion are really tried
+        # then the only fault is that the Deployment has no pods; webhooks and conversion were really called
         assert [line.split(":")[0] for line in result["fault"]] == ["manager"], result
         checks = {line.split(":")[0] for line in result["ok"]}
         assert {
@@ -403,7 +404,7 @@ async def sides(client: Client, managers: dict[str, ManagerProcess]) -> tuple[Ma
 
 
 async def configured(client: Client) -> dict[str, dict[str, Any]]:
-    """What API servers know of where webhooks are, by the webhook's or the CRD's name."""
+    """Client configurations by which API servers reach the webhooks, by the name of the webhook or the CRD."""
     result: dict[str, dict[str, Any]] = {}
     for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME)):
         entries = decode(await client.get(resource, "", name))["webhooks"]
@@ -415,7 +416,7 @@ async def configured(client: Client) -> dict[str, dict[str, Any]]:
 
 
 def address_of(configs: dict[str, dict[str, Any]]) -> tuple[str, ...]:
-    """The options of `pykruise install` for the address that is configured."""
+    """The options of `pykruise install` for the address in these client configurations."""
     (address,) = {urlsplit(config["url"]).netloc for config in configs.values()}
     host, _, port = address.partition(":")
     return ("--webhook-host", host, "--webhook-port", port)
@@ -425,7 +426,7 @@ def address_of(configs: dict[str, dict[str, Any]]) -> tuple[str, ...]:
 async def load(
     *requests: Callable[[], Awaitable[object]],
 ) -> AsyncIterator[tuple[list[float], list[KubeError]]]:
-    """Makes these requests again and again: when each was done, and what failed."""
+    """Repeats these requests while the block runs; yields the times of responses, and the failures."""
     done: list[float] = []
     failures: list[KubeError] = []
 
@@ -473,7 +474,7 @@ async def until(claim: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def created_pods(kubectl: Kubectl) -> int:
-    """From the events of bindings: one binding event a pod, whatever made it."""
+    """Number of pods that were created, from the events of the scheduler: one per pod."""
     await asyncio.sleep(1.0)
     listed = yaml.safe_load(kubectl.says("get", "events", "-n", "default", "-o", "yaml"))["items"]
     return len(

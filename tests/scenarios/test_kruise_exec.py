@@ -12,7 +12,7 @@ pytestmark = pytest.mark.virtual_time("only the choice of a pod is looked at, no
 
 
 class Shell:
-    """Runs commands beside a kubectl that is only noted."""
+    """Runs commands with a fake kubectl that only records its arguments."""
 
     def __init__(self, stage: Stage, folder: Path) -> None:
         self._kruise = Kruise(stage)
@@ -40,7 +40,7 @@ class Shell:
 
 @pytest.fixture
 async def shell(stage: Stage, tmp_path: Path) -> Shell:
-    """Beside a CloneSet with one pod of two containers."""
+    """A shell in a cluster that has a CloneSet with one pod of two containers."""
     await stage.start_manager()
     containers = [{"name": name, "image": "nginx:1"} for name in ("main", "agent")]
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": containers}}

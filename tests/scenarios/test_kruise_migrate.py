@@ -27,7 +27,7 @@ OF_KIND = {
 
 
 def built_in(kind: str, **spec: Any) -> Object:
-    """Kubernetes' own, called web."""
+    """A workload `web` of Kubernetes' own kind."""
     labels = {"app": "web"}
     container: Object = {"name": "main", "image": "nginx:1", "resources": {"requests": {"cpu": "0.1"}}}
     if kind == "StatefulSet":
@@ -43,7 +43,7 @@ def built_in(kind: str, **spec: Any) -> Object:
 
 
 async def rolled_out(stage: Stage, kind: str, **spec: Any) -> dict[str, str]:
-    """Kubernetes' own with all pods ready, beside a manager; the uids of its pods by name."""
+    """Start a manager, and create Kubernetes' own workload. Returns the uids of its ready pods by name."""
     await stage.start_manager()
     await stage.create(built_in(kind, **spec), resource=THEIRS[kind])
 
@@ -100,7 +100,7 @@ async def test_pods_survive_the_migration_of_their_workload_to_openkruise_and_ba
     assert await is_gone(stage, ours)
     # when it is done
     said = await kruise.says("migrate", kind, "--from", kind, *there)
-    # then every pod is the same, of another owner, and stays
+    # then every pod has kept its uid, and has another owner
     assert said.startswith(plan)
     assert said.endswith(
         f"Successfully migrated {len(before)} pods from {kind.lower()}.apps/web to"
@@ -226,7 +226,7 @@ async def test_wrong_arguments_are_refused_before_anything_is_done(stage: Stage)
     assert "only StatefulSet.apps" in await kruise.refuses("migrate", "sts", "--from", "deploy", *words[4:])
     assert "afterwards: let HorizontalPodAutoscaler/load" in await kruise.says(*words, "--dry-run=server")
     assert not await is_gone(stage, STATEFUL_SETS)
-    # and numbers that only OpenKruise's leaves out would come back
+    # and the way back is refused, because Kubernetes' StatefulSet knows no reserved ordinals
     await kruise.says(*words)
     await stage.merge("web", {"spec": {"reserveOrdinals": [1]}}, resource=ADVANCED_STATEFUL_SETS)
     back = ("migrate", "statefulsets.apps", "--from", "asts", *words[4:])

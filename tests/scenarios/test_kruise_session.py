@@ -1,5 +1,5 @@
-"""A recorded session of `kubectl kruise`, on `pykruise up` and on a real control plane: of built-in kinds kubectl's own
-answers, word for word; of our kinds those of the record."""
+"""A recorded session of `kubectl kruise`, on `pykruise up` and on a real control plane: for built-in kinds the
+answers must be those of kubectl, word for word; for our kinds those of the recording."""
 
 import json
 import shutil
@@ -50,7 +50,7 @@ def prepared(cluster: Kubectl, namespace: str) -> None:
 
 
 def recorded(answers: Iterable[tuple[Step, Answer]], file: Path) -> None:
-    """Compared with what was said when it was recorded; PYKRUISE_GOLDEN=write records it anew."""
+    """Compare the answers with the recorded ones; PYKRUISE_GOLDEN=write records them anew."""
     answered = [{"command": step.command, **msgspec.to_builtins(answer)} for step, answer in answers]
     same_as(file, json.dumps(answered, indent=1, ensure_ascii=False) + "\n")
 
@@ -58,7 +58,7 @@ def recorded(answers: Iterable[tuple[Step, Answer]], file: Path) -> None:
 def test_kubectl_prints_the_recorded_output(cluster: Kubectl, folder: Path) -> None:
     version = json.loads(cluster.says("version", "--client", "-o", "json"))["clientVersion"]
     if version["minor"] != "37":
-        return  # another kubectl says some things in other words
+        return  # other versions of kubectl print some other words
     prepared(cluster, "theirs")
     typed = by_kubectl(cluster, "theirs", folder)
     recorded([(step, typed(step)) for step in BUILT_IN], THEIRS)

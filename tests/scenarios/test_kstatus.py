@@ -1,4 +1,4 @@
-"""Flux, Helm and `kubectl wait` wait for workloads: at every moment of a rollout they see what is."""
+"""Flux, Helm and `kubectl wait` wait for workloads: at every moment of a rollout they see the true state."""
 
 import asyncio
 from collections.abc import Sequence
@@ -26,7 +26,8 @@ from support.uniteddeployments import NAME, United
 
 
 def phases(moments: Sequence[Object]) -> list[str]:
-    """What kstatus said, each said once while it lasted. Until the first status there is nothing to go by."""
+    """The statuses that kstatus returned one after another, without repetitions and without moments before the first
+    conditions."""
     phases: list[str] = []
     for moment in moments:
         if (moment.get("status") or {}).get("conditions") and (not phases or phases[-1] != kstatus(moment)):
@@ -35,7 +36,7 @@ def phases(moments: Sequence[Object]) -> list[str]:
 
 
 def assert_whole(moments: Sequence[Object]) -> None:
-    """Ready is always there, and one of the others exactly while it is False."""
+    """Check that Ready always exists, and that Reconciling or Stalled exists exactly while Ready is False."""
     for moment in moments:
         if not (moment.get("status") or {}).get("conditions"):
             continue
@@ -49,7 +50,7 @@ def assert_whole(moments: Sequence[Object]) -> None:
 
 
 async def is_now(stage: Stage, wanted: str, resource: Resource = CLONE_SETS, name: str = "web") -> Object:
-    """Wait until kstatus says so of the object as it is."""
+    """Wait until kstatus returns this status for the object."""
 
     async def says_so() -> Object | None:
         outcome = await stage.get(name, resource=resource)
@@ -271,7 +272,7 @@ async def test_a_sidecarset_is_current_when_its_pods_run_the_new_sidecars(stage:
 
 @pytest.mark.sandbox_only  # it changes a definition
 async def test_a_definition_without_conditions_costs_one_write(stage: Stage) -> None:
-    """That of the original for SidecarSets has none."""
+    """OpenKruise's definition of SidecarSets has none."""
     # given
     crd = find_kind("sidecarset").build_crd(lambda _: {})
     assert crd is not None
@@ -299,7 +300,7 @@ async def test_a_definition_without_conditions_costs_one_write(stage: Stage) -> 
 @pytest.mark.virtual_time("writes are counted for minutes")
 @pytest.mark.parametrize("budget", [1, 3], ids=["one-by-one", "in-batches"])
 async def test_the_kstatus_conditions_cost_no_extra_write(stage: Stage, budget: int) -> None:
-    # given two rollouts of the same kind, one after another
+    # given two equal rollouts one after another, the second with the kstatus conditions
     writes = {}
     for is_on in (False, True):
         name = f"web-{is_on}".lower()
@@ -311,17 +312,17 @@ async def test_the_kstatus_conditions_cost_no_extra_write(stage: Stage, budget: 
         await stage.settled(name, replicas=9)
         await asyncio.sleep(60)
         writes[is_on] = metered.requests["PATCH clonesets/status"]
-        # then only one of them has them
+        # then only the second CloneSet has the conditions
         assert (condition(await stage.get(name), "Ready") is not None) == is_on
         await stage.delete(name)
         await stage.kill_manager()
-    # and it was written to no more often
+    # and its status was written no more often
     assert writes[True] <= writes[False]
 
 
 @pytest.mark.virtual_time("writes are counted for minutes")
 async def test_a_status_of_the_original_is_completed_by_one_write(stage: Stage) -> None:
-    # given: as the original leaves it, which knows no such condition
+    # given a status of OpenKruise's manager, which has no such conditions
     await stage.start_manager(settings=ManagerSettings(ready_conditions=False))
     await stage.create(cloneset(replicas=3))
     before = await stage.settled(replicas=3)

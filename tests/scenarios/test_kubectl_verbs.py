@@ -4,10 +4,10 @@ SESSION (support/kubectl_session.py) ──▶ kubectl ──▶ masked answers 
 
     pytest tests/scenarios/test_kubectl_verbs.py    the sandbox against the recording
     ... --cluster=real, KUBERNETES=1.32             a real control plane against the recording of its minor
-    ... --record as well                            keep what it answers
+    ... --record as well                            record its answers
 
-The sandbox is held to every recorded minor. What is masked: names with hashes, uids, times, ages, addresses,
-versions, widths of columns. What differs on purpose is in `kubectl_session.DIFFERENCES`, with the reason.
+The sandbox is held to every recorded minor. Masked parts: names with hashes, uids, times, ages, addresses, versions,
+widths of columns. `kubectl_session.DIFFERENCES` has the intended differences, with the reasons.
 """
 
 import json
@@ -31,7 +31,7 @@ MINORS = ("1.32", "1.37")
 
 
 def recording(minor: str) -> Path:
-    """Where the answers of a real control plane of that minor are kept."""
+    """File with the recorded answers of a real control plane of that minor."""
     return FOLDER / f"kubectl_session_{minor}.json"
 
 

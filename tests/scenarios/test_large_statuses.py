@@ -30,11 +30,11 @@ LONG: Final = " ".join(f"spec.containers[{number}]: not allowed" for number in r
 MOST_MORE: Final = 64 * 1024
 MANY: Final = 300
 NAMESPACE_COUNT: Final = 450
-"""Of 63 characters each: more than fit."""
+"""Number of namespaces with names of 63 characters: more than a status can list."""
 
 
 async def refuse(request: AdmissionRequest) -> AdmissionAnswer:
-    """Whatever the manager creates or deletes."""
+    """Refuse the manager's creations and deletions."""
     is_refused = request.username == MANAGER and request.operation in ("CREATE", "DELETE")
     is_event = request.resource.kind in ("Event", "Lease")
     refusal = ErrorStatus(code=403, reason="Forbidden", message=LONG)
@@ -127,7 +127,7 @@ ALONE: Final[dict[str, Object]] = {
     "SidecarSet": {"selector": WEB, "containers": [CONTAINER]},
     "WorkloadSpread": {"targetRef": TARGET, "subsets": [{"name": "a", "maxReplicas": 5}, {"name": "b"}]},
 }
-"""Specs of kinds that make no pods, or none at once; those that do are CASES."""
+"""Specs of kinds that create no pods, or not at once; CASES has the other kinds."""
 MANY_PARTS: Final[dict[str, Object]] = {
     "ImageListPullJob": {
         "images": [f"nginx:{number}" for number in range(255)],
@@ -139,9 +139,9 @@ MANY_PARTS: Final[dict[str, Object]] = {
 }
 """Specs of kinds whose statuses have an entry for each part of the spec."""
 OF_NODES: Final = {"NodeImage", "NodePodProbe"}
-"""The manager makes them; their statuses are the agents'."""
+"""Kinds whose objects the manager creates, and whose statuses agents write."""
 SILENT: Final = {"ContainerRecreateRequest", "PodProbeMarker", *OF_NODES}
-"""No status is due here: a request waits for an agent, and a marker has nothing to say but what it saw last."""
+"""Kinds without a status of the manager here: a request waits for an agent, a marker reports only its generation."""
 
 
 def document_of(kind: str) -> Object:

@@ -109,7 +109,7 @@ async def test_an_update_in_place_follows_the_same_order(stage: Stage) -> None:
 
 
 async def test_other_workloads_pods_with_the_readiness_gate_become_ready(stage: Stage) -> None:
-    """inplace-update case 55: a pod of its own, with the gate that the webhook would give it"""
+    """inplace-update case 55: a pod without a workload, with the gate that the webhook would add"""
     await stage.start_manager(settings=ManagerSettings(gates=Gates.of(KruisePodReadinessGate=True)))
     gates = [{"conditionType": "KruisePodReady"}]
     spec = {"containers": [{"name": "main", "image": "nginx:1"}], "readinessGates": gates}

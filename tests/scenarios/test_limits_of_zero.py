@@ -21,7 +21,7 @@ from support.sources import ROOT
 from support.yaml_documents import yaml_documents
 
 _AHEAD: Final = "imagePreDownloadParallelism"
-"""It holds no workload up; the ImagePullJob that is made of it says that it stands still."""
+"""This limit stops no workload: only the ImagePullJob that is created with it reports that it stands still."""
 
 STANDING: Final = [
     (kind, amount)
@@ -43,7 +43,7 @@ def _resource_of(doc: Object) -> Resource:
 
 
 async def _created(stage: Stage, kind: Kind, amount: Amount) -> str:
-    """The example of the kind with this amount at 0, and all that it needs. Returns its name."""
+    """Create the example of the kind with this amount at 0, and all objects that it needs; returns its name."""
     text = (ROOT / "examples" / f"{kind.resource.kind.lower()}.yaml").read_text("utf-8")
     name = ""
     for doc in yaml_documents(text):

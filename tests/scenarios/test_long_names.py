@@ -1,4 +1,5 @@
-"""Objects with names of 1 to 253 letters, of every kind: refused, or they get what they make, or it is said why not.
+"""Objects with names of 1 to 253 letters, of every kind: admission refuses them, or they get all their child
+objects, or a condition says why not.
 
 A warning at admission names what would be too long; where nothing can be made, the object has the code NameTooLong.
 """
@@ -71,7 +72,7 @@ KINDS: Final = [kind for kind in list_kinds() if kind.versions and kind.control 
 
 
 def _named(kind: Kind, length: int) -> Object:
-    """The example under a name of so many letters, with pods of its own."""
+    """The example with a name of this length, and with pods of its own."""
     doc = deep_copy(_example(kind) or _without_example(kind))
     doc["metadata"]["name"] = "n" * length
     spec = doc["spec"]
@@ -114,11 +115,11 @@ def _rules() -> tuple[ReviewRule, ...]:
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What admission says of a name."""
+    """Admission's response to a name."""
 
     refusal: str = ""
     warnings: frozenset[str] = frozenset()
-    """What cannot be made, without the name."""
+    """Warnings about objects that cannot be created, without the name."""
 
 
 def _verdict_of(kind: Kind, length: int) -> Verdict:
@@ -145,7 +146,7 @@ def _is_warned(kind: Kind, length: int) -> bool:
 
 
 def _edges(kind: Kind) -> tuple[int, ...]:
-    """The shortest and the longest name, and those on both sides of where admission says something else."""
+    """Lengths of the shortest and the longest name, and those on both sides of each change in admission's response."""
     said = {length: _verdict_of(kind, length) for length in LENGTHS}
     turns = [
         length
@@ -166,7 +167,7 @@ def test_a_longer_name_is_refused_whenever_a_shorter_one_is(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource.kind)
 def test_a_warning_lists_each_derived_name_that_is_too_long(kind: Kind) -> None:
-    """The limits are those of the one list: nothing is derived that no length is too long for, and none is missed."""
+    """Each derived name has a limit that some tested length exceeds, and a warning for each length above it."""
     settings = kind.settings()
     for derived in kind.derived:
         too_long = [
@@ -231,7 +232,7 @@ async def _lengths_with_pods(stage: Stage) -> set[int]:
 
 
 async def _verdict(stage: Stage, kind: Kind, length: int, *, has_pod: bool) -> str:
-    """What is wrong about the object whose name has so many letters; empty: nothing is."""
+    """The error of the object whose name has this length; empty: there is none."""
     if has_pod:
         return ""
     namespace = stage.namespace if kind.resource.namespaced else ""

@@ -74,11 +74,11 @@ class Fleet:
         self.balancer = Balancer()
         transport = HttpTransport(connection(kubeconfig))
         stack.push_async_callback(transport.close)
-        # Nothing is repeated by the client itself: what is lost is seen.
+        # The client repeats no request itself, so lost requests are seen.
         self.client = Client(transport, rng=random.Random(1), retry=RetryPolicy(writes=0, reads=0))
 
     async def start(self, *, shards: int) -> ManagerProcess:
-        """One more, ready to answer reviews."""
+        """Start another manager, and wait until it is ready to answer reviews."""
         number = len(self._webhooks)
         listens = free_port()
         flags = (f"--shards={shards}", f"--webhook-addr={LOOPBACK}:{listens}")
@@ -96,7 +96,8 @@ class Fleet:
         return manager
 
     async def publish_the_ready(self) -> None:
-        """As a Service does; until cancelled. One that takes its time to answer stays what it was."""
+        """Send reviews only to ready managers, as a Service does; until cancelled. A manager that does not answer in
+        time keeps its last state."""
         ready: dict[ManagerProcess, bool] = {}
 
         async def probe(item: ManagerProcess) -> None:
@@ -109,7 +110,7 @@ class Fleet:
             await asyncio.sleep(0.1)
 
     async def holders(self) -> Counter[str]:
-        """How many slots each has, by the Leases."""
+        """Number of slots of each manager, according to the Leases."""
         listed = decode(await self.client.get_path(LEASES.format_path(OWN_NAMESPACE)))["items"]
         slots = [item for item in listed if "-slot-" in item["metadata"]["name"]]
         return Counter(slot["spec"].get("holderIdentity", "") for slot in slots)
@@ -120,7 +121,7 @@ class Fleet:
         return str(lease["spec"].get("holderIdentity", ""))
 
     async def share(self, managers: Sequence[ManagerProcess]) -> None:
-        """Return when these have all slots, and none more than its part."""
+        """Return when these managers hold all slots, and none more than its share."""
         names = {await manager.says_identity() for manager in managers}
 
         async def is_shared() -> bool:
@@ -131,7 +132,7 @@ class Fleet:
         await self.until(is_shared)
 
     async def until(self, claim: Callable[[], Awaitable[bool | None]]) -> None:
-        """Return when it is true."""
+        """Return when the claim is true."""
         async with asyncio.timeout(PATIENCE_S):
             while not await claim():
                 await asyncio.sleep(0.1)
@@ -163,7 +164,7 @@ class Fleet:
 
 
 async def _is_ready(manager: ManagerProcess) -> bool | None:
-    """None: it does not answer in time."""
+    """Whether the manager is ready; None: it does not answer in time."""
     if manager.process.returncode is not None:
         return False
     try:
@@ -182,10 +183,10 @@ class Asking:
         self._client = client
         self.count = 0
         self.lost: list[str] = []
-        """What was answered by no webhook, or failed for want of one."""
+        """Requests that no webhook reviewed, or that failed because none could be reached."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Send reviews until cancelled."""
         owner = build_owner_reference(
             api_version=CLONE_SETS.api_version, kind=CLONE_SETS.kind, name="x", uid="x"
         )
@@ -228,7 +229,7 @@ async def fleet(plane: ControlPlane | None, folder: Path) -> AsyncIterator[Fleet
 
 
 async def _clear(client: Client) -> None:
-    """What the test before has left."""
+    """Delete the objects that the previous test has left."""
     await uninstall_configurations(client)
     for raw in (await client.list(CLONE_SETS, NAMESPACE)).items:
         await client.delete(CLONE_SETS, NAMESPACE, decode(raw)["metadata"]["name"])
@@ -254,7 +255,7 @@ async def _sandbox(folder: Path) -> AsyncIterator[Path]:
 
 @asynccontextmanager
 async def pod_watches(client: Client) -> AsyncIterator[list[PodWatch]]:
-    """One for the pods of each set."""
+    """A watch of the pods of each CloneSet."""
     seen = [
         PodWatch(client, NAMESPACE, app=f"set-{item}", clock=read_system_clock, rng=random.Random(item))
         for item in range(SETS)
@@ -331,7 +332,7 @@ async def test_a_killed_or_stopped_process_is_succeeded_and_nothing_happens_twic
             await managed.share([left])
             # then
             await managed.settled()
-            # and when one goes on that stood still
+            # and when a stopped manager goes on
             if number == signal.SIGSTOP:
                 gone.process.send_signal(signal.SIGCONT)
                 await managed.share(managers)

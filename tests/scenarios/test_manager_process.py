@@ -113,7 +113,7 @@ async def test_a_manager_that_loses_its_lease_continues_as_a_standby(tmp_path: P
             # then it says so once, and answers
             await process.says("is no longer the leader: lease default/kruise-manager is held by another now")
             assert (await process.get("probes", "/healthz"))[0] == 200
-            # and works again when it has it
+            # and works again when it has the Lease
             count = len(process.lines)
             await give_to("")
             async with asyncio.timeout(60):

@@ -15,7 +15,7 @@ LEASE_S = 15.0
 
 
 async def two_managers(stage: Stage) -> tuple[Manager, Manager]:
-    """One that leads and one that waits, both with full caches."""
+    """A manager that leads and a manager that waits, both with synchronized caches."""
     first = await stage.start_manager(identity="first")
     await stage.until(lambda: first.is_leading)
     second = await stage.start_manager(identity="second")

@@ -1,4 +1,4 @@
-"""Several managers that share the work: each key is worked on by one, whichever comes, goes or lags behind."""
+"""Several managers that share the work: one manager works on each key, even if managers come, go or lag behind."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -27,14 +27,14 @@ def stats_of(manager: Manager) -> MembershipStats:
 
 
 def are_shared(managers: Sequence[Manager]) -> bool:
-    """Whether each has its part of the slots, and all slots are held."""
+    """Whether all slots are held, and each manager holds its share."""
     held = [stats_of(manager).held for manager in managers]
     share = -(-SLOTS // len(managers))
     return sum(map(len, held)) == SLOTS == len(frozenset().union(*held)) and max(map(len, held)) <= share
 
 
 async def members(stage: Stage, count: int) -> list[Manager]:
-    """So many managers at work, each with its share."""
+    """Start this number of managers, and wait until each has its share."""
     managers = [
         await stage.start_manager(identity=f"manager-{number}", members=count) for number in range(count)
     ]
@@ -59,7 +59,7 @@ async def all_settled(stage: Stage, *, replicas: int = REPLICAS) -> None:
 
 @asynccontextmanager
 async def pod_watches(stage: Stage) -> AsyncIterator[list[PodWatch]]:
-    """One for the pods of each set."""
+    """A watch of the pods of each CloneSet."""
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(pod_watch(stage, app=f"set-{item}")) for item in range(SETS)]
 
@@ -231,7 +231,7 @@ async def test_when_another_program_takes_the_leaders_lease_no_manager_works(sta
     ]
     await stage.until(lambda: are_shared(managers))
     await sets_under_way(stage)
-    # when a program that knows nothing of slots has it, as a person can arrange
+    # when a program that does not know slots gets the leader's Lease, which a person can cause
     lease = decode(await stage.client.get(LEASES, stage.namespace, "kruise-manager"))
     taken = {**lease["spec"], "holderIdentity": "go", "renewTime": format_micro_time(stage.clock())}
     await stage.client.update(LEASES, stage.namespace, "kruise-manager", {**lease, "spec": taken})
@@ -246,7 +246,7 @@ async def test_when_another_program_takes_the_leaders_lease_no_manager_works(sta
 
 
 async def test_a_single_leader_and_members_replace_each_other(stage: Stage) -> None:
-    """As when `--shards` is changed by a rolling update."""
+    """A rolling update that changes `--shards` has this effect."""
     alone = await stage.start_manager(identity="alone")
     await stage.until(lambda: alone.is_leading)
     managers = [await stage.start_manager(identity=f"manager-{item}", members=2) for item in range(2)]

@@ -17,7 +17,7 @@ from pykruise.sandbox.cluster import ClusterSettings
 from support.past_objects import Counts, Generations, count_memory, find_growth
 
 WARM = 2
-"""Generations that load modules and fill tables."""
+"""Number of first generations, which load modules and fill tables, so that their memory does not count."""
 COUNTED = 4
 EVENTS_S = 3_700.0
 """Virtual seconds until the API server has deleted the events of a generation, and the manager has forgotten them."""

@@ -41,11 +41,11 @@ class Prometheus:
         return await self._stage.start_manager(self._metered)
 
     def registries(self, manager: Manager, *namespaces: str) -> list[CollectorRegistry]:
-        """Of both pages."""
+        """Registries of both pages of metrics."""
         return [make_registry(manager, self._metered), make_state_registry(manager, namespaces=namespaces)]
 
     def pages(self, manager: Manager, *namespaces: str) -> list[str]:
-        """What the manager shows now."""
+        """Texts of both pages as the manager shows them now."""
         return [
             make_metrics_responder(registry)("", {}).text
             for registry in self.registries(manager, *namespaces)
@@ -169,7 +169,7 @@ _OTHERS = {
 
 
 def _of_webhooks(metrics: WebhookMetrics) -> list[str]:
-    """Names of series that there are once a review was answered."""
+    """Names of series that exist as soon as a review has been answered."""
     return [
         "controller_runtime_webhook_requests_total",
         "controller_runtime_webhook_latency_seconds_bucket",

@@ -1,4 +1,4 @@
-"""Names in specs that would ask for something else as parts of paths: refused with their field, and never asked for."""
+"""Names in specs that would change the path of a request: they are refused with their field, and never requested."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def targeting(resource: Resource, **target: str) -> Object:
 
 
 async def refusal(stage: Stage, resource: Resource, doc: Object) -> tuple[int, set[str]]:
-    """The code, and the fields that are wrong."""
+    """Code of the rejection, and the fields in its causes."""
     try:
         await stage.client.create(resource, stage.namespace, doc)
     except ApiError as error:
@@ -44,7 +44,7 @@ async def refusal(stage: Stage, resource: Resource, doc: Object) -> tuple[int, s
 async def test_a_target_with_an_invalid_path_segment_is_refused_with_its_field(
     stage: Stage, resource: Resource
 ) -> None:
-    wanted = 400 if resource is PERSISTENT_POD_STATES else 422  # as all that is wrong with one
+    wanted = 400 if resource is PERSISTENT_POD_STATES else 422  # all errors of this kind have the code 400
     for name in NAMES:
         code, fields = await refusal(stage, resource, targeting(resource, name=name))
         assert (code, "spec.targetRef.name" in fields) == (wanted, True), name

@@ -35,12 +35,12 @@ class FreshPlayer(Player):
         }
 
     def begin(self, options: str = "") -> None:
-        """The cluster is there already."""
+        """Start nothing: the cluster exists already."""
 
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """The programs of an environment in which only what the page installs is installed, from this checkout."""
+    """Folder of programs of an environment with only the packages that the page installs, from this checkout."""
     venv.create(tmp_path / "venv", with_pip=True)
     folder = tmp_path / "venv/bin"
     environ = {**os.environ, "PATH": os.pathsep.join((str(folder), os.environ["PATH"]))}
@@ -62,7 +62,7 @@ def install_command(page: Page) -> str:
 
 @pytest.fixture
 def cleaned(plane: ControlPlane) -> Iterator[None]:
-    """Afterwards nothing of the page is left: other tests share the control plane."""
+    """Delete all objects of the page at the end, because other tests share the control plane."""
     yield
     kubectl = [str(plane.find_binary("kubectl")), "--kubeconfig", str(plane.kubeconfig)]
     patch = ["patch", "site", "hello", "--type=merge", "-p", '{"metadata": {"finalizers": null}}']

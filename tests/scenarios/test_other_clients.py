@@ -1,6 +1,6 @@
 """Other people's clients, unchanged, over HTTPS: the official Python client, both asynchronous ones, and kopf.
 
-On the real control plane: the same, so what they do here is what they do there.
+The same tests run on the real control plane, so the clients behave in the same way on both.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ def pod(name: str, image: str = "nginx:1") -> Object:
 
 
 def until(claim: Callable[[], Any], within_s: float = 90.0) -> Any:
-    """Wait until it is true; returns what it gave."""
+    """Wait until the claim returns a true value, and return this value."""
     end = time.monotonic() + within_s
     while not (until := claim()):
         assert time.monotonic() < end, f"not within {within_s:g} s"
@@ -237,7 +237,7 @@ def test_the_leader_election_of_the_python_client_has_one_leader(
             leading.append(name)
             leads[name].set()
             ends[name].wait(60)
-            raise RuntimeError("enough")  # how one gives up its turn
+            raise RuntimeError("enough")  # the way to give up the leadership
 
         config = electionconfig.Config(
             lock_type("leader", namespace, name),
@@ -278,7 +278,7 @@ def aio(request: pytest.FixtureRequest) -> Any:
 
 @asynccontextmanager
 async def connected(aio: Any, kubeconfig: Path) -> AsyncIterator[Any]:
-    """A client. aiohttp closes TLS connections a moment after their session, and a loop may end before."""
+    """A client. Wait at the end, because aiohttp closes TLS connections a moment after their session."""
     async with await aio.config.new_client_from_config(str(kubeconfig)) as client:
         yield client
     await asyncio.sleep(0.25)

@@ -40,7 +40,7 @@ def test_the_tested_extras_are_all_extras() -> None:
         "pykruise[testing]",
         "pykruise[sandbox]",
     } | {"pykruise-sandbox[testing]"}
-    # and what an extra brings is required by nothing else, so that it may really be missing
+    # and no other distribution requires the packages of an extra, so that they may really be missing
     assert {name for needs in EXTRAS.values() for name in needs} & REQUIRED <= {"pykruise-sandbox"}
 
 

@@ -345,13 +345,14 @@ WATCHERS: tuple[Object, ...] = (
 
 @pytest.fixture
 async def allowed(stage: Stage, request: pytest.FixtureRequest) -> AsyncIterator[Transport | None]:
-    """The manager may watch the kind; the transport it works over. In the sandbox it is the administrator's."""
+    """Allow the manager to watch the kind; yields its transport, None: the usual one. In the sandbox, the manager has
+    only the generated rights, so it gets the administrator's transport."""
     if request.config.getoption("--cluster") != "real":
         yield stage.client.transport
         return
     await grant(stage.client, WATCHERS)
     yield None
-    # The kind and the list are the whole cluster's.
+    # The kind and the white list belong to the whole cluster.
     with suppress(NotFoundError):
         await stage.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "", "gamesets.example.com")
     with suppress(NotFoundError):
@@ -359,7 +360,7 @@ async def allowed(stage: Stage, request: pytest.FixtureRequest) -> AsyncIterator
 
 
 async def white_list(stage: Stage) -> None:
-    """Put GameSets on it."""
+    """Put GameSets on the white list."""
     with suppress(AlreadyExistsError):
         await stage.client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
     body = {"metadata": {"name": CONFIGURATION}, "data": LISTED}
@@ -370,7 +371,7 @@ async def white_list(stage: Stage) -> None:
 
 
 async def define_game_sets(stage: Stage) -> None:
-    """Until they are served."""
+    """Create the CRD of GameSets, and wait until it is served."""
     await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", game_sets())
 
     async def is_served() -> bool:
@@ -510,7 +511,7 @@ async def test_faults_delay_records_and_do_not_change_them(stage: Stage, prepare
 
 @pytest.mark.node
 async def test_a_later_started_manager_keeps_the_records(stage: Stage) -> None:
-    """Take-over: a pod that went while no manager was there comes back to its node"""
+    """Take-over: a pod that was deleted while no manager ran comes back to its node"""
     sets, before = await remembered(stage)
     await stage.kill_manager()
     await stage.delete("web-2", resource=PODS)

@@ -158,7 +158,7 @@ async def test_a_daemonset_is_planned_made_and_explained(stage: Stage, pool: Poo
 
 
 async def done(stage: Stage, workload: Kind) -> Explanation | None:
-    """What is explained of `web`, once it is done."""
+    """The explanation of `web` if its verdict is `done`; None: not yet."""
     key = Key(stage.namespace, "web")
     explanation = await read_and_explain(stage.client, key, now=stage.clock(), kind=workload)
     return explanation if explanation.verdict == "done" else None

@@ -1,9 +1,8 @@
-"""What `pykruise plan` says is what the manager then does.
+"""The manager does exactly what `pykruise plan` has said.
 
-A cluster comes to rest; a change is planned, then made. Every write of the manager is compared with the plan: what
-it does, to which pods, in which order. Names of pods that are still to come are chosen by chance; of those the
-place in the order counts. On a real cluster pods do not become ready all after the same time, so there the order
-is that of the cluster, and what is compared is what is done to whom.
+A cluster comes to rest; a change is planned, then made. Every write of the manager is compared with the plan: the
+operation, the pod and the order. Names of new pods are random, so only their position in the order is compared. On a
+real cluster pods become ready after different times, so there only operations and pods are compared, not the order.
 """
 
 import random
@@ -26,7 +25,7 @@ from support.statefulsets import Sets, claim_template, statefulset
 
 @pytest.fixture
 def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
-    """As a forecast assumes it: every pod is ready after the same time."""
+    """Settings with which every pod becomes ready after the same time, as a forecast assumes."""
     start_s = 0.2 if request.config.getoption("--cluster") == "real" else 2.0
     return ClusterSettings(nodes=4, start_s=start_s, ready_s=0.0, stop_s=start_s / 2)
 
@@ -36,7 +35,7 @@ Ordered = Callable[[Iterable[tuple[str, str]]], list[tuple[str, str]]]
 
 @pytest.fixture
 def ordered(request: pytest.FixtureRequest) -> Ordered:
-    """Operations as far as the cluster at hand lets them be foreseen."""
+    """A function that orders operations: on a real cluster it sorts them, because their order cannot be predicted."""
     return sorted if request.config.getoption("--cluster") == "real" else list
 
 
@@ -66,12 +65,12 @@ def random_case(seed: int) -> tuple[Object, Object]:
 
 
 def operations(log: Sequence[Request], namespace: str) -> list[tuple[str, str]]:
-    """What the manager's requests do to pods of a namespace, in order; a new pod has no name."""
+    """Operations of the manager's requests on pods of a namespace, in order; a new pod has no name."""
     operations: list[tuple[str, str]] = []
     new: set[str] = set()
     for request in log:
         if f"/{namespace}/pods" not in request.path:
-            continue  # sets of tests before may still be on their way out
+            continue  # CloneSets of previous tests may still terminate
         name = request.path.partition("/pods/")[2].partition("/")[0]
         if request.method == "POST":
             new.add(request.to_document["metadata"]["name"])
@@ -86,7 +85,7 @@ def operations(log: Sequence[Request], namespace: str) -> list[tuple[str, str]]:
 
 
 def planned_operations(said: Forecast) -> list[tuple[str, str]]:
-    """The same of a plan."""
+    """The operations of a plan, in the form of the manager's operations."""
     new: set[str] = set()
     operations: list[tuple[str, str]] = []
     for batch in said.batches:

@@ -1,4 +1,4 @@
-"""A plan notes the budgets that a rollout goes below, for every kind of workload: nothing is held up by them."""
+"""A plan notes each budget that a rollout breaks, for every kind of workload; these budgets do not stop the rollout."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ async def at_rest(stage: Stage, workload: Kind, document: Object) -> None:
 
 
 async def protect(stage: Stage, budget: str, wanted: int) -> None:
-    """A budget that wants so many of the pods available, and knows how many are."""
+    """Create a budget that requires `wanted` available pods, and wait until its status counts the pods."""
     selector = {"matchLabels": {"app": "web"}}
     if budget == "disruption":
         body: Object = {

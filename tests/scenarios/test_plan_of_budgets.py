@@ -1,4 +1,5 @@
-"""`pykruise plan` of a PodUnavailableBudget: which pods it would tie, what it would allow, and what is refused."""
+"""`pykruise plan` of a PodUnavailableBudget: the pods that it would cover, its allowed disruptions, and
+manifests that are refused."""
 
 from typing import Any
 

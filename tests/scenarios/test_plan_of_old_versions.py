@@ -1,4 +1,5 @@
-"""Manifests of v1alpha1 are judged by v1alpha1's rules: what `kubectl apply` takes, plan and simulate take."""
+"""Manifests of v1alpha1 are judged by v1alpha1's rules: plan and simulate accept every manifest
+that `kubectl apply` accepts."""
 
 import asyncio
 from pathlib import Path
@@ -110,19 +111,19 @@ async def test_an_example_of_each_kind_has_the_same_plan_in_both_versions(
     # then
     says = [(item.kind, item.name, item.change, item.fields, len(item.batches)) for item in result]
     assert says[0] == says[1]
-    # what is refused names something that has to be there, in either version's words
+    # a refusal contains errors in both versions: a required object does not exist
     assert [bool(item.errors) for item in result] == [result[0].change == "refused"] * 2
 
 
 class Judged(NamedTuple):
-    """How a command took a manifest: whether, and what it says against it."""
+    """The response of a command to a manifest: whether it accepts it, and the errors."""
 
     is_taken: bool
     says: str = ""
 
 
 async def applied(stage: Stage, document: Object) -> Judged:
-    """As `kubectl apply` of something new: every field is checked, nothing is kept."""
+    """The response of the API server to a strict dry run of the creation, as in `kubectl apply`."""
     group, version = document["apiVersion"].split("/")
     resource = msgspec.structs.replace(find_kind_of_document(document).resource, group=group, version=version)
     namespace = stage.namespace if resource.namespaced else ""
@@ -139,7 +140,7 @@ async def plan_of(stage: Stage, document: Object) -> Judged:
 
 
 async def simulated(document: Object, file: Path) -> Judged:
-    """Played by itself; of a kind that cannot be, the line that says so."""
+    """The response of `pykruise simulate`; kinds that it does not play get a line that says so."""
     await asyncio.to_thread(file.write_text, yaml.safe_dump(document))
     printed: list[str] = []
     try:

@@ -1,4 +1,4 @@
-"""`pykruise plan` of SidecarSets: what it says is what the manager then does."""
+"""`pykruise plan` of SidecarSets: the manager does exactly what it has said."""
 
 import asyncio
 from pathlib import Path
@@ -63,7 +63,7 @@ def text_of(outlook: Outlook) -> str:
 
 
 def golden(request: pytest.FixtureRequest, name: str, outlook: Outlook) -> None:
-    """On the sandbox, where everything has its fixed name."""
+    """Compare the plan with its golden file, in the sandbox only, where all names are fixed."""
     if request.config.getoption("--cluster") == "sandbox":
         same_as(GOLDEN / f"{name}.txt", text_of(outlook))
 
@@ -159,7 +159,7 @@ async def test_existing_pods_are_not_changed(stage: Stage, request: pytest.Fixtu
     await stage.settled(replicas=3)
     await asyncio.sleep(1.1)  # times of creation are whole seconds
     annotations = [{"annotations": {"example.com/by": "log"}, "patchPolicy": "Retain"}]
-    with stage.past_admission():  # which annotations may be given is another matter
+    with stage.past_admission():  # admission would require a whitelist of annotations
         outlook = await plan(stage, manifest(stage, container(LOG), patchPodMetadata=annotations))
     golden(request, "created", outlook)
     assert (outlook.change, outlook.batches) == ("created", ())

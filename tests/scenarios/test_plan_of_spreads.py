@@ -1,4 +1,4 @@
-"""`pykruise plan` of WorkloadSpreads: what it says is what the manager and admission then do."""
+"""`pykruise plan` of WorkloadSpreads: the manager and admission do exactly what it has said."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).parent / "golden" / "plan" / "workloadspread"
 
 @pytest.fixture
 async def spread(stage: Stage, pool: Pool) -> Spread:
-    """Two zones."""
+    """A spread over two zones of nodes."""
     spread = Spread(stage, pool)
     await spread.label_nodes()
     return spread
@@ -38,13 +38,13 @@ def text_of(outlook: Outlook) -> str:
 
 
 def golden(request: pytest.FixtureRequest, name: str, outlook: Outlook) -> None:
-    """On the sandbox, where everything has its fixed name."""
+    """Compare the plan with its golden file, in the sandbox only, where all names are fixed."""
     if request.config.getoption("--cluster") == "sandbox":
         same_as(GOLDEN / f"{name}.txt", text_of(outlook))
 
 
 async def run(spread: Spread, resource: Resource, replicas: int) -> None:
-    """A manager and a workload whose pods are ready: which of them goes first changes until then."""
+    """Start a manager, create a workload, and wait until its pods are ready: readiness decides which goes first."""
     await spread.stage.start_manager()
     await spread.run(resource, replicas)
 
@@ -58,7 +58,7 @@ async def run(spread: Spread, resource: Resource, replicas: int) -> None:
 async def test_pods_are_adopted_as_planned(
     spread: Spread, stage: Stage, request: pytest.FixtureRequest, resource: Resource
 ) -> None:
-    # given places for all where they are, wherever a scheduler put them
+    # given limits that allow all pods to stay on the nodes that a scheduler chose
     await run(spread, resource, 4)
     room = max(2, (await spread.where())["a"])
     doc = spread.spread(resource, spread.subset("a", room), spread.subset("b"))

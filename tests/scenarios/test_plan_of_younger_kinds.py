@@ -1,4 +1,4 @@
-"""`plan` of kinds about which no more is known than their plan: what is written, in words of the user's."""
+"""`plan` of kinds for which it simulates no pods: it describes the writes of one reconcile in words that users know."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 STEP_NAMES = re.compile(
     r"\b(hold|ask|release|label|mark|keep) (job|nodes|marker|secrets|request)\b|finalizer"
 )
-"""Words of the code for stages of a plan."""
+"""Names that the code uses for stages of a plan; the output must not contain them."""
 
 
 @pytest.fixture

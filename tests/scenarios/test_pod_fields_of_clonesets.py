@@ -1,6 +1,6 @@
 """Every field of a pod's spec in the template of a CloneSet: its pod has the field as a pod of a client has it.
 
-tests/conformance/test_pod_fields.py has recorded what the API servers of two minors make of each field in a pod.
+tests/conformance/test_pod_fields.py has recorded how the API servers of two minors treat each field of a pod.
 """
 
 import os
@@ -24,7 +24,7 @@ from support.scenario import Object, Stage, cloneset
 MINOR: Final = os.environ.get("KUBERNETES", NEWEST)
 AT_ONCE: Final = 100
 PLANNED: Final = 16
-"""Every so many fields, what `plan` says is compared too: it plays each rollout."""
+"""For one in this number of fields the result of `plan` is compared too, which takes longer: it plays each rollout."""
 
 pytestmark = [
     pytest.mark.skipif(MINOR not in MINORS, reason="what its API server answers is not recorded"),
@@ -40,19 +40,19 @@ def manifest(number: int, spec: Mapping[str, Any]) -> Object:
 
 
 def as_a_template(path: str, answer: str) -> str:
-    """Outcome for a CloneSet of a field with this outcome for a pod: kept, dropped or refused."""
+    """Outcome of a field in a CloneSet, if the outcome in a pod is `answer`: kept, dropped or refused."""
     of_clonesets = (*IN_TEMPLATES, *(OF_DROPPED if answer == "dropped" else ()))
     is_refused = any(re.search(pattern, path) for pattern in of_clonesets)
     return "refused" if is_refused else answer.split()[0]
 
 
 def is_lenient(path: str) -> bool:
-    """Whether sandboxes, also that of `plan`, take some values of the field that an API server refuses."""
+    """Whether sandboxes, also the sandbox of `plan`, accept some values of the field that an API server refuses."""
     return any(re.search(pattern, path) for pattern in DIFFERENCES)
 
 
 async def made_of(stage: Stage, fields: Sequence[tuple[int, str, Mapping[str, Any]]]) -> dict[str, str]:
-    """What becomes of these fields in pods of CloneSets, by path."""
+    """Path of a field → its outcome in a pod of a CloneSet."""
     made: dict[str, str] = {}
     waiting: dict[str, str] = {}
     for number, path, spec in fields:

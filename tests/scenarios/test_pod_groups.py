@@ -53,7 +53,7 @@ def plane(
 
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings, request: pytest.FixtureRequest) -> ClusterSettings:
-    """With the feature gate GenericWorkload."""
+    """Settings with the feature gate GenericWorkload."""
     if request.node.get_closest_marker("sandbox_only"):
         return cluster_settings
     collected = cluster_settings.collected

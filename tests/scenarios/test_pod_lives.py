@@ -2,7 +2,7 @@
 
 pytest tests/scenarios/test_pod_lives.py                                  the sandbox against the recording
 ... --cluster=real --real-nodes                                           real nodes against the recording
-... --cluster=real --real-nodes --record                                  what real nodes report is kept
+... --cluster=real --real-nodes --record                                  what real nodes report is recorded
 """
 
 import asyncio
@@ -34,19 +34,19 @@ GATE = "example.com/connected"
 KNOWN: Mapping[str, str] = {
     "*: settled/*/isObserved": "Pods of the sandbox have no generation.",
     "*: settled/*/fields/observedGeneration": "Pods of the sandbox have no generation.",
-    "*: settled/*/fields/resources": "What the whole pod has is not reported.",
-    "*: settled/*/fields/allocatedResources": "What the whole pod has is not reported.",
-    "*: settled/*/containers/*/resources": "What a container had that has ended is not reported.",
-    "*: settled/*/containers/*/fields/resources": "What a container had that has ended is not reported.",
+    "*: settled/*/fields/resources": "Resources of the whole pod are not reported.",
+    "*: settled/*/fields/allocatedResources": "Resources of the whole pod are not reported.",
+    "*: settled/*/containers/*/resources": "Resources of ended containers are not reported.",
+    "*: settled/*/containers/*/fields/resources": "Resources of ended containers are not reported.",
     "*: settled/*/conditions/PodReadyToStartContainers/*": "Older kubelets give no reason.",
     "*: values/conditions.PodReadyToStartContainers": "Older kubelets give no reason.",
-    "one_that_crashes: settled/*/restartCount": "It is reported at once that a container waits, not in the next round.",
-    "one_that_crashes: settled/*/message": "It is reported at once that a container waits, not in the next round.",
-    "one_that_crashes: values/main.restartCount": "It is reported at once that a container waits.",
-    "one_that_lacks_a_config_map: values/main.state": "What has come takes a moment to start, and that is reported.",
-    "one_that_lacks_a_config_map: values/conditions.*": "The first status that is reported is that it waits.",
+    "one_that_crashes: settled/*/restartCount": "A waiting container is reported at once, not in the next round.",
+    "one_that_crashes: settled/*/message": "A waiting container is reported at once, not in the next round.",
+    "one_that_crashes: values/main.restartCount": "A waiting container is reported at once.",
+    "one_that_lacks_a_config_map: values/main.state": "The start of the container takes a moment, and is reported.",
+    "one_that_lacks_a_config_map: values/conditions.*": "The first reported status is that the container waits.",
 }
-"""Differences that are meant, by a pattern of `<life>: <path>`, with the reason."""
+"""Intended differences: pattern of `<life>: <path>` → the reason."""
 
 KNOWN_OF: Mapping[str, Mapping[str, str]] = {
     "1.32": {
@@ -55,7 +55,7 @@ KNOWN_OF: Mapping[str, Mapping[str, str]] = {
     },
     "1.37": {},
 }
-"""Further ones of a minor of Kubernetes."""
+"""Further intended differences of a minor of Kubernetes."""
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ async def change(stage: Stage, name: str, patch: Document, *, subresource: str =
 
 
 def follow(stage: Stage, *rules: Rule) -> None:
-    """What simulated kubelets play; real ones do it."""
+    """Give simulated kubelets these rules; real kubelets need none."""
     if not stage.has_nodes:
         stage.kubelets.set_rules(rules)
 

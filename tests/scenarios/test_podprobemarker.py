@@ -26,13 +26,13 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
-    """With agents on the nodes."""
+    """Settings of nodes with agents."""
     agents = make_simulated_agents(AgentTasks(probes=True))
     return msgspec.structs.replace(cluster_settings, agents=agents)
 
 
 def probe(name: str = "idle", **fields: Any) -> Object:
-    """A probe that shows by a condition, unless it says otherwise."""
+    """A probe whose result is shown in a condition, unless the fields contain a markerPolicy."""
     shown = {} if "markerPolicy" in fields else {"podConditionType": CONDITION}
     return {
         "name": name,
@@ -77,7 +77,7 @@ def condition(pod: Object, type_: str = CONDITION) -> str | None:
 
 
 async def entries(stage: Stage) -> dict[str, list[str]]:
-    """By pod of this namespace: names of the probes that nodes are asked for."""
+    """Name of a pod in this namespace → names of its probes in NodePodProbes."""
     entries: dict[str, list[str]] = {}
     for doc in await stage.stored(NODE_POD_PROBES):
         for pod in get_path(doc, "spec", "podProbes", default=()):
@@ -87,7 +87,7 @@ async def entries(stage: Stage) -> dict[str, list[str]]:
 
 
 async def until_all(stage: Stage, status: str | None, count: int) -> list[Object]:
-    """The pods, once so many have this status of the condition."""
+    """Wait until this number of pods has this status of the condition; returns the pods."""
 
     async def shows() -> list[Object] | None:
         pods = await stage.stored(PODS)

@@ -26,7 +26,7 @@ BOTH_GATES = ManagerSettings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True)
 
 
 def budget(resource: Resource = CLONE_SETS, **spec: Any) -> Object:
-    """Over the workload `web`."""
+    """A budget for the workload `web`."""
     reference = {"apiVersion": resource.api_version, "kind": resource.kind, "name": "web"}
     return {
         "apiVersion": POD_UNAVAILABLE_BUDGETS.api_version,
@@ -37,7 +37,7 @@ def budget(resource: Resource = CLONE_SETS, **spec: Any) -> Object:
 
 
 async def figures(stage: Stage) -> tuple[int, int, int, int]:
-    """Total, desired, current, allowed."""
+    """Figures of the budget's status: total, desired, current, allowed."""
     result = (await stage.get("pub", resource=POD_UNAVAILABLE_BUDGETS)).get("status") or {}
     names = ("totalReplicas", "desiredAvailable", "currentAvailable", "unavailableAllowed")
     return tuple(result.get(name, -1) for name in names)  # type: ignore[return-value]
@@ -194,7 +194,7 @@ async def test_a_bad_image_takes_one_pod_and_the_rollout_waits_for_a_good_one(st
 
 
 def images(pods: Sequence[PodView]) -> list[str]:
-    """What they are to run."""
+    """Images in the specs of the active pods."""
     return [pod.containers[0].image for pod in pods if pod.is_active]
 
 
@@ -222,7 +222,7 @@ def definition_of_rollouts(*, has_scale: bool = True) -> Object:
     }
 
 
-@pytest.mark.sandbox_only  # the kind would be the whole cluster's
+@pytest.mark.sandbox_only  # the kind would be visible in the whole cluster
 async def test_pods_of_an_unknown_kind_are_found_by_its_scale_with_the_generated_rights(stage: Stage) -> None:
     """podunavailablebudget case 35"""
     # given a workload whose pods do not name it
@@ -252,7 +252,7 @@ async def test_pods_of_an_unknown_kind_are_found_by_its_scale_with_the_generated
     await becomes(stage, 2, 1, 3, 2)
 
 
-@pytest.mark.sandbox_only  # the kind would be the whole cluster's
+@pytest.mark.sandbox_only  # the kind would be visible in the whole cluster
 async def test_the_replica_count_of_a_whitelisted_kind_is_read_from_its_spec(stage: Stage) -> None:
     """podunavailablebudget 6.3, row 7"""
     # given a workload without a scale, on the white list, which its administrator lets the manager read
@@ -286,7 +286,7 @@ async def test_the_replica_count_of_a_whitelisted_kind_is_read_from_its_spec(sta
     await stage.create(budget(ROLLOUT, maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
     # then
     await becomes(stage, 2, 1, 2, 1)
-    # and one that does not say wants none
+    # and a workload without spec.replicas wants no pods
     await stage.merge("web", {"spec": {"replicas": None}}, resource=ROLLOUT)
     await becomes(stage, 0, 0, 0, 0)
 

@@ -20,7 +20,8 @@ pytestmark = [pytest.mark.real_time, pytest.mark.timeout(400)]
 REPLICAS = 8
 OUT = 2
 APP = "drained-web"
-"""Of these pods alone: on a real control plane nodes may have pods of other tests, with budgets of theirs."""
+"""Label of these pods: only they are drained, because nodes of a real control plane may have pods of other tests, with
+their own budgets."""
 
 CLONE_SET = {
     "apiVersion": "apps.kruise.io/v1beta1",

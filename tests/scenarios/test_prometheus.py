@@ -31,7 +31,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def played() -> tuple[Scrapes, list[list[Vector]]]:
-    """Scrapes of a rollout that meets a broken image and is mended, and what each alert's expression gave then."""
+    """Scrapes of a rollout with a broken image that is corrected later, and the results of each alert's expression."""
     scrapes = Scrapes()
     ours: list[list[Vector]] = [[] for _ in EXPRESSIONS]
     with KruiseSandbox(seed=1) as kruise:
@@ -79,7 +79,7 @@ def test_alerts_give_what_our_own_evaluation_gives(
 ) -> None:
     scrapes, ours = played
     theirs = asked(program, rules="groups: []", scrapes=scrapes, expressions=EXPRESSIONS).results
-    # how fast something grew is reckoned to the ends of the range there: whether there is something is what counts
+    # Prometheus extrapolates rates to the ends of the range, so only the labels of the results are compared
     assert [[set(vector) for vector in found] for found in theirs] == [
         [set(vector) for vector in found] for found in ours
     ]

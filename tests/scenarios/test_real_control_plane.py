@@ -1,4 +1,4 @@
-"""What only a real control plane can do: die for a moment, and forget a token. The manager survives it."""
+"""Faults that only a real control plane has: it dies for a moment, or forgets a token. The manager survives them."""
 
 import asyncio
 
@@ -112,12 +112,12 @@ async def test_a_used_up_quota_is_reported_and_waited_for(stage: Stage, seen: Po
 
 @pytest.fixture(autouse=True)
 def _new_servers_know_no_roles(stage: Stage) -> None:
-    """For a moment an API server that has just started refuses what roles allow: it has not read them yet."""
+    """Tolerate refused requests: an API server that has just started has not read the roles yet."""
     stage.is_refused_at_times = True
 
 
 async def die_and_rise(plane: ControlPlane, component: str) -> None:
-    """kill -9, a while without, and the same again on the same port and data."""
+    """Kill the component with kill -9, wait, and start it again on the same port and data."""
     await plane.kill(component)
     await asyncio.sleep(OUTAGE_S)
     await plane.restart(component)

@@ -1,6 +1,6 @@
 """pykruise does what OpenKruise's own manager was recorded to do; where it does not, the scenario says why.
 
-What there is to say about it is in tests/recorded_original.
+tests/recorded_original describes the recordings.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.virtual_time("a real control plane is what was recorded
 AS_THE_RECORDER_HAS_THEM = KubeletSettings(start_jitter=0.0)
 
 ITS_NODES_ARE_KNOWN_S = 30.0
-"""Until then each node has what the manager creates for it, as in a cluster that has run for a while."""
+"""Seconds until the manager has created its objects for each node, as in a cluster that has run for a while."""
 
 
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
-    """Nodes with the node agent, as they were when it was recorded."""
+    """Nodes with the node agent, as they were during the recording."""
     kubelet = msgspec.structs.replace(
         AS_THE_RECORDER_HAS_THEM,
         lease_s=cluster_settings.kubelet.lease_s,
@@ -72,7 +72,7 @@ async def test_pykruise_does_what_the_original_does(
     played = {scenario.name: outcome for scenario, outcome in zip(told, outcomes, strict=True)}
     # then the outcome is the same, but for differences that are declared
     assert not (lines := surprises(group, recorded, played, version=version)), "\n".join(lines)
-    # and no write changes only what pykruise alone has: it would make an update of a client conflict
+    # and no write changes only pykruise's own fields, because it could cause a conflict in a client's update
     assert not transport.seen
 
 

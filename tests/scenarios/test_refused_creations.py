@@ -1,4 +1,4 @@
-"""What an API server refuses again and again is one event with a count, for every kind that makes objects."""
+"""A creation that an API server refuses repeatedly is one event with a count, for every kind that creates objects."""
 
 import asyncio
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ def pull_jobs() -> Object:
 
 
 class Refused(NamedTuple):
-    """An object, and the quota that lets nothing be made for it."""
+    """An object, and the quota that prevents the creation of its child objects."""
 
     resource: Resource
     document: Object

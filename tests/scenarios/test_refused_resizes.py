@@ -37,11 +37,11 @@ FREE_CPUS = 2
 SETTINGS = ManagerSettings(kubernetes="1.37", flags={"inplace-resize-timeout": PATIENCE_S})
 
 Refuser = Literal["API server", "API server, later", "Infeasible", "Deferred"]
-"""`later`: it accepts the dry run that comes before a pod leaves service."""
+"""`API server, later`: it accepts the dry run before a pod leaves service, and refuses the resize itself."""
 
 
 def amounts(cpu: int) -> Object:
-    """Requests of so many thousandths."""
+    """Resources with a CPU request of this number of millicores."""
     return {"requests": {"cpu": f"{cpu}m", "memory": "64Mi"}, "limits": {"cpu": "950", "memory": "512Mi"}}
 
 
@@ -107,7 +107,7 @@ def workload(case: Case, pool: Pool) -> Object:
     else:
         strategy = rolling(podUpdatePolicy=case.policy, maxUnavailable=1, **in_place)
         spec: Object = {"replicas": REPLICAS, "updateStrategy": strategy}
-        # OrderedReady would wait until the pod is ready that no node takes.
+        # With OrderedReady, the set would wait for a pod that fits on no node.
         doc = cloneset(**spec) if case.resource is CLONE_SETS else statefulset(parallel=True, **spec)
         doc["spec"]["template"]["spec"]["nodeSelector"] = {POOL_LABEL: pool.name}
     container = doc["spec"]["template"]["spec"]["containers"][0]
@@ -121,7 +121,7 @@ def workload(case: Case, pool: Pool) -> Object:
 
 
 async def fill(stage: Stage, node: str) -> None:
-    """Leave so little room on the node that a pod can be given no more than it has."""
+    """Fill the node, so that no pod on it can get more CPU than it has."""
     cpus = int(NodeSpec(name=node).cpu) - FREE_CPUS
     container = {"name": "main", "image": "nginx:1", "resources": {"requests": {"cpu": str(cpus)}}}
     spec = {"nodeName": node, "containers": [container]}
@@ -130,7 +130,7 @@ async def fill(stage: Stage, node: str) -> None:
 
 
 class Service:
-    """Who served when."""
+    """Records which pods serve, and how often a pod leaves service."""
 
     def __init__(self) -> None:
         self.serving: dict[str, bool] = {}
@@ -151,7 +151,7 @@ class Service:
             self.fewest = min(self.fewest, sum(self.serving.values()))
 
     def count_from_now(self) -> None:
-        """Forget what was seen."""
+        """Forget earlier changes, and count the serving pods from now on."""
         self.leaves.clear()
         self.is_counting = True
 
@@ -246,7 +246,7 @@ async def test_a_refused_resize_takes_no_pod_out_of_service_twice(stage: Stage, 
 async def test_pods_keep_serving_while_no_node_can_give_what_restarts_their_containers(
     stage: Stage, resource: Resource, grace_s: int
 ) -> None:
-    """An API server of 1.37 with real nodes refuses such a resize, the sandbox's kubelet reports it."""
+    """An API server of 1.37 with real nodes refuses such a resize; in the sandbox, the kubelet reports Infeasible."""
     # given
     case = Case(resource=resource, refuser="Infeasible", restarts=True, changes_image=True, grace_s=grace_s)
     pool = await node_pool(stage, REPLICAS)

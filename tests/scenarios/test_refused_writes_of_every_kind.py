@@ -1,4 +1,4 @@
-"""A write that the API server refuses is named by `explain`, whichever kind it is of and whatever refuses it.
+"""`explain` names each write that the API server refuses, for every kind and every refuser.
 
 every kind × (quota, webhook, policy, right) ──the manager's writes are answered with 403 or 500──▶ explain: the code,
 what refuses, the last try and the next one
@@ -57,11 +57,11 @@ REFUSALS: Final[dict[Code, tuple[int, str, str]]] = {
         'pods is forbidden: User "system:serviceaccount:kruise-system:kruise-manager" cannot create resource',
     ),
 }
-"""What an API server answers, by the code that it stands for."""
+"""Code in the explanation → the error that the API server responds with."""
 
 
 class Refusing(WrappedTransport):
-    """A manager's requests: once it is on, every write is refused but statuses, events and leases."""
+    """A transport of a manager that, while `is_on`, refuses every write except statuses, events and leases."""
 
     def __init__(self, inner: Any, code: Code) -> None:
         super().__init__(inner)
@@ -121,17 +121,17 @@ OBJECTS: Final[dict[str, Put]] = {
     "statefulset": put(statefulset),
     "uniteddeployment": put(united),
 }
-"""An object of each kind, whose manager has to write something."""
+"""For each kind, an object for which the manager must write something."""
 
 _OTHERS: Final = {
-    "containerrecreaterequest": "its node's agent does what it asks for; the manager marks it alone",
-    "nodeimage": "it is written to by jobs, whose writes these are",
-    "nodepodprobe": "it is written to by markers, whose writes these are",
-    "persistentpodstate": "the manager writes its status alone",
+    "containerrecreaterequest": "the node's agent carries it out; the manager only marks it",
+    "nodeimage": "only the controllers of jobs write it: the refused writes are theirs",
+    "nodepodprobe": "only the controller of PodProbeMarkers writes it: the refused writes are those of markers",
+    "persistentpodstate": "the manager writes only its status",
     "sidecarset": "its upgrades are refused in tests of their own (test_explain_stuck_sidecars.py)",
-    "workloadspread": "what it writes to pods is told by events (test_explain_stuck_spreads.py)",
+    "workloadspread": "events report its refused writes to pods (test_explain_stuck_spreads.py)",
 }
-"""Kinds that have no row here, and why."""
+"""Kinds without a row in OBJECTS → the reason."""
 
 
 def test_every_kind_is_tried_or_has_a_reason() -> None:

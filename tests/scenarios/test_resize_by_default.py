@@ -1,5 +1,5 @@
-"""Resources change in place by themselves where the API server can, those of whole pods too; what cannot be given is
-recreated; and nothing surges for what restarts nothing."""
+"""Resources of containers and of whole pods change in place by default if the API server supports it. Pods whose resize
+is impossible are recreated. A change that restarts no container creates no surge pods."""
 
 import os
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ def lives(pods: dict[str, Object]) -> dict[str, tuple[str, int]]:
 
 
 def cpus(pods: dict[str, Object], *, of_pod: bool) -> set[str]:
-    """What pods have been given, as their nodes say."""
+    """CPU requests that are in force, according to the pods' nodes."""
     status = [pod["status"] if of_pod else pod["status"]["containerStatuses"][0] for pod in pods.values()]
     return {part["resources"]["requests"]["cpu"] for part in status}
 
@@ -126,7 +126,7 @@ async def test_a_quality_of_service_that_would_change_recreates(stage: Stage, of
 @pytest.mark.parametrize("surge", [1, 3])
 @pytest.mark.parametrize("change", ["annotations", "resources"])
 async def test_nothing_surges_for_what_restarts_nothing(stage: Stage, surge: int, change: str) -> None:
-    # given, also where no pod may be unavailable
+    # given a CloneSet of which no pod may be unavailable
     before = await created(stage, NEWEST, of_pod=False, replicas=5, maxSurge=surge, maxUnavailable=0)
     # when
     annotated = {"spec": {"template": {"metadata": {"annotations": {"team": "blue"}}}}}
@@ -157,7 +157,7 @@ async def test_an_infeasible_resize_recreates_the_pod_after_the_configured_time(
     # given
     settings = ManagerSettings(kubernetes="1.37", flags={"inplace-resize-timeout": 5.0})
     before = await created(stage, settings, of_pod=of_pod)
-    # when no node has so many
+    # when no node has so many CPUs
     await stage.merge(
         "web",
         template(
@@ -182,7 +182,7 @@ async def test_an_infeasible_resize_recreates_the_pod_after_the_configured_time(
 async def test_a_pod_on_a_node_without_pod_level_resize_is_recreated_and_plan_reports_it(
     stage: Stage,
 ) -> None:
-    # given a node that declares features, and not this one
+    # given a node that declares its features, but not pod-level resize
     before = await created(stage, NEWEST, of_pod=True, replicas=3, maxUnavailable=3)
     undeclaring = {sorted(before)[0]}
     nodes = {before[name]["spec"]["nodeName"] for name in undeclaring}
@@ -210,7 +210,7 @@ async def test_a_pod_on_a_node_without_pod_level_resize_is_recreated_and_plan_re
 
 
 async def planned(stage: Stage, change: Object) -> Forecast:
-    """The forecast of a merge patch of the CloneSet."""
+    """The forecast for a merge patch of the CloneSet."""
     stored = await stage.get("web")
     changed = apply_merge_patch(
         {key: stored[key] for key in ("apiVersion", "kind", "metadata", "spec")}, change

@@ -42,7 +42,7 @@ async def distributed(stage: Stage, *shorts: str) -> Distribution:
 
 
 async def test_selected_namespaces_get_a_copy_with_its_owner(stage: Stage) -> None:
-    """admission case 48: a namespace in the resource means nothing"""
+    """admission case 48: a namespace in the resource has no effect"""
     distribution = Distribution(stage)
     await distribution.add_namespace("a")
     await distribution.add_namespace("other", labels={})
@@ -77,7 +77,7 @@ async def test_copies_follow_the_resource(stage: Stage) -> None:
     # when
     await distribution.change({"resource": {"data": {"token": encoded("2"), "more": encoded("x")}}})
     await distribution.until_counted(desired=2, succeeded=2)
-    # then also what is taken out of it goes
+    # then a key that is removed from the resource is removed from copies too
     assert [await distribution.token(short) for short in "ab"] == ["2", "2"]
     await distribution.change({"resource": {"data": {"more": None}}})
     await distribution.until_counted(desired=2, succeeded=2)
@@ -94,7 +94,7 @@ async def test_a_new_namespace_gets_its_copy_immediately(stage: Stage) -> None:
 
 
 async def test_config_maps_are_distributed_to_named_namespaces(stage: Stage) -> None:
-    """admission case 50: one that is not there yet counts, and gets its copy when it comes"""
+    """admission case 50: a namespace that does not exist yet counts, and gets its copy when it is created"""
     distribution = Distribution(stage, kind=CONFIG_MAPS)
     await distribution.add_namespace("a", labels={})
     await stage.start_manager(settings=DISTRIBUTING)
@@ -156,7 +156,7 @@ async def test_a_manually_changed_copy_is_repaired_and_keeps_its_labels(stage: S
 
 
 async def test_a_manually_emptied_copy_is_filled_again(stage: Stage) -> None:
-    """A patch that replaces a field would leave it out where it is not there."""
+    """A patch that only replaces fields would not restore `data`, which the copy no longer has."""
     it = await distributed(stage, "a")
     # when
     await stage.client.patch(SECRETS, it.namespace("a"), it.name, {"data": None}, patch_type=PatchType.MERGE)
@@ -218,7 +218,7 @@ async def test_copies_are_deleted_with_their_distribution(stage: Stage) -> None:
 
 
 async def test_a_manager_that_is_new_takes_copies_over_without_a_write(stage: Stage) -> None:
-    """Take-over: also those that carry an owner reference in the older version, and their contents' hash is theirs."""
+    """Take-over of copies whose owner reference has the older version, with OpenKruise's hash of their content."""
     distribution = Distribution(stage)
     names = [await distribution.add_namespace(f"n{number:02}") for number in range(12)]
     made = await distribution.create()

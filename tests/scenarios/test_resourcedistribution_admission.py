@@ -68,7 +68,7 @@ async def test_the_distributed_resources_identity_is_immutable_and_its_namespace
 
 
 async def test_errors_name_the_fields_of_the_written_version(stage: Stage) -> None:
-    """admission case 57, as far as errors go"""
+    """admission case 57, only the errors"""
     selector = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
     for version, name in ((RESOURCE_DISTRIBUTIONS, "namespaceSelector"), (OLD, "namespaceLabelSelector")):
         refused = await fields_refused(stage, secret(), version=version, **{name: selector})

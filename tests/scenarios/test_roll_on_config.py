@@ -51,7 +51,7 @@ SECRET_IN_ENVIRONMENT: Object = {
 
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
-    """With agents on the nodes."""
+    """Settings of nodes with agents."""
     agents = make_simulated_agents(AgentTasks(reports_containers=True))
     return msgspec.structs.replace(cluster_settings, agents=agents)
 

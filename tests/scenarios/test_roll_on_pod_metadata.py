@@ -42,7 +42,7 @@ async def whitelist(stage: Stage) -> AsyncIterator[None]:
 
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
-    """With agents on the nodes."""
+    """Settings of nodes with agents."""
     agents = make_simulated_agents(AgentTasks(recreates=True))
     return msgspec.structs.replace(cluster_settings, agents=agents)
 

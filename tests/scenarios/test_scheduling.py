@@ -67,7 +67,7 @@ def volume(name: str, storage_class: str, *, node: str) -> Object:
 
 @asynccontextmanager
 async def made(stage: Stage, resource: Resource, doc: Object) -> AsyncIterator[str]:
-    """An object of the whole cluster, for the time of a test; gives its name."""
+    """Create a cluster-scoped object while the block runs; yields its name."""
     name = doc["metadata"]["name"]
     await stage.client.create(resource, "", doc)
     try:
@@ -77,7 +77,7 @@ async def made(stage: Stage, resource: Resource, doc: Object) -> AsyncIterator[s
 
 
 def storage_class(stage: Stage, mode: str, provisioner: str = "kubernetes.io/no-provisioner") -> Object:
-    # No provisioner makes volumes for a class whose name begins so.
+    # No provisioner creates volumes for classes with this prefix of the name.
     name = f"unprovisioned-{stage.namespace}"
     return {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
 
@@ -91,7 +91,7 @@ async def has_node(stage: Stage, name: str) -> bool:
 
 
 async def why_it_waits(stage: Stage, name: str, beginning: str) -> str:
-    """Wait until the pod says so in PodScheduled; gives what it says after the number of nodes."""
+    """Wait until the reasons in the message of PodScheduled begin with this text; returns the reasons."""
     waits: list[str] = []
 
     async def says() -> bool:
@@ -126,7 +126,7 @@ async def test_a_pod_waits_for_a_missing_claim_and_is_scheduled_when_it_exists(s
         why = await why_it_waits(
             stage, "web", f"{nodes} node(s) didn't find available persistent volumes to bind. "
         )
-        # Kubernetes 1.34 to 1.36 say in between what they say of device claims.
+        # The messages of Kubernetes 1.34 to 1.36 contain a part about device claims in between.
         assert " preemption: " in why
 
         async def is_reported() -> bool:
@@ -164,7 +164,7 @@ async def test_a_pod_whose_volume_is_on_another_node_is_not_scheduled(stage: Sta
         await create(stage, PERSISTENT_VOLUME_CLAIMS, claim("data", name))
         # when
         await create(stage, PODS, pod("web", claim="data"))
-        # then: the words are others since 1.35
+        # then (Kubernetes 1.35 changed the words)
         nodes = len((await stage.client.list(NODES)).items)
         said = await why_it_waits(stage, "web", f"{nodes} node(s) ")
         assert "node affinity" in said

@@ -47,7 +47,7 @@ Prepare = Callable[[FaultyTransport], None]
 
 
 class Watcher:
-    """Sees how many pods with the new sidecar are out of service at once."""
+    """Records how many pods with the new sidecar are out of service at the same time."""
 
     def __init__(self) -> None:
         self.down: dict[Key, bool] = {}
@@ -114,7 +114,7 @@ def uids(pods: list[Document]) -> set[str]:
 
 
 async def live_through(stage: Stage, prepare: Prepare) -> None:
-    """Inject and upgrade with a manager whose transport `prepare` has broken, and see that all went well."""
+    """Inject and upgrade sidecars with a manager whose transport has the faults of `prepare`, and check the result."""
     faulty = FaultyTransport(stage.manager_transport())
     prepare(faulty)
     await bound(stage, sidecarset("log", container("log"), updateStrategy={"maxUnavailable": MOST_DOWN}))
@@ -129,7 +129,7 @@ async def live_through(stage: Stage, prepare: Prepare) -> None:
 
 
 def some_writes(fault: object, *, seed: int = 7, share: float = 0.25) -> Prepare:
-    """Each write meets the fault with this chance."""
+    """Each write meets the fault with the probability `share`."""
     chance = random.Random(seed)
 
     def prepare(faulty: FaultyTransport) -> None:
@@ -264,7 +264,7 @@ async def test_revisions_that_cannot_be_stored_stop_nothing_but_upgrades_and_are
 
 
 def test_watcher_counts_only_new_pods_that_are_down() -> None:
-    """The tool itself: a pod with the old image does not count here."""
+    """A test of Watcher itself: a pod with the old image does not count."""
     old = decode(b'{"metadata":{"name":"x"},"spec":{"containers":[{"name":"log","image":"log:1"}]}}')
     assert not _has(old, "log:2")
     assert _has(old, "log:1")
@@ -289,7 +289,7 @@ async def test_upgrades_that_are_refused_are_tried_again_seldom_with_one_event_a
 
     faulty.on(patches("/pods/web-"), refuse)
     caplog.set_level("WARNING")
-    # when its pods change once a second, for as long as a person looks
+    # when a pod changes once a second, for two minutes
     await set_image(stage, container("log", "log:2"))
     pod = (await stage.pods())[0].name
     for number in range(120):

@@ -37,7 +37,7 @@ async def set_images(stage: Stage, *containers: Document, name: str = LOG) -> No
 
 
 async def status(stage: Stage, name: str = LOG) -> Document:
-    """The SidecarSet's status, when it is about the present spec; else empty."""
+    """The SidecarSet's status if it is about the current spec, else an empty one."""
     result = await stage.get(name, resource=SIDECAR_SETS)
     current: Document = result.get("status") or {}
     return current if current.get("observedGeneration") == result["metadata"]["generation"] else {}
@@ -108,17 +108,17 @@ SCALING = ManagerSettings(gates=Gates.of(InPlaceWorkloadVerticalScaling=True))
 
 
 async def policy_of_the_future(stage: Stage) -> Document:
-    """Fields of a container that no decision here knows of: of newer Kubernetes, or of none yet."""
+    """Fields of a container that pykruise does not know: of a newer Kubernetes, or invented."""
     version = decode(await stage.client.get_path("/version"))
     if int(version["minor"].rstrip("+")) < RESTART_RULES_SINCE:
         return {"policyOfTheFuture": {"restartPolicy": "Sometimes"}}
     rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
-    # OnFailure would not do: a container that ended well for its new image may then not start again.
+    # Not OnFailure: a container that ends with code 0 for its new image might not start again.
     return {"restartPolicy": "Always", "restartPolicyRules": [rule]}
 
 
 def unchanging(pod: Document) -> Document:
-    """The spec without what both owners change, by container."""
+    """Name of a container → its fields without those that the CloneSet and the SidecarSet change."""
     changing = ("image", "resources")
     containers = {
         container["name"]: {field: value for field, value in container.items() if field not in changing}

@@ -30,7 +30,7 @@ def job_pod(*env: Document, policy: str = "Never") -> Document:
 
 
 async def ended(stage: Stage, *, code: int, env: list[Document]) -> list[Document]:
-    """The requests there are once the main container has ended."""
+    """Run a job's pod until its main container has ended; returns the ContainerRecreateRequests."""
     stage.kubelets.set_rules([Rule(container="main", exit_code=code, after_s=0.5)])
     await stage.start_manager(settings=TERMINATOR)
     await stage.create(job_pod(*env), resource=PODS)

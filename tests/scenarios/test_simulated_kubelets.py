@@ -19,17 +19,17 @@ TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 @pytest.fixture
 def cluster_settings() -> ClusterSettings:
-    """As the testbed's real control planes: no controller takes taints off nodes."""
+    """Settings as on the testbed's real control planes: no controller removes taints from nodes."""
     return ClusterSettings(nodes=2, controllers=("pod-collector",))
 
 
 def node(name: str, *taints: Object) -> Object:
-    """As an API server stores a new node of a real cluster."""
+    """A new node with these taints, as an API server of a real cluster stores it."""
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": list(taints)}}
 
 
 async def test_a_taint_that_no_controller_removes_is_removed(stage: Stage) -> None:
-    # given two new nodes with the taint of those that are not ready yet, one with another, and one of others
+    # given three new nodes: with the taint `not-ready`, with this and another taint, and with the other taint alone
     names = [f"late-{stage.namespace}-{number}" for number in range(3)]
     other = {**TAINT, "key": "example.com/own"}
     for name, taints in zip(names, ([TAINT], [TAINT, other], [other]), strict=True):

@@ -29,7 +29,7 @@ from support.situations.world import KINDS, SETTINGS, Situation, World, with_age
 pytestmark = pytest.mark.sandbox_only
 
 SIX = 6
-"""Situations that every kind has at least."""
+"""Minimum number of situations of every kind."""
 
 ROWS = [
     pytest.param(KINDS[kind], row, id=f"{kind}-{row.stage.__name__}")
@@ -48,7 +48,7 @@ _SAME: dict[str, set[str]] = {
     Code.POD_FAILED: {Code.JOB_FAILED, Code.PAUSED},
     Code.CONTAINER_FAILED: {Code.JOB_FAILED},
 }
-"""Codes that say the same: `explain` of all of a kind, the condition of the one."""
+"""Code in `explain` of an object → codes with the same meaning in its condition."""
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
 
 
 async def staged(stage: Stage, kind: Kind, row: Situation) -> tuple[World, Explanation]:
-    """The situation as it is a while after it was staged."""
+    """Stage the situation, and return the explanation after a while."""
     world = World(stage)
     await world.start()
     await row.stage(world)
@@ -109,7 +109,7 @@ async def test_every_field_of_a_remedy_exists_and_may_be_changed(
 
 
 def says_its_remedy(wait: Wait, namespace: str) -> bool:
-    """Whether the words about a cause contain the remedy, which has its own line."""
+    """Whether the text about a cause contains the remedy, which should be only on its own line."""
     ways = [way for way in wait.remedy.split("; or ") if way]
     return any(way in wait.words for way in ways) or bool(split_remedy(wait.words, namespace=namespace)[1])
 
@@ -126,8 +126,8 @@ OF_OTHERS = (
 
 
 async def chip_of(world: World, kind: Kind, row: Situation) -> tuple[tuple[Any, ...], Explanation]:
-    """Phase, whether it needs action, and the cause, as the page of the dashboard has them after a moment; and what
-    explain says then."""
+    """Phase, whether it needs action, and the cause, as the page of the dashboard shows them after a moment; and
+    the explanation at that time."""
     key = Key(world.namespace if kind.resource.namespaced else "", row.name)
     async with judged_rows(world.stage, SETTINGS) as rows:
         await asyncio.sleep(10)
@@ -143,7 +143,7 @@ def phase_shown(kind: Kind, document: Object) -> Any:
 
 
 def row_phase(kind: Kind, document: Object) -> Any:
-    """The phase of the row of the dashboard."""
+    """The phase in the object's row of the dashboard."""
     assert kind.shown is not None
     row = _ROWS_OF[kind.shown.board](kind.resource, document)
     assert row.needs_action == row.phase.needs_a_person
@@ -151,7 +151,7 @@ def row_phase(kind: Kind, document: Object) -> Any:
 
 
 def is_in_a_condition(kind: Kind, document: Object, row: Situation) -> bool:
-    """Whether a condition names the cause, of a kind that has such conditions and a cause that needs a person."""
+    """Whether a condition names the cause; true if the kind has no such conditions, or the cause needs no person."""
     assert kind.control is not None
     if kind.control.standing is None or row.cause not in NEEDS_A_PERSON | NOT_WRITTEN:
         return True

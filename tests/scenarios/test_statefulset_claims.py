@@ -169,7 +169,7 @@ async def test_a_template_that_is_added_stops_no_pod(stage: Stage, sets: Sets) -
 
 
 async def a_class(stage: Stage, name: str, *, expandable: bool) -> str:
-    """A class whose volumes grow, or do not; its name."""
+    """Create a storage class whose volumes can grow, or cannot; returns its name."""
     unique = f"{name}-{stage.namespace[-8:]}"
     doc = {
         "metadata": {"name": unique},

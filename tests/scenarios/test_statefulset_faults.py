@@ -49,13 +49,14 @@ def sets(stage: Stage) -> Sets:
 
 
 def keeps_its_promises(seen: Order, way: Object) -> bool:
-    """No more pods down than maxUnavailable; in order, none was made before its turn."""
+    """Whether no more pods were down than maxUnavailable and, with ordered management, none was created out of turn."""
     most = way["updateStrategy"]["rollingUpdate"].get("maxUnavailable", 1)
     return seen.most_down <= most and (way["parallel"] or seen.broken == [])
 
 
 async def live_through(stage: Stage, prepare: Prepare, way: Object) -> set[str]:
-    """Create, update and shrink with a manager whose transport `prepare` has broken. Uids of all pods."""
+    """Create, update and scale in the StatefulSet, with a manager whose transport has the faults of `prepare`; returns
+    the uids of all pods."""
     sets = Sets(stage)
     faulty = FaultyTransport(stage.manager_transport())
     prepare(faulty)
@@ -79,7 +80,7 @@ async def live_through(stage: Stage, prepare: Prepare, way: Object) -> set[str]:
 
 @pytest.mark.parametrize("way", WAYS, ids=NAMES)
 async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, way: Object) -> None:
-    """The yardstick of the others."""
+    """Without faults, the scenario creates no unnecessary pod: the other tests compare with this."""
     made = await live_through(stage, lambda _faulty: None, way)
     is_in_place = "podUpdatePolicy" in way["updateStrategy"]["rollingUpdate"]
     assert len(made) == (SIZE if is_in_place else 2 * SIZE)
@@ -113,7 +114,7 @@ async def test_a_watch_is_cut_after_any_event(stage: Stage, path: str, after: in
 async def test_one_failing_write_does_not_disturb_the_rollout(
     stage: Stage, fault: object, number: int
 ) -> None:
-    """The write with that number, and its eleventh successor; each time another way."""
+    """The write with this number, and the eleventh write after it, meet the fault; the strategy varies."""
     places = {number, number + 11}
     count = 0
 
@@ -249,7 +250,7 @@ async def test_a_manager_killed_at_any_write_is_succeeded_by_another(
 
 
 async def test_two_managers_at_the_same_time_do_not_harm_each_other(stage: Stage, sets: Sets) -> None:
-    """Without leader election both act; names, uids and versions hold it together."""
+    """Without leader election both act; names, uids and versions make the result correct in the end."""
     # given
     await stage.start_manager()
     await stage.start_manager()

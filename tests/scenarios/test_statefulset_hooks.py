@@ -21,7 +21,7 @@ def hook(turn: str, **fields: bool) -> dict[str, object]:
 
 
 def hooked_template(image: str = "nginx:1") -> dict[str, object]:
-    """Pods that are created with the hook."""
+    """A template whose pods are created with the hook's label."""
     return {
         "metadata": {"labels": {"app": "web", HOOK: "1"}},
         "spec": {
@@ -187,6 +187,6 @@ async def test_finalizers_hold_a_recreation(stage: Stage, sets: Sets, parallel: 
     # then
     await sets.settled(replicas=2, updated=1)
     assert (await sets.uids())[0] == before[0]
-    # and so that the cluster of the test can be emptied
+    # so that the pods can be deleted at the end of the test
     for number in (0, 1):
         await stage.merge(f"web-{number}", {"metadata": {"finalizers": None}}, resource=PODS)

@@ -1,7 +1,7 @@
-"""A StatefulSet that another manager kept is taken over, in the middle of a rollout too: no pod is restarted.
+"""A StatefulSet of another manager is taken over, also in the middle of a rollout: no pod is restarted.
 
-Objects are written as OpenKruise's manager leaves them. No manager works on them before pykruise does. And the guard: a
-selector that was changed past admission orphans no pod.
+Objects are written as OpenKruise's manager leaves them. No manager works on them before pykruise does. Other tests
+are about the selector guard: a selector that was changed past admission orphans no pod.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ def sets(stage: Stage) -> Sets:
 
 
 def stored_template(image: str) -> Object:
-    """As the webhook of the other manager stored it: with defaults spelled out."""
+    """The template as the webhook of the other manager stored it: with explicit defaults."""
     container = {
         "name": "main",
         "image": image,
@@ -170,7 +170,7 @@ class Legacy:
 
 
 async def facts(stage: Stage) -> dict[str, Any]:
-    """What may not change: uid, containers, restarts, labels and owners of pods."""
+    """Facts that must not change: uid, containers, restarts, labels and owners of pods."""
     listed = await stage.client.list(PODS, stage.namespace, label_selector="app=web")
     return {
         pod["metadata"]["name"]: (

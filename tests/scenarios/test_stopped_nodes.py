@@ -20,9 +20,9 @@ from support.situations.world import KINDS, World
 pytestmark = [pytest.mark.sandbox_only, pytest.mark.all_controllers]
 
 MARKED_S = 120.0
-"""Until the control plane has marked the node and its pods, and managers have noticed."""
+"""Seconds until the control plane has marked the node and its pods, and managers have noticed."""
 GIVEN_UP_S = 520.0
-"""Until its pods are deleted, too."""
+"""Seconds until the node's pods are deleted, too."""
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ async def test_the_cause_names_the_stopped_node_and_its_return_helps(
 
 
 WITHOUT_IT = [row[:3] for row in TABLE if row[0] is not an_update_meets_them]
-"""What the remedies say instead of the node's return is followed once for each of them and each kind."""
+"""Rows of which the other remedies, which do not wait for the node, are followed, once for each remedy and kind."""
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Objects that admission would have refused, as an older version or an outage of webhooks leaves them: the manager
 says what is wrong and comes to rest.
 
-Each kept the manager busy for ever once. `make fuzz` looks for more.
+Each of these objects once kept the manager busy forever. `make fuzz` looks for more.
 """
 
 import asyncio

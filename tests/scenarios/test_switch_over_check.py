@@ -1,4 +1,4 @@
-"""What `pykruise switch-over check` says of a cluster whose manager has ended, and that it writes nothing."""
+"""The report of `pykruise switch-over check` on a cluster whose manager has ended; the check writes nothing."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ async def united(stage: Stage, pool: Pool) -> United:
 
 
 async def checked(stage: Stage) -> tuple[SwitchReport, list[str]]:
-    """The report, and the requests that were no reads."""
+    """The report, and all requests of the check that were not reads."""
     metered = MeteredTransport(stage.client.transport)
     client = stage.client.replace_transport(use_stored_versions(metered))
     report = await check_switch(client, now=stage.clock(), settings=ManagerSettings(gates=Gates()))

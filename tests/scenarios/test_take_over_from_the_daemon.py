@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.node_only, pytest.mark.timeout(300)]
 
 
 class Daemons(Agents):
-    """OpenKruise's own, with all rights: it updates where the agent patches."""
+    """OpenKruise's own daemons, with all rights: they send updates where the agent sends patches."""
 
     program = (
         DAEMON,
@@ -174,7 +174,7 @@ async def pull_statuses(stage: Stage, name: str) -> list[Any]:
 async def test_a_running_daemon_is_replaced_and_nothing_is_done_twice(
     stage: Stage, daemons: Daemons, agents: Agents
 ) -> None:
-    # given what the daemon did: a pull, a recreated container, probes, metadata of containers
+    # given results of the daemon: a pull, a recreated container, probes, metadata of containers
     await daemons.start()
     await stage.start_manager(settings=PULLING)
     for name in ("done", "slow"):

@@ -30,7 +30,7 @@ async def test_missing_pods_in_a_terminating_namespace_are_not_created_repeatedl
         return [pod.name for pod in await stage.pods()] == [kept]
 
     await stage.until(is_alone)
-    # then pods are not tried again and again: those of one plan at most, which a first refusal ends
+    # then creations are not repeated: at most those of one plan, which ends at the first refusal
     await asyncio.sleep(min(stage.long_s, 10.0))
     tried = metered.requests["POST pods"] - before
     assert tried <= 1

@@ -27,7 +27,7 @@ from support.uniteddeployments import ALL_TEMPLATES, NAME, United, template_of
 
 @pytest.fixture
 async def united(stage: Stage, pool: Pool, request: pytest.FixtureRequest) -> United:
-    """Two zones."""
+    """UnitedDeployments over two zones of nodes."""
     united = United(stage, pool, getattr(request, "param", CLONE_SET))
     await united.label_nodes()
     return united
@@ -167,7 +167,7 @@ async def test_patches_and_tolerations_reach_the_pods_of_their_subset(
 @templates(CLONE_SET, ADVANCED_STATEFUL_SET, STATEFUL_SET)
 @pytest.mark.few_on_real(3)
 async def test_workloads_with_claims_are_updated_too(stage: Stage, united: United) -> None:
-    """What cannot be changed of them is not: API servers and webhooks have added to what was asked for"""
+    """Immutable fields are not written, although API servers and webhooks have added defaults to them"""
     await stage.start_manager()
     claim = {
         "metadata": {"name": "data"},
@@ -230,7 +230,7 @@ def adaptive(*subsets: Object, **fields: object) -> Object:
 
 
 async def lose_zone(united: United, zone: str) -> None:
-    """Its nodes take nothing, and what runs there is deleted."""
+    """Cordon the zone's nodes, and delete the pods there."""
     await united.take_zone(zone)
     for pod in await united.pods():
         if united.zones.get(pod.node_name) == zone:
@@ -308,7 +308,7 @@ async def test_pods_of_a_lost_zone_are_kept_in_reserve(stage: Stage, united: Uni
 
 
 async def play(united: United) -> None:
-    """Every kind of write: a subset more, a new template, a subset less, and scaled."""
+    """Cause every kind of write: add a subset, change the template, remove a subset, and scale."""
     await united.create(replicas=4)
     await asyncio.sleep(1)
     await united.set_image("nginx:2")
@@ -319,7 +319,7 @@ async def play(united: United) -> None:
 async def ends_well(united: United) -> None:
     status = await united.settled(a=3, c=3)
     assert await united.images() == {("a", "nginx:2"): 3, ("c", "nginx:2"): 3}
-    assert await united.stage.stored(CONTROLLER_REVISIONS)  # of what was there when a manager was
+    assert await united.stage.stored(CONTROLLER_REVISIONS)  # revisions of templates that a manager has seen
     conditions = {condition["type"]: condition["status"] for condition in other_conditions(status)}
     assert conditions == {
         "SubsetProvisioned": "True",
@@ -385,7 +385,7 @@ async def test_a_workload_that_is_refused_is_reported_and_tried_again(stage: Sta
 
 @pytest.mark.node
 async def test_own_writes_count_although_the_watch_is_silent(stage: Stage, united: United) -> None:
-    """uniteddeployment case 62: own writes are known at once, so nothing is decided on what was before"""
+    """uniteddeployment case 62: a manager knows its own writes at once, so it does not decide on the state before"""
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(watches("/uniteddeployments"), StallAfter(1))
     await stage.start_manager(faulty)

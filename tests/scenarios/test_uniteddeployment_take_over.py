@@ -1,8 +1,8 @@
-"""A UnitedDeployment that OpenKruise's manager has made is taken over: nothing is made again, and no pod is touched.
+"""A UnitedDeployment that OpenKruise's manager has made is taken over: nothing is created again, and no pod is touched.
 
-The objects are as that manager stores them: revisions of CloneSet templates have no labels but their hash, all of
-them the number 1; of other kinds they carry the template's. What a typed Go client writes beside what was given (nulls,
-empty objects) is there too.
+The objects are as that manager stores them. Revisions of CloneSet templates have only the label of their hash, and
+revisions of other kinds have the template's labels; all have the number 1. Nulls and empty objects, which a typed Go
+client adds, are there too.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ async def united(stage: Stage, pool: Pool, request: pytest.FixtureRequest) -> Un
 
 
 class Original:
-    """What the original has stored of a UnitedDeployment with subsets a (patched) and b, two pods each."""
+    """Objects that OpenKruise's manager stores for a UnitedDeployment with subsets a (patched) and b, two pods each."""
 
     def __init__(self, united: United, stored: Object) -> None:
         self._united = united
@@ -76,7 +76,7 @@ class Original:
         }
 
     def workload(self, subset: str, suffix: str) -> Object:
-        """The workload of a subset, with a name that ends by chance."""
+        """The workload of a subset, with this suffix of its name."""
         kind = self._united.template
         resource, name = TEMPLATES[kind], self.revision["metadata"]["name"]
         spec: Object = {**self._template["spec"], "replicas": 2}
@@ -126,7 +126,7 @@ class Original:
 
 
 def as_go_writes(kind: str, template: Object) -> Object:
-    """With what a typed client adds."""
+    """The template with the fields that a typed client adds."""
     spec: Object = {**template["spec"], "template": with_null_time(template["spec"]["template"])}
     if kind in (STATEFUL_SET, ADVANCED_STATEFUL_SET, CLONE_SET):
         spec.setdefault("updateStrategy", {})
@@ -199,7 +199,7 @@ async def test_a_taken_over_united_deployment_is_scaled_and_updated(stage: Stage
 
 
 def test_the_bytes_of_a_revision_are_those_of_a_typed_client() -> None:
-    """Sorted keys, the patch directive, and what such a client always writes."""
+    """The keys are sorted; the patch directive and the fields that such a client always writes are there."""
     template: dict[str, Any] = {
         CLONE_SET: {
             "metadata": {"labels": {"app": "web"}},

@@ -1,7 +1,7 @@
 """`pykruise up` without options: every kind is on, all examples can be applied at once, and its gates can be read.
 
 start_playground() in virtual time, with the settings of `up` ──▶ kubectl apply -f examples/
-    ──▶ every object is as it says
+    ──▶ every object reaches its wanted state
 """
 
 import asyncio
@@ -49,7 +49,7 @@ async def running(feature_gates: str = "") -> AsyncIterator[Playground]:
 
 
 async def apply(place: Playground, files: list[Path]) -> list[Document]:
-    """As kubectl does it: file after file, object after object. Returns those that are pykruise's."""
+    """Apply the files as kubectl does, one object after another. Returns the objects of pykruise's kinds."""
     ours = []
     beside = {resource.kind: resource for resource in (DEPLOYMENTS, STORAGE_CLASSES, NAMESPACES)}
     for document in (document for file in files for document in yaml_documents(file.read_text())):

@@ -26,7 +26,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 
 
 BY_HAND = ("ephemeraljobs", "imagelistpulljobs", "imagepulljobs")
-"""Kinds that no role of Kubernetes may write: what the manager does for their users these may not do themselves."""
+"""Kinds that Kubernetes' roles may not write: through the manager, users would do things that they may not do."""
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ BY_HAND = ("ephemeraljobs", "imagelistpulljobs", "imagepulljobs")
 def test_cluster_roles_for_people_include_our_kinds(
     up: Kubectl, user: str, reads: bool, writes: bool
 ) -> None:
-    # given a question for each verb of each kind, which kubectl asks in one go: starting it is what costs
+    # given a review for each verb of each kind; one kubectl sends all of them, because its start takes long
     asked = [(kind, verb) for kind in KINDS for verb in ("list", "create", "delete")]
     reviews = [
         {

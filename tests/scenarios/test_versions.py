@@ -116,7 +116,7 @@ async def test_the_scale_of_v1alpha1_is_the_same_scale(stage: Stage) -> None:
 
 
 async def test_pods_with_an_owner_reference_in_the_old_version_are_recognized(stage: Stage) -> None:
-    """An earlier manager made them: nothing is created twice, and their changes are noticed."""
+    """An earlier manager created the pods: none is created twice, and their changes are noticed."""
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=3))
@@ -240,7 +240,7 @@ def united_by(strategy: Object) -> Object:
 
 
 def daemon_by(block: Object) -> Object:
-    """A DaemonSet in v1alpha1 that is rolled out so."""
+    """A DaemonSet in v1alpha1 with this `rollingUpdate`."""
     labels = {"matchLabels": {"app": "none"}}
     pod = {
         "metadata": {"labels": {"app": "none"}},
@@ -323,7 +323,7 @@ async def test_an_older_manifest_applied_twice_is_one_generation_and_loses_remov
 
 
 def lacking(result: object, wanted: object, path: str = "spec") -> list[str]:
-    """Where `found` is not as `wanted`; it may say more."""
+    """Paths at which the result differs from `wanted`; the result may have more fields."""
     if isinstance(wanted, dict) and isinstance(result, dict):
         return [
             problem

@@ -30,7 +30,7 @@ from support.yaml_documents import yaml_documents
 
 RULES = build_reviewers(AdmissionSettings(gates=GATES))
 LENGTHS = (48, 60, 200)
-"""Of names: admission of some kinds refuses the longer ones."""
+"""Lengths of names; admission of some kinds refuses the longer ones."""
 
 
 def example_of(kind: Kind) -> Object:

@@ -49,12 +49,12 @@ MOMENTS = {
     "start",  # an update in place is decided
     "RequestWriter.encode",  # and sent
 }
-"""Functions at which the event stops for a moment: their callers, from file to file, are its way."""
+"""Functions that mark moments of the event; the files on their call stacks are its way."""
 
 
 class Trace:
-    """Files of pykruise whose functions this thread enters between `begin()` and `end()`, and those of them that
-    had called each other when a moment came."""
+    """Records the files of pykruise whose functions this thread enters between `begin()` and `end()`, and the files on
+    the call stack at each moment."""
 
     def __init__(self) -> None:
         self.files: set[str] = set()
@@ -92,7 +92,7 @@ class Watched(WrappedTransport):
     async def request(self, request: Request, /) -> Response:
         if request.method == "PATCH" and "/pods/" in request.path and b'"image"' in (request.body or b""):
             self.updates += 1
-            # Its bytes are written before the loop comes round.
+            # The request is sent before the event loop's next iteration.
             asyncio.get_running_loop().call_soon(self._on_update)
         return await self._inner.request(request)
 
@@ -107,7 +107,7 @@ async def client_of(sandbox: HttpSandbox) -> AsyncIterator[Client]:
 
 
 async def serve(sandbox: HttpSandbox, name: str, *, serves: bool) -> None:
-    """Say of a pod whether it serves; in another thread, whose calls are not counted."""
+    """Write into the pod's readiness gate whether it serves, in another thread, whose calls are not recorded."""
 
     async def say() -> None:
         async with client_of(sandbox) as client:
@@ -136,7 +136,7 @@ def is_ready(pod: Any) -> bool:
 
 
 async def traced(sandbox: HttpSandbox) -> Trace:
-    """What runs between the event that a pod serves again, and the update of the pod that waited for it."""
+    """Trace of the code between the event that a pod serves again, and the update of the pod that waited for it."""
     trace, sent = Trace(), asyncio.Event()
     spec = cloneset(replicas=2, updateStrategy=rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable=1))
     spec["spec"]["template"]["spec"]["readinessGates"] = [{"conditionType": GATE}]
@@ -149,7 +149,7 @@ async def traced(sandbox: HttpSandbox) -> Trace:
         watched = Watched(own.transport, on_update)
         term = LeaseTerm(time.monotonic)
         term.extend(until=time.monotonic() + 600, taken_at=time.monotonic() + 600)
-        transport = FencedTransport(MeteredTransport(watched), term)  # as a manager's is
+        transport = FencedTransport(MeteredTransport(watched), term)  # as in a manager
         manager = Manager(
             Client(transport), kinds=[find_kind("CloneSet")], rng=random.Random(1), oversees=False
         )

@@ -65,7 +65,7 @@ CRD = "clonesets.apps.kruise.io"
 
 @asynccontextmanager
 async def fresh_client(caller: WebhookCaller | None = None) -> AsyncIterator[Client]:
-    """A client of an API server with nothing in it; with a caller it asks webhooks."""
+    """A client of an empty API server; with a caller, the API server calls webhooks."""
     server = ApiServer(clock=read_system_clock, rng=random.Random(1), webhooks=caller)
     transport = LocalTransport(server, username="manager")
     try:
@@ -75,7 +75,7 @@ async def fresh_client(caller: WebhookCaller | None = None) -> AsyncIterator[Cli
 
 
 async def install_secret(client: Client, settings: ManagerSettings) -> None:
-    """Empty, as the chart does; what a manager put there meanwhile stays."""
+    """Create the empty Secret, as the chart does; an existing one stays, with the data that a manager has written."""
     with suppress(AlreadyExistsError):
         await client.create(SECRETS, NAMESPACE, {"metadata": {"name": SECRET}})
 
@@ -134,7 +134,7 @@ async def test_all_replicas_serve_with_one_authority_in_any_order_of_installatio
     tmp_path: Path, first: str, is_reversed: bool
 ) -> None:
     """admission cases 1, 2, 15 and 16; operations: install order"""
-    # given half of all orders, in which each two steps come in either order; reversed, it is the other half
+    # given half of all orders, so that every pair of steps comes in both orders; the other half is reversed
     a, b, c = (name for name in [*STEPS, "manager"] if name != first)
     turns = [(a, b, c), (b, c, a), (c, a, b)]
     orders = [(first, *(reversed(turn) if is_reversed else turn)) for turn in turns]
@@ -176,7 +176,7 @@ async def _all_have(client: Client, bundle: str) -> bool:
 
 
 class WrongClock:
-    """The time, so many seconds off."""
+    """A clock that is wrong by `off_s` seconds."""
 
     def __init__(self) -> None:
         self.off_s = 0.0
@@ -186,7 +186,7 @@ class WrongClock:
 
 
 async def stored_before(client: Client, settings: ManagerSettings, *, days_left: float) -> None:
-    """Certificates of an earlier manager, by an authority as old as they are."""
+    """Store certificates of an earlier manager, and an authority of the same age."""
     await install_namespace(client, settings)
     worn = renew_certificates(
         None, host=settings.webhook.host, now=read_system_clock() + days_left * DAY_S - 10 * YEAR_S
@@ -197,13 +197,13 @@ async def stored_before(client: Client, settings: ManagerSettings, *, days_left:
 
 
 async def touch_secret(client: Client) -> None:
-    """A change that says nothing: replicas look again."""
+    """Change an annotation of the Secret, so that replicas read it again."""
     patch = {"metadata": {"annotations": {"touched": str(read_system_clock())}}}
     await client.patch(SECRETS, NAMESPACE, SECRET, patch, patch_type=PatchType.MERGE)
 
 
 async def take_the_pair_away(client: Client) -> None:
-    """As a person exchanges it ahead of time (docs/webhooks.md)."""
+    """Delete the pair from the Secret, as a person does to renew it early (docs/webhooks.md)."""
     patch = {"data": {"ca-key.pem": None, "cert.pem": None, "tls.crt": None}}
     await client.patch(SECRETS, NAMESPACE, SECRET, patch, patch_type=PatchType.MERGE)
 
@@ -232,7 +232,7 @@ async def test_an_authority_is_replaced_without_one_failed_request(tmp_path: Pat
             while not stop.is_set():
                 entry = decode(await client.get(VALIDATING, "", VALIDATING_NAME))["webhooks"][0]
                 bundle = entry["clientConfig"]["caBundle"]
-                await asyncio.sleep(0.05)  # what an API server knows is a little old
+                await asyncio.sleep(0.05)  # an API server uses a configuration that is a little old
                 try:
                     assert await review(port, bundle)
                     asked.append(bundle)
@@ -265,7 +265,7 @@ async def _is_true(value: bool) -> bool:
 
 
 async def _is_served_by(replicas: Sequence[Any], client: Client, *, not_before: str) -> bool:
-    """Whether all replicas serve with a pair of the first authority stored, which is not the one before."""
+    """Whether all replicas serve with a pair of the first stored authority, and the CA bundle has changed."""
     bundle = (await stored_data(client))["ca-cert.pem"]
     if bundle == not_before or await bundles(client) != {bundle}:
         return False
@@ -288,7 +288,7 @@ async def test_a_short_window_leaves_a_pair_alone(tmp_path: Path) -> None:
 
 
 async def test_a_replica_whose_clock_is_behind_does_not_replace_the_pair(tmp_path: Path) -> None:
-    """Certificates are valid from an hour before they were made; a clock further behind changes nothing either."""
+    """Certificates are valid from an hour before their creation. A clock that is further behind causes no renewal."""
     behind = WrongClock()
     behind.off_s = -3 * DAY_S
     async with fresh_client() as client, AsyncExitStack() as stack:
@@ -326,7 +326,7 @@ async def test_a_clock_jump_past_the_expiry_renews_the_certificate_immediately(
         async with running_webhooks(
             client, settings, port=0, settle_s=0.3, clock=lambda: read_system_clock() + jumped_s
         ):
-            await asyncio.sleep(3)  # what follows on a start is over: the next look is a minute away
+            await asyncio.sleep(3)  # the checks after a start are over: the next one comes in a minute
             # when
             jumped_s = 11 * YEAR_S
 
@@ -424,17 +424,17 @@ async def test_the_match_conditions_follow_the_stored_objects(tmp_path: Path) ->
             await asks(not_about="labels")
             # when
             await client.create(SIDECAR_SETS, "", sidecarset_for("web"))
-            # then the pod that comes at once has its sidecar, and it is asked about from then on
+            # then a pod that is created at once has its sidecar, and the conditions soon select such pods
             assert await containers_of(client, "web") == ["log", "main"]
             await asks('object.metadata.labels["app"] in ["web"]')
             assert await containers_of(client, "web") == ["log", "main"]
             assert await containers_of(client, "db") == ["main"]
-            # when it means others
+            # when the SidecarSet selects other pods
             new = {"spec": sidecarset_for("db")["spec"]}
             await client.patch(SIDECAR_SETS, "", "log", new, patch_type=PatchType.MERGE)
             assert await containers_of(client, "db") == ["log", "main"]
             await asks('object.metadata.labels["app"] in ["db"]', not_about='"web"')
-            # when there is a WorkloadSpread, and both go
+            # when a WorkloadSpread is created, and both objects are deleted
             await client.create(WORKLOAD_SPREADS, "shop", SPREAD)
             await asks('object.metadata.labels["app"] in ["db"]', 'request.namespace in ["shop"]')
             await client.delete(SIDECAR_SETS, "", "log")
@@ -446,7 +446,7 @@ async def test_the_match_conditions_follow_the_stored_objects(tmp_path: Path) ->
 
 
 async def containers_of(client: Client, app: str) -> list[str]:
-    """Of a new pod."""
+    """Names of the containers of a new pod, after the webhooks."""
     doc = {
         "metadata": {"name": "x", "labels": {"app": app}},
         "spec": {"containers": [{"name": "main", "image": "nginx"}]},
@@ -479,14 +479,14 @@ def sidecarset_for(app: str) -> Document:
 
 
 class WithoutConditions(WrappedTransport):
-    """In front of an API server that does not know match conditions."""
+    """A transport to an API server that does not know match conditions."""
 
     def __init__(self, inner: Transport) -> None:
         super().__init__(inner)
         self.patches = 0
 
     async def request(self, request: Request, /) -> Response:
-        """Drops them from patches of the validating configuration."""
+        """Remove match conditions from patches of the validating configuration."""
         if request.method == "PATCH" and request.path.endswith(VALIDATING_NAME):
             self.patches += 1
             ops = [op for op in orjson.loads(request.body or b"[]") if "matchConditions" not in op["path"]]
@@ -606,7 +606,7 @@ async def test_external_certificates_that_do_not_fit_are_not_served_with(tmp_pat
 
 
 def _other_pair(made: Certificates, other: Certificates) -> Certificates:
-    """What an external Secret with the other pair holds."""
+    """Content of an external Secret with the other pair."""
     return Certificates(
         authority_key=b"", authority=made.authority, key=other.key, certificate=other.certificate
     )
@@ -657,7 +657,7 @@ async def test_a_start_during_api_errors_succeeds_when_they_end(tmp_path: Path, 
 
 
 class Away(WrappedTransport):
-    """A transport whose other end is away for a while."""
+    """A transport to an API server that is unreachable while `is_away`."""
 
     def __init__(self, inner: Transport, *, code: int = 0) -> None:
         super().__init__(inner)
@@ -665,7 +665,7 @@ class Away(WrappedTransport):
         self.is_away = False
 
     async def request(self, request: Request, /) -> Response:
-        """Refused, or the answer that proxies give for others."""
+        """Raise an error, or return the response of a proxy, while the API server is away."""
         if not self.is_away:
             return await self._inner.request(request)
         if not self._code:

@@ -70,20 +70,20 @@ pytestmark = pytest.mark.real
 
 NAMESPACE, SECRET = "kruise-system", "kruise-webhook-certs"
 KINDS = ("CloneSet", "StatefulSet", "SidecarSet", "WorkloadSpread", "PodUnavailableBudget")
-"""Whose CRDs are installed, over and over: converted ones, and those that pods are reviewed for."""
+"""Kinds whose CRDs are installed repeatedly: kinds with two versions, and kinds for which pods are reviewed."""
 OLD_CLONE_SETS = msgspec.structs.replace(CLONE_SETS, version="v1alpha1")
 
 
 @pytest.fixture(scope="module")
 def bare_plane() -> Iterator[ControlPlane]:
-    """An API server of this module's own, with nothing of pykruise in it and no other program at work."""
+    """An API server of this module's own, with nothing of pykruise in it, and without controllers."""
     with running_plane(controller_manager=False, scheduler=False) as plane:
         yield plane
 
 
 @pytest.fixture
 async def client(bare_plane: ControlPlane) -> AsyncIterator[Client]:
-    """Everything of pykruise is gone again at the end."""
+    """A client of the API server; all objects of pykruise are deleted at the end."""
     transport = HttpTransport(connection(bare_plane.kubeconfig))
     client = Client(transport, retry=RetryPolicy(writes=0, reads=0))
     try:
@@ -94,7 +94,7 @@ async def client(bare_plane: ControlPlane) -> AsyncIterator[Client]:
 
 
 async def _uninstall(client: Client) -> None:
-    """Asked again until all is gone: an API server goes on for a moment with webhooks that do not answer."""
+    """Delete all objects of pykruise repeatedly: an API server calls deleted webhooks for a moment, without success."""
     left: object = None
     try:
         async with asyncio.timeout(300):
@@ -105,7 +105,7 @@ async def _uninstall(client: Client) -> None:
 
 
 async def _left_over(client: Client) -> object:
-    """Has everything go; returns what is still there, or why it cannot be deleted."""
+    """Delete everything; returns the objects that still exist, or the error of a deletion."""
     try:
         await uninstall_configurations(client)
         with suppress(NotFoundError):
@@ -124,7 +124,7 @@ async def _left_over(client: Client) -> object:
 
 
 async def _names_of_crds(client: Client) -> list[str]:
-    """Without the CRDs themselves, a megabyte and more of schemas."""
+    """Names of CRDs, read without the CRDs, whose schemas have more than a megabyte."""
     answer = await client.transport.request(
         Request(
             "GET",
@@ -211,7 +211,7 @@ async def test_reviews_and_conversions_work_in_any_order_of_installation(
 
 
 class MovableClock:
-    """The time, so many seconds off."""
+    """A clock that is wrong by `off_s` seconds."""
 
     def __init__(self) -> None:
         self.off_s = 0.0
@@ -374,7 +374,7 @@ async def is_read(webhooks: Webhooks, name: str) -> bool:
 
 
 async def means_no_labels(client: Client) -> bool:
-    """Whether a SidecarSet that is gone has had its effect."""
+    """Whether the deletion of the SidecarSet has removed its labels from the match conditions."""
     live = decode(await client.get(MUTATING, "", MUTATING_NAME))
     conditions = read_current_conditions(live)["/mutate-pod"]
     return not conditions or "labels" not in conditions[0].expression

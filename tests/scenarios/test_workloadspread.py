@@ -21,7 +21,7 @@ from support.spread_stage import ALL_KINDS, Spread, noted_in
 
 @pytest.fixture
 async def spread(stage: Stage, pool: Pool) -> Spread:
-    """Two zones."""
+    """A spread over two zones of nodes."""
     spread = Spread(stage, pool)
     await spread.label_nodes()
     return spread
@@ -110,7 +110,7 @@ async def test_a_zone_that_takes_no_pods_is_passed_over(
 
 @kinds(CLONE_SETS, DEPLOYMENTS)
 async def test_pods_moved_together_do_not_move_back(spread: Spread, stage: Stage, resource: Resource) -> None:
-    """Pods were deleted and made again in the full zone every rescheduleCriticalSeconds, for six minutes."""
+    """Before, pods were deleted and created again in the full zone every rescheduleCriticalSeconds, for six minutes."""
     # given zone a takes no pods, and has no limit: all pods go there first
     for node in spread.pool.nodes[:2]:
         await spread.pool.cordon(node)
@@ -187,7 +187,7 @@ async def test_pods_that_were_there_before_are_adopted(
 
 
 async def _surplus_is_alone(stage: Stage, *, pods: int, noted: dict[str, int]) -> bool:
-    """Whether so many pods run, so many of each subset with a positive cost, and the others as they were made."""
+    """Whether this number of pods runs, `noted` of each subset have a positive cost, and the others are unchanged."""
     result = await stage.pods()
     if len(result) != pods or any(not pod.is_active or not pod.node_name for pod in result):
         return False
@@ -228,7 +228,7 @@ async def test_pods_beyond_the_capacity_of_all_subsets_are_not_adopted_and_delet
 async def test_older_pods_are_all_adopted_and_those_beyond_the_maximum_deleted_first(
     spread: Spread, stage: Stage, resource: Resource
 ) -> None:
-    # given as many pods in each zone, which a scheduler sees to
+    # given the same number of pods in each zone, by topologySpreadConstraints
     await stage.start_manager()
     workload = spread.workload(resource, 6)
     workload["spec"]["template"]["spec"]["topologySpreadConstraints"] = [

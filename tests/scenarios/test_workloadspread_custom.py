@@ -1,4 +1,4 @@
-"""Workloads of kinds that were not known when this was built: through the white list, their scale, or paths."""
+"""Workloads of kinds that pykruise does not know: by the white list, their scale subresource, or paths."""
 
 import asyncio
 import contextlib
@@ -30,16 +30,15 @@ SCALE = {
 
 @pytest.fixture
 async def allowed(stage: Stage, request: pytest.FixtureRequest) -> AsyncIterator[Transport | None]:
-    """The manager may read the kind, as an administrator has to allow it; the transport it works over.
-
-    In the sandbox, where rights are the generated ones, it is the administrator's.
+    """Allow the manager to read the kind, as an administrator has to; yields the manager's transport, None: the usual
+    one. In the sandbox, the manager has only the generated rights, so it gets the administrator's transport.
     """
     if request.config.getoption("--cluster") != "real":
         yield stage.client.transport
         return
     await grant(stage.client, READERS)
     yield None
-    # The kind and the list are the whole cluster's.
+    # The kind and the white list belong to the whole cluster.
     with contextlib.suppress(NotFoundError):
         await stage.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "", definition()["metadata"]["name"])
     with contextlib.suppress(NotFoundError):
@@ -90,7 +89,7 @@ def definition() -> Object:
 
 
 async def white_list(stage: Stage, **entry: Any) -> None:
-    """Put the kind on the list."""
+    """Put the kind on the white list."""
     listed = {"workloads": [{"Group": TRAINING.group, "Kind": TRAINING.kind, **entry}]}
     body = {"metadata": {"name": CONFIGURATION}, "data": {WHITE_LIST_KEY: orjson.dumps(listed).decode()}}
     with contextlib.suppress(AlreadyExistsError):
@@ -106,7 +105,7 @@ async def training(stage: Stage, **spec: Any) -> Object:
         try:
             await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition())
         except AlreadyExistsError:
-            return False  # of the test before, and on its way out
+            return False  # it belongs to the previous test, and terminates
         return True
 
     await stage.until(is_defined)

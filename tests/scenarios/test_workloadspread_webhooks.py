@@ -44,7 +44,7 @@ class Place:
                     await asyncio.sleep(0.02)
 
     async def entries(self) -> dict[str, Document]:
-        """What the status says of each subset."""
+        """Name of a subset → its entry in the status."""
         stored = decode(await self.user.get(WORKLOAD_SPREADS, self.namespace, "ws"))
         [entries] = stored["status"]["versionedSubsetStatuses"].values()
         return {entry["name"]: entry for entry in entries}
@@ -55,10 +55,10 @@ class Creator:
 
     def __init__(self, place: Place, *, at_once: int) -> None:
         self.placed: dict[str, str] = {}
-        """Names and subsets of those that are there."""
+        """Name of an existing pod → its subset."""
         self.refused = 0
         self.go_on = asyncio.Event()
-        """For those that are held back."""
+        """Set when pods that are held back may be created."""
         self._place = place
         self._turns = asyncio.Semaphore(at_once)
 
@@ -68,7 +68,7 @@ class Creator:
         return Counter(self.placed.values())
 
     async def create(self, count: int, *, prefix: str = "web", held_back: int = 0) -> None:
-        """So many, with names; the last `held_back` when they may go on."""
+        """Create this number of pods; the last `held_back` of them wait for `go_on`."""
         async with asyncio.TaskGroup() as tasks:
             for number in range(count - held_back):
                 tasks.create_task(self._create(f"{prefix}-{number}"))
@@ -78,7 +78,7 @@ class Creator:
                 tasks.create_task(self._create(f"{prefix}-{number}"))
 
     async def until(self, count: int) -> None:
-        """Wait until so many are there."""
+        """Wait until this number of pods exists."""
         async with asyncio.timeout(60):
             while len(self.placed) < count:
                 await asyncio.sleep(0.01)
@@ -123,7 +123,7 @@ async def test_restarting_replicas_assign_no_slot_twice(place: Place) -> None:
     # then
     assert creator.refused
     assert creator.counts == {"a": 12, "b": 16, "c": 12}
-    # and the status knows of each
+    # and the status has a slot for each pod
     entries = await place.entries()
     assert {name: entry["missingReplicas"] for name, entry in entries.items()} == {"a": 0, "b": 0, "c": -1}
     noted = {pod: name for name, entry in entries.items() for pod in entry.get("creatingPods") or ()}

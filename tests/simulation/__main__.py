@@ -26,7 +26,7 @@ COLLECT_EVERY = 10
 
 
 def main() -> int:
-    """0: nothing was found. Of several kinds each plays all the seeds."""
+    """Exit code 0: no seed failed. All the seeds are played for each of the kinds."""
     arguments = _arguments()
     logging.disable(logging.CRITICAL)
     if arguments.replay:

@@ -66,7 +66,7 @@ class Together:
             yield from self._beside.on_prevented(prevented, now)
 
     def at_rest(self, now: float) -> Iterator[Violation]:
-        """What is wrong although everything has gone well for long."""
+        """Errors that remain after a long time without faults."""
         yield from self._workload.at_rest(now)
         yield from self._beside.at_rest(now)
 

@@ -78,14 +78,14 @@ class BudgetRules:
         self._times: list[tuple[float, int]] = []
         """When which revision was stored."""
         self._is_excused = scene.skew_s != 0.0
-        """Records have times: where clocks are further apart than they last, nothing is promised."""
+        """Whether clocks differ: then records may expire too early, so the rules about records do not apply."""
         self._budgets: list[Stored] = [Stored(0, None)]
         self._workloads: list[Stored] = [Stored(0, None)]
         self._bases: list[Basis] = []
         self._spent: dict[str, int] = {}
         """Revision of the write that last put a pod on the lists, by name."""
         self._taken: dict[str, int] = {}
-        """Pods (by uid) that a request took out of service which the budget had let through, at which revision."""
+        """Uid of a pod → the revision at which an admitted request took it out of service."""
         self._dropped: dict[str, Basis] = {}
         """The status that last took a pod off the lists, by name."""
 
@@ -107,7 +107,7 @@ class BudgetRules:
         self._budgets.append(Stored(commit.revision, commit.new))
         before, after = _records(commit.old), _records(commit.new)
         if commit.old is None or commit.new is None or _uid(commit.old) != _uid(commit.new):
-            # What it has let go is recorded nowhere else.
+            # Only this budget's status recorded the pods that it had let go.
             self._bases = []
             self._taken.clear()
         elif commit.reconcile is not None:
@@ -156,7 +156,7 @@ class BudgetRules:
             yield self._broken(commit, "budget", what)
 
     def _may_count(self, version: Version, bases: list[Basis]) -> bool:
-        """Whether it serves, and no request that the budget has admitted has taken it out of service since then.
+        """Whether the pod served, and no request that the budget admitted has taken it out of service since then.
 
         While two managers lead for a short time, one removes the record of a pod whose deletion it has observed. The
         other manager has not observed it, and finds no record of it.
@@ -169,7 +169,7 @@ class BudgetRules:
 
     def _is_guarded(self, review: Review) -> bool:
         budgets = _since(self._budgets, review.known)
-        if budgets[0].doc is None:  # what a cache does not show is read
+        if budgets[0].doc is None:  # a budget that is missing in the cache is read from the API server
             budgets = _since(self._budgets, review.revision)
         return all(
             budget.doc is not None
@@ -196,7 +196,7 @@ class BudgetRules:
         return max([known, *(revision for at, revision in self._times if at <= soon)])
 
     def _worlds(self, bases: list[Basis]) -> Iterator[tuple[Any, Any]]:
-        """Each budget with each workload that they may go by."""
+        """Each pair of a budget and a workload that a decision with these bases may have used."""
         if not bases:
             return
         budgets = _since(self._budgets, self._known(bases, BUDGETS))

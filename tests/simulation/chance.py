@@ -85,7 +85,7 @@ def kruise_object(kind: str, spec: dict[str, Any], *, name: str = "web") -> dict
 def scripted(
     rng: random.Random, seed: int, *, operations: Iterable[Operation], faults: Iterable[Fault], **fields: Any
 ) -> Script:
-    """The script of a seed, in order of time, with paces by chance. `fields`: further ones of a Script."""
+    """The script of a seed, in order of time, with random paces. `fields`: further fields of the Script."""
     return Script(
         seed=seed,
         operations=tuple(sorted(operations, key=lambda operation: operation.at)),

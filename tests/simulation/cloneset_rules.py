@@ -122,7 +122,6 @@ class CloneSetRules(WorkloadRules[Workload]):
         """PVCs, and the managers that created them."""
         self._ids_without_claims: set[str] = set()
         """Instance ids whose PVCs were deleted by another manager than the one that created them."""
-        """Names, but of those that managers deleted: what others take away is not for them to know at once."""
         self._deleted_ids: set[str] = set()
         """Instance ids of pods that managers deleted: their claims go with them, also where claims are reused."""
 
@@ -298,7 +297,7 @@ class CloneSetRules(WorkloadRules[Workload]):
             yield self._broken(commit, "placement", f"{pod.name} replaces the same pod as {twins}")
 
     def _surely_exists(self, reconcile: Reconcile, versions: list[Version], workload: Workload) -> bool:
-        """Whether the pod, terminating or not, has not ended in any state that the manager may take for the present."""
+        """Whether the pod, terminating or not, has not ended in any state that the manager may assume to be current."""
         return self._is_known(reconcile, versions[0].uid) and all(
             not version.gone
             and version.phase not in ("Failed", "Succeeded")
@@ -482,7 +481,7 @@ class CloneSetRules(WorkloadRules[Workload]):
     def settled(
         self, members: list[Version], workload: Workload, target: str, now: float
     ) -> Iterator[Violation]:
-        # Made by one manager while another that leads too deleted its claim, such a pod never starts (Known and left).
+        # A pod never starts if a second leader deleted its claim while the first one created it (Known and left).
         if any(pod.labels.get(INSTANCE) in self._ids_without_claims for pod in members):
             return
         if len(members) != workload.replicas:

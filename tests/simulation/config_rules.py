@@ -80,7 +80,7 @@ class FollowedRules(CloneSetRules):
         return super()._is_taken_out(commit, reconcile, before, after, workload)
 
     def _list_possible(self, first: int) -> list[Mapping[str, Any] | None]:
-        """Contents that a manager may record if it knows the content of this number. None: no record."""
+        """Contents that a manager may record if it knows the content with this number. None: no record."""
         since = [content for _, content in self._contents[first:]]
         if None not in since:
             return since

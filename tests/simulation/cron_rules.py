@@ -48,7 +48,7 @@ class Cron(msgspec.Struct, frozen=True):
     concurrency: str
     deadline_s: float | None
     kept: Mapping[str, int]
-    """By how children ended: how many of them stay."""
+    """Result of children → the number of finished children that are kept."""
     last: float | None
     active: frozenset[str]
     changed: float | None = None
@@ -228,7 +228,7 @@ class CronRules:
             yield self._broken(commit, "replace", f"{child.name} is made, and {active} stay")
 
     def _is_time(self, tick: float, cron: Cron) -> bool:
-        # Intervals go on from the last time, under whatever schedule that was.
+        # `@every` counts from the last time, even if an earlier schedule set that time.
         return cron.schedule.startswith("@every") or tick % cron.period == 0
 
     def _on_deleted(
@@ -290,7 +290,7 @@ class CronRules:
         if latest > since and is_free and not is_late:
             missed = Violation("missed", f"{latest} was not served, the last was {cron.last}", now)
             if clock - latest > PATIENCE_S and now - self._at_rest_since > PATIENCE_S and not self._skew_s:
-                self._forgotten = missed  # that a later one is served makes it no better
+                self._forgotten = missed  # remains an error if a later time is served
             yield missed
         if latest + cron.period - clock < FAR_S:
             yield Violation("next", "the next time is near", now)

@@ -90,7 +90,7 @@ class Node(msgspec.Struct, frozen=True):
     is_there: bool
     pool: str
     effects: frozenset[str]
-    """Effects of the taint that no pod here tolerates."""
+    """Effects of the node's taint, which no pod in these scripts tolerates."""
     is_out_of_service: bool
     """Whether it is cordoned, or does not respond."""
 
@@ -161,7 +161,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
             yield self._broken(commit, "too many", f"{pod.name} is made for {pod.target} beside {names}")
         if pod.hash not in {self._hash_of(workload) for workload in workloads}:
             yield self._broken(commit, "revision", f"{pod.name} is of {pod.hash}, which is not wanted")
-        # Where surge is allowed, a node whose only pod is on its way out gets another at once.
+        # With surge, a node whose only pod is in PreparingDelete gets a new pod at once.
         is_surge = any(
             all(version.state != "PreparingDelete" for version in versions) for versions in duplicates
         )
@@ -184,7 +184,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
     def _on_updated(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """Updated in place."""
+        """A pod was updated in place: its new revision and its node must be the wanted ones."""
 
         def problem(workload: Workload) -> str:
             if self._hash_of(workload) != after.hash:
@@ -263,8 +263,8 @@ class DaemonSetRules(WorkloadRules[Workload]):
     def _on_strict_update(
         self, commit: Commit, reconcile: Reconcile, before: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """With strict-max-unavailable a pod that is not available is replaced only while few enough nodes are on their
-        way."""
+        """With strict-max-unavailable a pod that is not available is replaced only while the number of nodes
+        in transition is below maxUnavailable."""
 
         def breaks(workload: Workload) -> str:
             versions = self.pods.since(before.uid, reconcile.known.get(PODS, 0))
@@ -285,7 +285,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
             yield self._broken(commit, "strict", f"{before.name} is updated: {problems[-1]}")
 
     def _why_no_room(self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
-        """Empty when the nodes on their way leave room for this pod."""
+        """Empty when maxUnavailable still allows to replace this pod."""
         count = max(len(self._nodes), 1)
         busy = self._busy(reconcile, pod.target, workload, until=commit.at)
         most = number(workload.max_unavailable, count, up=True)

@@ -65,11 +65,11 @@ class Distribution(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Of the copies."""
+        """Kind of the copies."""
         return str(self.resource["kind"])
 
     def names(self, which: str) -> set[str]:
-        """Of namespaces that are included, or excluded."""
+        """Names of the namespaces in this list: `includedNamespaces` or `excludedNamespaces`."""
         return {item["name"] for item in (self.targets.get(which) or {}).get("list") or ()} - {*NEVER}
 
     def may_be_target(self, name: str) -> bool:
@@ -92,7 +92,7 @@ class Distribution(msgspec.Struct, frozen=True):
         pairs, wanted = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
         return bool(pairs or wanted) and (
             all(labels.get(key) == value for key, value in pairs.items())
-            and all(labels.get(item["key"]) in item["values"] for item in wanted)  # scripts know `In` alone
+            and all(labels.get(item["key"]) in item["values"] for item in wanted)  # scripts use only `In`
         )
 
 
@@ -109,7 +109,7 @@ class Copy(msgspec.Struct, frozen=True):
     metadata: Document
 
     def is_stuck(self, wanted: Document) -> bool:
-        """Whether Kubernetes rejects this content: the object is immutable, or its type is."""
+        """Whether Kubernetes rejects the wanted content: the object is immutable, or the type of the Secret differs."""
         if self.content == wanted:
             return False
         return bool(self.content["immutable"]) or self.content.get("type") != wanted.get("type")
@@ -183,7 +183,7 @@ class DistributionRules:
         self._distributions.append(after)
 
     def _on_status(self, commit: Commit, reconcile: Reconcile, after: Distribution) -> Iterator[Violation]:
-        """A status of a manager may be true."""
+        """A status that a manager writes must be true for a state that the manager may know."""
         status = after.status
         known = [distribution for distribution in self._known(reconcile) if distribution.uid == after.uid]
         if tuple(condition["type"] for condition in status["conditions"]) != CONDITIONS:
@@ -306,7 +306,7 @@ class DistributionRules:
     def _on_deleted(
         self, commit: Commit, reconcile: Reconcile, active: Sequence[Distribution]
     ) -> Iterator[Violation]:
-        """Only where it is not wanted. A namespace that is being deleted needs no help."""
+        """A manager deletes a copy only where it is not wanted; in a terminating namespace Kubernetes deletes it."""
         name = commit.key.namespace
         spaces = [
             namespace
@@ -414,7 +414,7 @@ def _is_refused(content: Document) -> bool:
 
 
 def _goes_on(before: Document, after: Document) -> bool:
-    """Whether the times of conditions that are as before are too."""
+    """Whether each condition with an unchanged status keeps its time."""
     old = {condition["type"]: condition for condition in before.get("conditions") or ()}
     return all(
         condition["lastTransitionTime"] == old[condition["type"]]["lastTransitionTime"]

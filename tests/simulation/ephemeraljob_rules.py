@@ -34,13 +34,13 @@ class Pod(msgspec.Struct, frozen=True):
     created: str
     labels: Mapping[str, str]
     is_active: bool
-    """Neither on its way out nor at its end."""
+    """Whether it neither terminates nor has ended."""
     containers: Mapping[str, tuple[str, str]]
-    """Ephemeral ones: the uid of their job, and how far they are. Empty: unknown."""
+    """Ephemeral containers by name: the uid of their job, and their state. Empty: unknown."""
 
     @property
     def rank(self) -> tuple[str, str]:
-        """In this order pods get their containers."""
+        """Key of the order in which pods get their containers."""
         return self.created, self.name
 
 
@@ -57,7 +57,7 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> set[str]:
-        """Of its containers."""
+        """Names of its containers."""
         return {container["name"] for container in self.spec["template"]["ephemeralContainers"]}
 
     @property
@@ -84,7 +84,7 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing is started, and nothing judged."""
+        """Whether it starts no containers and evaluates no results."""
         return bool(self.spec.get("paused"))
 
     @property
@@ -191,7 +191,7 @@ class EphemeralJobRules:
             yield self._broken(commit, "ttl", "the job is deleted before its time")
 
     def _on_over(self, commit: Commit, reconcile: Reconcile, job: Job) -> Iterator[Violation]:
-        """It ends when all its pods have ended, or late."""
+        """The job ends when all its pods have ended, or after its deadline."""
         jobs = [item for item in self._jobs_known(reconcile) if item.uid == job.uid]
         if all(job.is_paused for job in jobs):
             yield self._broken(commit, "paused", "it ends, and is paused")

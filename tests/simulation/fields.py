@@ -57,7 +57,7 @@ def _fields(schema: Object, path: str) -> Iterator[str]:
 
 
 def _paths(value: Any, path: str) -> Iterator[str]:
-    """Every path of a document, those inside others too."""
+    """Every path of a document, also of nested fields."""
     if path and value is not None:
         yield path
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Further fields that are set randomly, because no generator sets them: each in one of eight possible scripts.
+"""Further fields that are set randomly, because no generator sets them: each in one of eight scripts that allow it.
 
 Script ──▶ with_further_fields() ──▶ the same with more fields, selected by the seed
 
@@ -123,7 +123,7 @@ MEMBERS: Mapping[str, Values] = {
     },
     "UnitedDeployment": {"tolerations": lambda _rng: [_TOLERATION]},
 }
-"""Of each member of the list that a kind is about."""
+"""Fields of each member of the list in LISTS."""
 LISTS = {"SidecarSet": "containers", "WorkloadSpread": "subsets", "UnitedDeployment": "topology.subsets"}
 
 

@@ -30,7 +30,7 @@ def generate(seed: int) -> Script:
     )
     spot = _RARE.get(seed % 8) or rng.choice(spots)
     operations, faults = spot(rng, at)
-    # All is healed after the last operation: this one, which changes nothing, lets the darkness last until then.
+    # Faults end after the last operation. This operation changes nothing, so that the faults last until then.
     operations.append(Operation(round(at + 75, 2), "fix_images"))
     return Script(
         seed=seed,
@@ -143,4 +143,4 @@ _RARE: Mapping[int, Callable[[random.Random, float], tuple[list[Operation], list
     5: _gone_owner,
     7: _other_victim,
 }
-"""Generators of rare scripts, by the remainder of the seed."""
+"""Remainder of the seed → the generator of a rare script."""

@@ -59,7 +59,7 @@ def _job(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.1:
         spec["paused"] = True
     result = kruise_object("EphemeralJob", spec)
-    if rng.random() < 0.2:  # as the original leaves it
+    if rng.random() < 0.2:  # as OpenKruise's manager leaves it
         result["metadata"]["finalizers"] = [_FINALIZER]
     return result | {"apiVersion": "apps.kruise.io/v1alpha1"}
 

@@ -1,4 +1,4 @@
-"""A script by chance: a workload whose pods are a group of the scheduler.
+"""A random script: a workload whose pods are a group of the scheduler.
 
 seed ──▶ generate() ──▶ Script of kind `podgroups`: a CloneSet
      ──▶ generate_job() ──▶ Script of kind `podgroupjobs`: a BroadcastJob

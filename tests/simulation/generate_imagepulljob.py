@@ -121,7 +121,7 @@ def pull_operations(rng: random.Random, chooser: Chooser, document: dict[str, An
         operations.append(Operation(0.0, "bad_image", {"tag": 1, "how": rng.choice(ways)}))
     if (
         pods and spec["completionPolicy"]["type"] == "Never"
-    ):  # another node may be the job's, when all have answered
+    ):  # may select another node after all others have responded
         operations.append(Operation(created_at + 60.0, "create_pod", {"number": 9, "node": 5}))
     return created_at
 
@@ -141,7 +141,7 @@ def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -
         operations.append(Operation(at, "delete_set", {"policy": rng.choice(("Background", "Foreground"))}))
         if rng.random() < 0.6:
             operations.append(Operation(round(at + rng.uniform(0.5, 30), 2), "create_set"))
-    if length_s > 600:  # what was silent all the time is noticed
+    if length_s > 600:  # lasts until the manager notices nodes that never respond
         operations.append(Operation(1700.0, "annotate", {"value": 0}))
     if document["spec"]["completionPolicy"]["type"] == "Never" and rng.random() < 0.1:
         operations.append(Operation(DAY_S, "annotate", {"value": 1}))

@@ -144,7 +144,7 @@ def _operations(rng: random.Random, length_s: float, *, nodes: int, is_generated
             *asked,
         ]
     )
-    # What is noted on a ready pod is recorded when a pod becomes ready the next time.
+    # A changed annotation of a ready pod is recorded only when a pod becomes ready the next time.
     if any(operation.do == "address" for operation in chooser.found):
         chooser.found.append(Operation(length_s + 20, "delete_pod", {"pod": 0}))
     if not is_generated and rng.random() < 0.15:

@@ -50,7 +50,7 @@ def generate(seed: int) -> Script:
     unseen, hanging = _unseen(random.Random(f"podunavailablebudget-unseen-{seed}"))
     operations, faults = [*operations, *unseen], [*faults, *hanging]
     end_s = max(operation.at for operation in operations)
-    # What no budget would ever let happen is let happen in the end.
+    # In the end the budget admits every request, also those that it would reject forever.
     operations.append(Operation(round(end_s + 30, 2), "budget", _AT_LAST))
     if kind == "StatefulSet":  # a released pod keeps its name, and no other pod can have it
         operations.append(Operation(round(end_s + 60, 2), "remove_released"))
@@ -136,8 +136,8 @@ def _operations(rng: random.Random, length_s: float, *, kind: str) -> list[Opera
 
 
 def _unseen(rng: random.Random) -> tuple[list[Operation], list[Fault]]:
-    """In every eighth script: pods are deleted while the watch of pods hangs, and others must be deleted after
-    their records have expired."""
+    """In one of eight scripts: pods are deleted while the watch of pods hangs, and other pods are deleted after
+    the records of the first ones have expired."""
     if rng.random() >= 1 / 8:
         return [], []
     at = rng.uniform(20, 60)

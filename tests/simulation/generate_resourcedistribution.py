@@ -51,14 +51,14 @@ def _resource(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.2:
         metadata |= {"labels": {"from": "source"}, "annotations": {"from": "source"}}
     if rng.random() < 0.1:
-        metadata["namespace"] = "elsewhere"  # means nothing
+        metadata["namespace"] = "elsewhere"  # has no effect
     if rng.random() < 0.1:
         result["immutable"] = True
     return result | _further(rng, kind)
 
 
 def _further(rng: random.Random, kind: str) -> dict[str, Any]:
-    """Fields of only one of the two kinds."""
+    """Fields that only ConfigMaps, or only Secrets, have."""
     if kind == "ConfigMap":
         return {"binaryData": {"c": "AAAA"}} if rng.random() < 0.2 else {}
     return rng.choice(({}, {}, {"stringData": {"text": "plain"}}, {"type": rng.choice(_TYPES)}))

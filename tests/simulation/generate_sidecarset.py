@@ -82,8 +82,8 @@ def _sidecarset(rng: random.Random) -> dict[str, Any]:
 def _with_metadata(
     seed: int, beside: dict[str, Any], length_s: float
 ) -> tuple[dict[str, Any], list[Operation]]:
-    """Give some SidecarSets annotations for pods that change, most of them with the option for running pods. Seeds
-    below FIRST, by which broken rules are known, stay as they are.
+    """Give some SidecarSets annotations for pods that change, most of them with the option for running pods. Scripts
+    of seeds below FIRST stay as they are, because it is known which of them break rules.
     """
     rng = random.Random(f"metadata-{seed}")
     if seed < FIRST or rng.random() > 0.4:

@@ -37,7 +37,7 @@ class GroupRules(WorkloadRules[W]):
         self._owners: dict[str, Any] = {}
         """Workloads by name."""
         self._collected: set[str] = set()
-        """PodGroups that no manager deleted: the garbage collector, after their owner."""
+        """PodGroups that the garbage collector deleted after their owner; no manager deleted them."""
 
     def on_other(self, commit: Commit) -> Iterator[Violation]:
         name = commit.key.name
@@ -64,8 +64,8 @@ class GroupRules(WorkloadRules[W]):
         return {least for name, least in self._least.items() if _is_owned(self._owners[name], uid)}
 
     def _is_unused(self, commit: Commit, name: str) -> Iterator[Violation]:
-        """A manager deletes no group of a pod of the owner that it knows. A pod that left the owner counts no more:
-        Kubernetes deletes a PodGroup only after its last pod.
+        """A manager does not delete a PodGroup while it knows a pod of the owner in it. A pod that has left the owner
+        does not count: Kubernetes deletes a PodGroup only after its last pod.
         """
         if commit.reconcile is None:
             return
@@ -159,7 +159,7 @@ class JobGroupRules(JobRules):
         self._bound: dict[str, dict[str, int]] = {}
         """Owner → its pods that exist and have a node → revision at which they got it."""
         self._started: set[str] = set()
-        """Owners of which a pod has had a node, or that have a pod of another manager, which others join."""
+        """Owners whose new pods need no group: a pod has had a node, or another manager made a pod without a group."""
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
         if commit.shelf == GROUPS:

@@ -47,7 +47,7 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def conditions(self) -> set[str]:
-        """Those that are true."""
+        """Types of the conditions that are True."""
         return {
             condition["type"]
             for condition in self.status.get("conditions") or ()
@@ -350,7 +350,7 @@ class JobRules:
             "succeeded": sum(pod.phase == "Succeeded" for pod in mine),
             "failed": len(failed),
         }
-        if job.is_paused:  # pods whose node does not fit any more stay, and its node is not desired
+        if job.is_paused:  # pods stay on nodes that do not fit any more and are not desired
             del true["desired"]
         wrong = {name: (said[name], count) for name, count in true.items() if said[name] != count}
         if wrong:
@@ -372,17 +372,17 @@ class JobRules:
         return versions_since(self._nodes.get(name, []), known)
 
     def _believed(self, reconcile: Reconcile) -> Iterator[list[Version]]:
-        """Of each pod that the manager may believe to be the job's: the versions that it may take for the present."""
+        """For each pod that may belong to the job, as far as the manager knows: the versions that may be current."""
         uids = {job.uid for job in self._jobs_since(reconcile.known.get(JOBS, 0))}
         for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile):
             if versions[-1].owner in uids:
                 yield versions
 
     def _surely(self, reconcile: Reconcile) -> Iterator[list[Version]]:
-        """The same for nodes that it must know, and that certainly exist."""
+        """Pods as in `_believed`, but only those that the manager must know and that certainly exist."""
         for versions in self._believed(reconcile):
             first = self.pods.created_at(versions[0].uid)
-            # What another manager made since, or this one while this write was on its way, it need not know.
+            # It need not know pods that another manager, or its own later reconcile, has created since.
             is_known = (
                 first.revision <= reconcile.known.get(PODS, 0) or self._made_in.get(first.uid) == reconcile
             )

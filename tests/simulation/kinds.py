@@ -90,20 +90,20 @@ Rules = (
 
 
 class SimulatedKind(msgspec.Struct, frozen=True):
-    """The part of a kind in the simulation."""
+    """A kind as the simulation needs it: its resource, rules and surroundings."""
 
     resource: Resource
-    """Of the workload that scripts are about."""
+    """Resource of the workload in the scripts."""
     rules: Callable[..., Rules]
     """Called with namespace, name, start, skew_s and is_calm."""
     beside: Resource | None = None
-    """The kind that acts on its pods, whose controller and webhooks run too."""
+    """The kind that acts on the workload's pods; its controller and webhooks run too."""
     makes: tuple[Resource, ...] = ()
     """Kinds of its children; the controllers of pykruise's kinds among them run too."""
     gates: Gates = Gates()
-    """Of the manager and the webhooks."""
+    """Feature gates of the manager and the webhooks."""
     flags: Mapping[str, Any] = {}
-    """Of the manager."""
+    """Flags of the manager."""
     is_made_by_script: bool = False
     """An operation of the script creates the object, because other objects must exist before."""
 
@@ -216,12 +216,12 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "podprobemarker": generate_podprobemarker.generate,
     "podunavailablebudget": generate_podunavailablebudget.generate,
 }
-"""Scripts by chance: of each kind; `blind` of CloneSets whose manager is kept in the dark, `handover` of CloneSets
-whose managers follow each other."""
+"""Generators of random scripts, by kind. `blind`: CloneSets whose manager does not know the current state; `handover`:
+CloneSets whose leader changes."""
 
 
 PLAIN = 500
-"""Seeds below it, by which broken rules are known, play as they always did."""
+"""Scripts of seeds below it stay as they are, because it is known which of them break rules."""
 
 
 def generate(seed: int, generator: str = "cloneset") -> Script:

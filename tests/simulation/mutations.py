@@ -439,11 +439,12 @@ UNSEEN = frozenset(
         "an update in place counts as complete immediately",
     }
 )
-"""Mutations that only matter in the dark: they are hunted with the scripts of generate_blind.py."""
+"""Mutations that matter only while the manager does not know the current state: scripts of generate_blind.py detect
+them."""
 
 
 def generator_of(name: str) -> str:
-    """Which scripts a mutation is hunted with."""
+    """Name of the generator whose scripts must detect the mutation."""
     by_kind: Mapping[str, Collection[str]] = {
         "handover": HANDOVER,
         "slots": SLOTS,

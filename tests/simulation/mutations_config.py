@@ -26,7 +26,7 @@ def _optional(original: Any) -> Any:
 
 
 def _without_lifecycle(original: Any) -> Any:
-    """An inPlaceUpdate hook does not matter for the question whether an update surges."""
+    """Whether an update surges is decided without regard to the inPlaceUpdate hook."""
 
     def is_surging(snapshot: Any, *given: Any, **named: Any) -> Any:
         spec = replace(snapshot.cloneset.spec, lifecycle=None)

@@ -16,7 +16,7 @@ replace = msgspec.structs.replace
 
 
 def _as_if(**fields: Any) -> Callable[[Any], Any]:
-    """Targets as if the distribution had these fields."""
+    """The targets are computed as if the distribution had these fields."""
     return lambda original: lambda distribution, others: original(replace(distribution, **fields), others)
 
 

@@ -1,4 +1,4 @@
-"""Broken rules of groups of pods."""
+"""Mutations of workloads whose pods are a group; see mutations.py."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ PODGROUPS: dict[str, tuple[Change, ...]] = {
 
 
 def _without_orphans(original: Any) -> Any:
-    """PodGroups without an owner do not exist."""
+    """PodGroups without an owner are not seen."""
 
     async def read(*given: Any) -> Any:
         return msgspec.structs.replace(await original(*given), orphans={})

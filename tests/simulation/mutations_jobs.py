@@ -96,7 +96,7 @@ BROADCASTJOB: dict[str, tuple[Change, ...]] = {
 
 
 def _by_children_alone(original: Any) -> Any:
-    """As the original: the last time is that of the children that are there."""
+    """As in OpenKruise: the last time is the latest time of the existing children."""
 
     def last_tick(snapshot: Any) -> Any:
         cron = replace(snapshot.cron, status=replace(snapshot.cron.status, last_schedule_time=None))
@@ -116,7 +116,7 @@ def _first_of_all(_original: Any) -> Any:
 
 
 def _spec(**changes: Any) -> Change:
-    """The spec as it would be with these fields."""
+    """The spec is read with these fields changed."""
 
     def changed(original: Any) -> Any:
         def plan_cronjob(snapshot: Any) -> Any:

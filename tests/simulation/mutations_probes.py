@@ -123,7 +123,7 @@ def _deaf_to(kind: Any, *kinds: str) -> Change:
 
 
 def _any_labels(original: Any) -> Any:
-    """News of a pod are those of its place and its address alone."""
+    """Only a change of a pod's node or address wakes the controller."""
 
     def of_pod(change: Any, around: Any) -> Any:
         old, new = change.old, change.new

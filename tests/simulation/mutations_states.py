@@ -40,7 +40,7 @@ def _without_workload(original: Any) -> Any:
 
 
 def _stays_if(is_kept: Callable[[Any, Any], bool]) -> Change:
-    """Records are kept for pods for which this function returns true, with the old and the new record."""
+    """The old record of a pod is kept if `is_kept` returns true for the old and the new record."""
 
     def changed(original: Any) -> Any:
         def recorded(state: Any, *args: Any) -> Any:

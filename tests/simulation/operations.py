@@ -74,7 +74,7 @@ class Operations(
         self._held: set[str] = set()
         self._rules: list[Rule] = []
         self._nodes = kubelets.read_stats().nodes
-        """Those of the beginning: numbers in scripts are about them."""
+        """Nodes at the start; numbers of nodes in scripts refer to them."""
 
     async def do(self, operation: Operation) -> None:
         """Carry out the operation; a rejection by the API server is ignored."""
@@ -102,7 +102,7 @@ class Operations(
         await self._merge({"spec": {"replicas": replicas}})
 
     async def _image(self, tag: int, sidecar: bool = False) -> None:
-        """Another image of the (first) container."""
+        """Change the image of the (first) container."""
         template = decode(await self._client.get(self._resource, self._namespace, self._name))["spec"][
             "template"
         ]
@@ -111,7 +111,7 @@ class Operations(
         await self._merge({"spec": {"template": {"spec": {"containers": containers}}}})
 
     async def _env(self, value: int) -> None:
-        """A change that takes a new pod."""
+        """Change an environment variable, which requires new pods."""
         template = decode(await self._client.get(self._resource, self._namespace, self._name))["spec"][
             "template"
         ]
@@ -120,14 +120,14 @@ class Operations(
         await self._merge({"spec": {"template": {"spec": {"containers": containers}}}})
 
     async def _node_selector(self, pool: str | None) -> None:
-        """The node selector changes."""
+        """Change the node selector of the template."""
         await self._merge({"spec": {"template": {"spec": {"nodeSelector": {"sim/pool": pool}}}}})
 
     async def _rolling(self, **fields: Any) -> None:
         await self._merge({"spec": {"updateStrategy": {"rollingUpdate": fields}}})
 
     async def _strategy(self, type: str, alone: bool = False) -> None:
-        """Another type; `alone`: without a rollingUpdate, if that is not allowed."""
+        """Change the type of the update strategy. `alone`: remove rollingUpdate, which the type does not allow."""
         rolling = {"rollingUpdate": None} if alone else {}
         await self._merge({"spec": {"updateStrategy": {"type": type, **rolling}}})
 
@@ -138,7 +138,7 @@ class Operations(
         await self._merge({"spec": {"reserveOrdinals": ordinals}})
 
     async def _retain(self, scaled: str, deleted: str) -> None:
-        """Retention of PVCs."""
+        """Change the retention policy of PVCs."""
         policy = {"whenScaled": scaled, "whenDeleted": deleted}
         await self._merge({"spec": {"persistentVolumeClaimRetentionPolicy": policy}})
 
@@ -147,7 +147,7 @@ class Operations(
         await self._merge({"spec": {"scaleStrategy": {"podsToDelete": sorted(set(names))}}})
 
     async def _spec(self, **fields: Any) -> None:
-        """Other fields of the spec."""
+        """Change fields of the spec."""
         await self._merge({"spec": fields})
 
     async def _annotate(self, value: int) -> None:
@@ -165,7 +165,7 @@ class Operations(
     # ── users, with the subsets of a UnitedDeployment ────────────────────────
 
     async def _united_image(self, tag: int) -> None:
-        """Another image of the container."""
+        """Change the image of the container."""
         containers = [{"name": "main", "image": f"app:{tag}"}]
         template = {"cloneSetTemplate": {"spec": {"template": {"spec": {"containers": containers}}}}}
         await self._merge({"spec": {"template": template}})
@@ -174,7 +174,7 @@ class Operations(
         await self._merge({"spec": {"updateStrategy": {"manualUpdate": {"partitions": {subset: value}}}}})
 
     async def _united_subsets(self, subsets: list[Object]) -> None:
-        """Other subsets; partitions of those that are not there any more go with them."""
+        """Replace the subsets, and remove the partitions of removed subsets."""
         names = [subset["name"] for subset in subsets]
         result = decode(await self._client.get(self._resource, self._namespace, self._name))
         manual = (result["spec"].get("updateStrategy") or {}).get("manualUpdate") or {}
@@ -198,10 +198,10 @@ class Operations(
         names = sorted(entry["metadata"]["name"] for entry in listed)
         return str(names[number % len(names)]) if names else ""
 
-    # ── users, with what is beside the workload ──────────────────────────────
+    # ── users, with the object that acts on the workload's pods ───────────────
 
     async def _create_beside(self) -> None:
-        """Also at the start."""
+        """Create the object that acts on the pods. The start of a simulation calls this too."""
         resource, document = self._the_beside()
         await self._client.create(resource, self._beside_namespace(), document)
 
@@ -210,18 +210,18 @@ class Operations(
         await self._client.delete(resource, self._beside_namespace(), document["metadata"]["name"])
 
     async def _subset(self, number: int, most: int | str | None) -> None:
-        """Another maximum for one subset of the WorkloadSpread."""
+        """Change the maximum of one subset of the WorkloadSpread."""
         subsets = (await self._read_beside())["spec"]["subsets"]
         subsets[number % len(subsets)]["maxReplicas"] = most
         await self._merge_beside({"spec": {"subsets": subsets}})
 
     async def _budget(self, **fields: Any) -> None:
-        """Another amount for the budget."""
+        """Change the amount of the budget."""
         amounts = {"maxUnavailable": None, "minAvailable": None}
         await self._merge_beside({"spec": {**amounts, **fields}})
 
     async def _sidecar(self, field: str, value: Any) -> None:
-        """Another image for the (first) sidecar, or an environment: which takes a new pod."""
+        """Change the image of the (first) sidecar, or its environment, which requires a new pod."""
         containers = (await self._read_beside())["spec"]["containers"]
         containers[0][field] = value
         await self._merge_beside({"spec": {"containers": containers}})
@@ -244,7 +244,7 @@ class Operations(
         await self._merge_beside({"spec": {"updateStrategy": fields}})
 
     async def _remember(self, **fields: Any) -> None:
-        """Something else is remembered of pods."""
+        """Change the node labels and annotations that the PersistentPodState records."""
         await self._merge_beside({"spec": fields})
 
     # ── users and controllers, with pods ─────────────────────────────────────
@@ -261,7 +261,7 @@ class Operations(
             await self._evict_named(name)
 
     async def _relabel(self, pod: int) -> None:
-        """It leaves the set."""
+        """Change the labels of the pod, so that it leaves its workload."""
         await self._patch_pod(pod, {"metadata": {"labels": {"app": "another-app"}}})
 
     async def _label_pod(self, pod: int, labels: dict[str, str]) -> None:
@@ -287,7 +287,7 @@ class Operations(
                 await asyncio.sleep(AGAIN_S)
 
     async def _address(self, pod: int, value: str) -> None:
-        """Another client notes something on a pod that is remembered."""
+        """Another client writes an annotation on a pod that the PersistentPodState records."""
         await self._patch_pod(pod, {"metadata": {"annotations": {"address": value}}})
 
     async def _cost(self, pod: int, cost: int) -> None:
@@ -363,7 +363,7 @@ class Operations(
         await self._client.patch(NODES, "", self._node(node), patch, patch_type=PatchType.MERGE)
 
     async def _join(self, number: int) -> None:
-        """Another node."""
+        """Add a node."""
         self._kubelets.add_node(NodeSpec(name=f"extra-{number}", labels={"sim/pool": "a"}))
 
     async def _leave(self, node: int) -> None:

@@ -39,17 +39,17 @@ class CopyOperations:
         await self._client.patch(NAMESPACES, "", name, patch, patch_type=PatchType.MERGE)
 
     async def _place_object(self, namespace: str, **fields: Any) -> None:
-        """An object of a copy's name that the distribution did not make."""
+        """Create an object with the name of a copy, without the distribution as its owner."""
         document = {"metadata": {"name": self._copy_name()}, **fields}
         await self._client.create(self._copied(), namespace, document)
 
     async def _write_copy(self, number: int, **fields: Any) -> None:
-        """Another content, labels or annotations."""
+        """Change the content, labels or annotations of a copy."""
         if namespace := await self._namespace_of_copy(number):
             await self._merge_copy(namespace, fields)
 
     async def _disown_copy(self, number: int) -> None:
-        """A user takes a copy for his own."""
+        """A user removes the owner reference of a copy, and so makes the copy their own."""
         if namespace := await self._namespace_of_copy(number):
             await self._merge_copy(namespace, {"metadata": {"ownerReferences": None}})
 

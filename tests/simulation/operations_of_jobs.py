@@ -107,7 +107,7 @@ class JobOperations:
         await self._client.create(PODS, self._namespace, pod)
 
     async def _remove_failed(self) -> None:
-        """Pods that have failed are cleared away."""
+        """Delete the failed pods."""
         for raw in (await self._client.list(PODS, self._namespace)).items:
             pod = decode(raw)
             if pod.get("status", {}).get("phase") == "Failed":

@@ -35,7 +35,7 @@ class ProbeOperations:
         )
 
     async def _change_shown(self, name: str, **fields: Any) -> None:
-        """The same probe shows in another way."""
+        """Change how the result of the first probe is shown on pods."""
         result = decode(await self._client.get(POD_PROBE_MARKERS, self._namespace, name))
         first, *rest = result["spec"]["probes"]
         first = {field: value for field, value in {**first, **fields}.items() if value is not None}
@@ -45,7 +45,7 @@ class ProbeOperations:
         await self._client.delete(POD_PROBE_MARKERS, self._namespace, name)
 
     async def _delete_node_probes(self, node: int) -> None:
-        """A person deletes it without knowing its purpose."""
+        """A person deletes the NodePodProbe of a node without knowing its purpose."""
         await self._client.delete(NODE_POD_PROBES, "", self._node(node))
 
     async def _fail_probe(self, probe: str, after_s: float = 0.0) -> None:

@@ -37,7 +37,7 @@ class Version(msgspec.Struct, frozen=True):
     has_ready_condition: bool
     """Whether the node has reported the condition, in its last report."""
     is_ready: bool
-    """... and the readiness gate of updates in place is open, whether the node knows or not."""
+    """Whether the node reports it as ready, and its readiness gate for in-place updates is open."""
     ready_since: float
     images: Mapping[str, str]
     """By container of the template."""
@@ -74,10 +74,10 @@ class Version(msgspec.Struct, frozen=True):
         return MARKED in self.labels
 
     def is_own(self, reconcile: Reconcile) -> bool:
-        """Whether that is a write of the manager's own that it knew of: of this reconcile, or heard of before."""
+        """Whether the manager wrote this version itself: in this reconcile, or earlier and with a known result."""
         if self.sender != reconcile.manager or not 0 < self.reconcile <= reconcile.number:
             return False
-        # What another reconcile has just sent is no knowledge of this one.
+        # This reconcile does not know the result of a request that another reconcile has just sent.
         return self.reconcile == reconcile.number or self.at <= reconcile.at
 
     def is_available(self, *, min_ready_s: float, at: float) -> bool:

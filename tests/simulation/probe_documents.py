@@ -71,7 +71,7 @@ class Marker(msgspec.Struct, frozen=True):
     status: Document
 
     def selects(self, pod: Pod) -> bool:
-        """Whether it is about such a pod."""
+        """Whether it selects such a pod."""
         selector = self.spec["selector"]
         return (
             self.is_there
@@ -146,7 +146,7 @@ class NodeProbes(msgspec.Struct, frozen=True):
                 yield uid, name, probe
 
     def markers(self, namespace: str) -> set[str]:
-        """Those that something is checked for."""
+        """Names of the markers that have a probe here."""
         return {
             marker_of(name)
             for entry in self.entries.values()

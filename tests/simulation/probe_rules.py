@@ -37,7 +37,7 @@ CLOCK_S = 1.0
 """Times are stored in whole seconds."""
 
 Found = tuple[Document, Document, Collection[str]]
-"""A state that an agent has found, the probe of a marker that it is of, and conditions that states before it show."""
+"""A state that an agent has reported, its probe in a marker, and the conditions of earlier states."""
 
 
 class ProbeRules:
@@ -55,7 +55,7 @@ class ProbeRules:
         self._touched: dict[str, int] = {}
         """By uid: at which revision a person wrote to a pod last."""
         self._markers: dict[str, list[Marker]] = {}
-        """By name, as those below: through all lives."""
+        """Versions by name, also before a deletion and new creation; `_probes` and `_nodes` likewise."""
         self._probes: dict[str, list[NodeProbes]] = {}
         self._nodes: dict[str, list[Node]] = {}
 
@@ -72,7 +72,7 @@ class ProbeRules:
                 yield from self._on_node_probes(commit)
         self._last_at = commit.at
 
-    # ── what is asked of nodes ───────────────────────────────────────────────
+    # ── probes of nodes ──────────────────────────────────────────────────────
 
     def _on_node_probes(self, commit: Commit) -> Iterator[Violation]:
         after = read_node_probes(commit)
@@ -162,7 +162,7 @@ class ProbeRules:
         results are then visible on the pod."""
         if self._is_calm and commit.at - self._last_at > LATE_S:
             for uid, pods in self._pods.items():
-                # What a person takes away comes again when it is found the next time.
+                # A label or annotation that a person removed is restored after the next result.
                 is_as_shown = self._touched.get(uid, 0) < before.revision
                 if is_as_shown and pods[-1].is_active and pods[-1].node == before.name:
                     yield from self._shows_all(pods[-1], before, commit.at - self._start)
@@ -371,7 +371,7 @@ class ProbeRules:
 
 
 def _has(version: NodeProbes, uid: str, name: str, entry: Entry) -> bool:
-    """Whether the same was to be checked then."""
+    """Whether this version had the same probe."""
     known = version.entries.get(uid)
     return known is not None and known.probes.get(name) == entry.probes[name]
 

@@ -70,7 +70,7 @@ class PullJob(msgspec.Struct, frozen=True):
     retries: int
     pull_policy: str
     owner: str
-    """Uid of the list that it is of."""
+    """Uid of the ImageListPullJob that owns it."""
     template: Any
     """The spec without the images."""
     status: Mapping[str, Any]
@@ -170,7 +170,7 @@ class NodeImage(msgspec.Struct, frozen=True):
 
     revision: int
     is_there: bool
-    """... and not on its way out."""
+    """Whether it exists and does not terminate."""
     labels: Mapping[str, str]
     entries: Mapping[Image, Entry]
     sandboxes: Mapping[str, Any]

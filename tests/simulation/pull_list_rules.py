@@ -66,7 +66,7 @@ def _ending(job: PullJob) -> str:
     said = {name: job.status.get(name, 0) for name in ("desired", "succeeded", "failed")}
     if job.started is None or said["desired"] != said["succeeded"] + said["failed"]:
         return "active"
-    if not said["desired"]:  # it has selected no node
+    if not said["desired"]:  # the job has selected no node
         return "Failed" if job.status.get("completionTime") else "active"
     return "Failed" if said["failed"] else "Succeeded"
 

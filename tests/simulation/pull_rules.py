@@ -40,7 +40,7 @@ PATIENCE_S = 100.0
 FAR_S = 3000.0
 """Events that are due after more than this are not awaited."""
 NOW = 1 << 62
-"""A revision that is later than all."""
+"""A revision that is later than all others."""
 NOT_THERE = NodeImage(0, False, {}, {}, {}, {}, {})
 
 
@@ -418,7 +418,7 @@ class PullRules:
         return any(version.gone or version.image != image for version in self._versions(uid, reconcile))
 
     def _surely_goes_on(self, uid: str, image: Image, reconcile: Reconcile) -> bool:
-        """Whether a job that ends has surely not ended, and wants the image."""
+        """Whether a job with completionPolicy Always certainly has not ended, and wants the image."""
         versions = self._versions(uid, reconcile)
         return all(version.is_active and version.ends and version.image == image for version in versions)
 

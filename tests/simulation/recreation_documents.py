@@ -31,7 +31,7 @@ FINALIZER, ACTIVE = f"{PREFIX}unready-acquired", f"{PREFIX}active"
 POD_UID, NODE_NAME = f"{PREFIX}pod-uid", f"{PREFIX}node-name"
 GATE = "KruisePodReady"
 OWN = "ContainerRecreateRequest"
-"""By this name requests hold pods back."""
+"""Name under which requests keep pods out of service."""
 STOPPED = 137
 """The exit code of a container that an agent has stopped."""
 
@@ -45,7 +45,7 @@ class Run(msgspec.Struct, frozen=True):
     started_at: float | None
     """None: it is not running."""
     stopped: Mapping[str, float]
-    """By id: when runs that an agent has stopped ended, of the last two."""
+    """Id of a run → the time at which it ended, for those of the last two runs that an agent has stopped."""
 
 
 class Pod(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class Pod(msgspec.Struct, frozen=True):
     holders: Sequence[tuple[str, str]]
     """The requests that keep it out of service."""
     gate: str
-    """Status of their common condition; empty: there is none."""
+    """Status of the condition that all these requests share; empty: there is none."""
     document: Document
 
     @property
@@ -99,12 +99,12 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def pod_uid(self) -> str:
-        """Of the pod that it is for."""
+        """Uid of the pod whose containers it recreates."""
         return self.labels.get(POD_UID, "")
 
     @property
     def phase(self) -> str:
-        """Empty: nobody has begun."""
+        """Phase in the status; empty: no agent has begun."""
         return str(self.status.get("phase") or "")
 
     @property
@@ -129,7 +129,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> list[str]:
-        """Of its containers."""
+        """Names of its containers."""
         return [container["name"] for container in self.spec["containers"]]
 
     @property
@@ -163,7 +163,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def strategy(self) -> Document:
-        """How it is done."""
+        """Strategy of the recreation."""
         return self.spec.get("strategy") or {}
 
     @property
@@ -173,7 +173,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def held_since(self) -> float | None:
-        """From when on the grace period counts."""
+        """Time at which the grace period begins; None: it has not begun."""
         for condition in self.status.get("conditions") or ():
             if condition["type"] == "PreRecreateGrace" and condition["status"] == "True":
                 return parse_time(condition["lastTransitionTime"])

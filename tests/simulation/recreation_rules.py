@@ -85,7 +85,7 @@ class RecreationRules:
     def _on_stopped(
         self, commit: Commit, pod: Pod, name: str, id_: str, ended_at: float
     ) -> Iterator[Violation]:
-        """An agent has stopped a container: for which request, and was it to be stopped?"""
+        """An agent has stopped a container: a request for it was active, and its turn had come."""
         what = f"container {name} of {pod.name} is stopped"
         begun = [
             versions[-1]
@@ -207,7 +207,7 @@ class RecreationRules:
     def _on_ended(
         self, commit: Commit, reconcile: Reconcile, request: Request, known: Sequence[Request]
     ) -> Iterator[Violation]:
-        """It is not carried out, or not any more."""
+        """The request ends without success, for a true reason."""
         message = request.status.get("message")
         late = commit.at - LATE_S if self._is_calm else 0.0
         latest = commit.at + self._skew_s
@@ -229,7 +229,7 @@ class RecreationRules:
             yield self._broken(commit, "late", f"{request.key} ends late: {message}")
 
     def _others_until(self, request: Request, reconcile: Reconcile) -> Iterator[float]:
-        """When other requests for the pod, that surely were carried out, were over; infinite: they are not."""
+        """End of each other request for the pod that certainly was carried out; infinite: it has not ended."""
         for versions in self._of_pod(request.pod_uid):
             known = list_versions_since(versions, reconcile.known.get(REQUESTS, 0))
             if versions[0].uid != request.uid and any(version.is_carried_out for version in versions):

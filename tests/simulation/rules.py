@@ -89,7 +89,7 @@ class WorkloadRules(Generic[W]):
 
     shelf: str
     shelves: frozenset[str]
-    """All whose commits the rules want to see; a workload is at rest when those of `own_shelves` are."""
+    """Shelves whose commits the rules get; a workload is at rest when nothing changes on `own_shelves`."""
 
     def __init__(
         self, *, namespace: str, name: str, start: float, skew_s: float = 0.0, is_calm: bool = False
@@ -105,7 +105,7 @@ class WorkloadRules(Generic[W]):
         self._templates: dict[str, Any] = {}
         """Templates by hash of their revision, including deleted revisions."""
         self._missing_until: dict[str, float] = {}
-        """By hash, for revisions that other clients deleted: the revision of the commit that created each again."""
+        """Hash of a revision that another client deleted → number of the commit that created the revision again."""
         self._image_writes: dict[tuple[str, str], int] = {}
 
     # ── every commit ─────────────────────────────────────────────────────────
@@ -363,7 +363,7 @@ class WorkloadRules(Generic[W]):
         )
 
     def _maybe_available(self, version: Version, workloads: list[W], *, until: float) -> bool:
-        """Whether some manager may take it for available until then."""
+        """Whether a manager may consider this version of a pod available at this time."""
         at = until + self._skew_s + 1e-6
         return any(version.is_available(min_ready_s=workload.min_ready_s, at=at) for workload in workloads)
 
@@ -402,7 +402,7 @@ class WorkloadRules(Generic[W]):
         return bool(impossible) and said.get(condition) == "True"
 
     def _says_failed(self, workload: W) -> list[str]:
-        """Conditions of the status that something has failed."""
+        """Conditions of the status that report a failure."""
         return [
             f"{condition['type']}: {condition.get('message')}"
             for condition in workload.status.get("conditions") or ()
@@ -437,7 +437,7 @@ class WorkloadRules(Generic[W]):
         return (pod for pod in self.pods.latest() if self._is_member(pod, workload))
 
     def _hash_of(self, workload: W) -> str:
-        """The revision of its template; empty: it has none yet. The newest of equal ones counts."""
+        """Hash of the newest revision with the workload's template; empty: there is none yet."""
         return next(
             (name for name, template in reversed(self._templates.items()) if template == workload.template),
             "",

@@ -18,7 +18,7 @@ from pykruise.testing.simulation.scripts import SimulatedOperation as Operation
 __all__ = ["FOUND", "Fault", "Operation", "Script", "from_json", "to_json"]
 
 FOUND: Final = sorted((Path(__file__).parent / "found").glob("*.json"))
-"""Scripts that once showed that something was wrong."""
+"""Scripts that once found an error."""
 
 
 class Script(msgspec.Struct, frozen=True, omit_defaults=True):

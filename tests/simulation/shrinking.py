@@ -38,7 +38,7 @@ def shrink(
 
 
 def _rule(play: Callable[[Script], Outcome], script: Script) -> str:
-    """The rule that it breaks; empty also if admission rejects the shortened object."""
+    """The rule that the script breaks; empty: none, or admission rejects the shortened object."""
     try:
         return play(script).rule
     except ApiError:

@@ -82,7 +82,7 @@ class SidecarSet(msgspec.Struct, frozen=True):
         )
 
     def kept(self, of: int) -> int:
-        """How many pods that wait stay as they are."""
+        """Number of waiting pods that the partition keeps as they are."""
         keep = number(self.partition, of, up=True)
         if isinstance(self.partition, str) and self.partition != "100%" and of > 1 and keep == of:
             keep -= 1
@@ -302,7 +302,7 @@ def _recorded(pod: Version, key: str, name: str) -> str:
 
 
 def _is_busy(sidecarset: SidecarSet, pod: Version) -> bool:
-    """Upgraded, and out of service for it."""
+    """Whether the pod is upgraded, and still out of service because of that."""
     return sidecarset.has(pod) and sidecarset.is_on(pod) and not (pod.is_ready and _is_consistent(pod))
 
 

@@ -49,7 +49,7 @@ class SpreadRules:
         """When pods were created, by uid."""
         self._target: Any = None
         self._replicas: list[tuple[int, int]] = []
-        """Those of the workload, by the API server's revision."""
+        """The workload's replicas, with the API server's revision of each change."""
         self._basis: tuple[Mapping[str, int], Any] | None = None
         """Knowledge of the manager that wrote the last status, and the spec of that status."""
         self._skew_s = scene.skew_s
@@ -58,7 +58,7 @@ class SpreadRules:
         self._taken: set[tuple[str, str, str]] = set()
         """Places that were ever promised: uid of the WorkloadSpread, subset and pod."""
         self._open: dict[tuple[str, str, str], tuple[float, str]] = {}
-        """Those whose pod no manager has seen: when, and for which version."""
+        """Promised places whose pod no manager has seen yet → time of the promise, and the version."""
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
         """Called for each commit to `shelves` in order, after `pods` has recorded it."""
@@ -96,13 +96,13 @@ class SpreadRules:
     def _is_there_room(
         self, commit: Commit, version: str, entry: Mapping[str, Any], new: list[str]
     ) -> Iterator[Violation]:
-        """Admission has promised places in a subset for pods of a version."""
+        """Admission has promised places in a subset for pods of a version: the subset must have room for them."""
         assert commit.new is not None
         name, uid = entry["name"], commit.new["metadata"]["uid"]
         self._taken |= {(uid, name, text) for text in new}
         self._open |= {(uid, name, text): (commit.at, version) for text in new}
         limits = self._limits(commit.new["spec"], name)
-        # A late pod of a workload that is gone, or going, goes as well.
+        # A pod that is created late for a deleted or terminating workload is deleted as well.
         is_going = self._target is None or "deletionTimestamp" in self._target["metadata"]
         if ANY_NUMBER in limits or is_going:
             return
@@ -110,14 +110,14 @@ class SpreadRules:
         if not self._skew_s:
             promised |= self._still_promised(uid, name, version, commit.at)
         going = set(entry.get("deletingPods") or ())
-        promised -= going  # such a pod came, and its deletion was admitted
+        promised -= going  # these pods were created, and their deletion was admitted
         there = {pod.name for pod in self._known_in(name, version)} - going
         if len(promised | there) > max(limits):
             what = f"subset {name} takes {max(limits)} pods; {sorted(there)} are there, {sorted(promised)} may come"
             yield Violation("subset", f"{what} (by {commit.sender})", commit.at - self._start)
 
     def _settle(self, reconcile: Reconcile, doc: Any) -> None:
-        """A manager takes promises off whose pods it has seen. Where two lead for a moment the other may not have."""
+        """A manager removes promises whose pods it has seen. A second leader may not have seen them."""
         promised = {
             (entry["name"], pod)
             for entries in _lists(doc).values()
@@ -131,7 +131,7 @@ class SpreadRules:
             pod = first.get(place[2])
             if pod is None or place[1:] in promised:
                 continue
-            # Its own creations it may know before the watch sends them; pods without a note it waits for.
+            # A manager may know its own pods before the watch reports them; while pods have no annotation, it waits.
             is_own = pod.sender == reconcile.manager and (pod.at <= reconcile.at or has_homeless)
             if pod.revision <= known or is_own:
                 del self._open[place]
@@ -163,7 +163,7 @@ class SpreadRules:
         ]
 
     def _known_in(self, subset: str, version: str) -> Iterator[Version]:
-        """Active pods of a subset that the manager had seen there when it wrote the status last."""
+        """Active pods of a subset that the manager knew when it last wrote the status."""
         known = self._basis[0].get(PODS, 0) if self._basis else -1
         for pod in self._members():
             if self._subset_of(pod) == subset and self._version_of(pod, version) == version:
@@ -178,7 +178,7 @@ class SpreadRules:
         return (pod for pod in self._pods.latest() if pod.is_active and pod.owner == uid)
 
     def _subset_of(self, pod: Version) -> str:
-        """The subset that its note names; empty: it has no note of this WorkloadSpread."""
+        """The subset in the pod's annotation; empty: it has no annotation of this WorkloadSpread."""
         text = pod.annotations.get(NOTE)
         result = json.loads(text) if text else {}
         spread = self._doc["metadata"]["name"] if self._doc is not None else ""
@@ -228,9 +228,7 @@ class SpreadRules:
         ):
             yield self._broken(commit, "note", f"{name} is in subset {subset}, but not bound to its nodes")
         place = (self._doc["metadata"]["uid"], subset, name)
-        takes_any = ANY_NUMBER in self._limits(
-            self._doc["spec"], subset
-        )  # also while the status says so still
+        takes_any = ANY_NUMBER in self._limits(self._doc["spec"], subset)  # also according to the last status
         if self._is_calm and not takes_any and place not in self._taken:
             yield self._broken(commit, "note", f"{name} is in subset {subset} without a place")
 
@@ -245,7 +243,7 @@ class SpreadRules:
             yield self._broken(commit, "marks", f"more is written to {new['metadata']['name']} than marks")
 
     def _has_room_to_adopt(self, commit: Commit, old: Any, new: Any) -> Iterator[Violation]:
-        """A pod gets a note only of a subset that has a place for it, as far as the manager can know."""
+        """A pod gets the annotation of a subset only if the subset has a place, as far as the manager can know."""
         assert commit.reconcile is not None
         subset = json.loads((new["metadata"].get("annotations") or {}).get(NOTE, "{}")).get("subset", "")
         is_noted = NOTE in (old["metadata"].get("annotations") or {})
@@ -319,7 +317,7 @@ class SpreadRules:
                 yield Violation("converges", f"{name} of {version or 'all'} is still passed over", now)
 
     def _are_costs_right(self, pods: list[Version], now: float) -> Iterator[Violation]:
-        """Within a version: pods of later subsets go first, those that are too many before all; of old versions in
+        """Within a version: pods that exceed a limit go first, then those of later subsets; pods of old versions in
         the opposite order."""
         subsets = [subset["name"] for subset in self._doc["spec"]["subsets"]]
         latest = (self._target.get("status") or {}).get("updateRevision", "").rpartition("-")[2]
@@ -333,7 +331,7 @@ class SpreadRules:
         for pod in pods:
             version, subset = pod.hash if is_versioned else latest, self._subset_of(pod)
             is_full = (version if is_versioned else ALL_VERSIONS) in full
-            if subset or not is_full or self._was_before(pod.uid):  # to what is too much nothing is written
+            if subset or not is_full or self._was_before(pod.uid):  # pods that exceed the limit get no cost
                 groups.setdefault((version, subset), []).append(pod)
         for (version, subset), group in groups.items():
             if subset not in subsets:

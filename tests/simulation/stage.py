@@ -71,7 +71,7 @@ ALLOWED_METADATA = {
 """Lets SidecarSets patch every annotation of pods."""
 NAME = "web"
 PACE = Pace(burst=2, per_s=5.0, wait_s=0.1)
-"""Stricter than a manager's own: scripts have few pods."""
+"""Stricter than the default of managers, because scripts have few pods."""
 CONTROLLERS = (
     "claims",
     "node-lifecycle",
@@ -101,7 +101,7 @@ class Life:
         return self.wires[0].writes
 
     def cut(self, *, is_cut: bool) -> None:
-        """Nothing leaves or reaches it any more, or all does again."""
+        """Cut the manager off from the network, or connect it again."""
         for wire in self.wires:
             wire.dead = is_cut
 
@@ -372,12 +372,12 @@ class Stage:
             await asyncio.gather(item.task, return_exceptions=True)
             self._writes += item.writes
 
-    # ── what is seen ─────────────────────────────────────────────────────────
+    # ── checks of commits ────────────────────────────────────────────────────
 
     def _on_commit(self, commit: Commit) -> None:
         try:
             self._found += self._rules.on_commit(commit)
-        except Exception as error:  # to the API server it would be one of its own, and nobody would see it
+        except Exception as error:  # otherwise the API server would answer with it, and nobody would see it
             self._break("simulator", f"{type(error).__name__}: {error}")
         if commit.reconcile is not None:
             self._stop_if_it_never_ends()

@@ -150,7 +150,7 @@ class StateRules:
         self._sets = [Set(0, "", False, ())]
         self._nodes: dict[str, list[Node]] = {}
         self._terms: Sequence[Any] = ()
-        """Preferred ones of the template; they do not change."""
+        """Preferred terms of the template; they do not change."""
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
         """Called for each commit to `shelves` in order, after `pods` has recorded it."""
@@ -271,7 +271,7 @@ class StateRules:
             return True
         if all(state.keeps_all for state in states) or all(_ordinal(name) in item.slots for item in sets):
             return False
-        if any(not item.slots for item in sets):  # then its pods do not count
+        if any(not item.slots for item in sets):  # without wanted pods, existing pods do not count
             return True
         known = reconcile.known.get(PODS, 0)
         return not any(

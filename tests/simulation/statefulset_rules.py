@@ -71,7 +71,7 @@ class Workload(msgspec.Struct, frozen=True):
     generation: int
 
     def rank(self, name: str) -> int:
-        """The place of this pod among those that are wanted; -1: it is not wanted."""
+        """The position of this pod among the wanted pods; -1: it is not wanted."""
         ordinal = _ordinal(name)
         return self.slots.index(ordinal) if ordinal in self.slots else -1
 
@@ -172,9 +172,9 @@ class StatefulSetRules(WorkloadRules[Workload]):
         self._claims: dict[str, list[tuple[int, Any]]] = {}
         """By name: each version with its revision; None: it is deleted."""
         self._scaled_away: dict[str, tuple[str, int]] = {}
-        """Claims that go with the pod that a manager scaled away: name → uid of the claim, and when that was."""
+        """Claims that must be deleted with a scaled-down pod: name → uid, and the revision of the scaling."""
         self._nodes: dict[str, list[tuple[int, bool]]] = {}
-        """Per name: each version's revision, and whether the node is out of service."""
+        """By name: each version's revision, and whether the node is out of service."""
 
     def read(self, document: Any, revision: int) -> Workload:
         return read_workload(document, revision)
@@ -370,7 +370,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
                 self._scaled_away[name] = versions[-1]["metadata"]["uid"], commit.revision
 
     def _are_owners_right(self, commit: Commit, reconcile: Reconcile) -> Iterator[Violation]:
-        """Owners that a manager gives to a claim are those that some retention policy wants."""
+        """A manager gives a claim only owners that a possibly current retention policy requires."""
         name = commit.key.name
         workloads = self._workloads_since(reconcile.known.get(SETS, 0))
         before = set(_pod_owners(commit.old)) if commit.old else set()
@@ -418,7 +418,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
                 return f"the partition keeps {workload.partition} pods"
             versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
             if not workload.is_parallel and any(version.state in _TAKEN_OUT for version in versions):
-                return ""  # in order, everything waits for it: only its update ends that
+                return ""  # with ordered management every other pod waits for this one, until it is updated
             if self._may_be_replaced(commit, pod, workload):
                 return ""
             first = [
@@ -475,7 +475,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
         )
 
     def _is_surely_idle(self, reconcile: Reconcile, name: str, workload: Workload) -> bool:
-        """Whether this pod surely is old and serves: no manager has begun with it."""
+        """Whether this pod certainly has an old revision and serves, so that no manager has begun to update it."""
         histories = self._of_name(reconcile, name)
         target = self._hash_of(workload)
         return self._all_members(histories, workload) and all(
@@ -504,7 +504,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
             yield self._broken(commit, "availability", what)
 
     def _count_ignored(self, reconcile: Reconcile, names: list[str], workload: Workload) -> int:
-        """At most so many of these pods may be left out, because their nodes are out of service."""
+        """Maximum number of these pods that do not count, because their nodes are out of service."""
         if not workload.ignored:
             return 0
         targets = [
@@ -630,13 +630,13 @@ class StatefulSetRules(WorkloadRules[Workload]):
         ]
 
     def _all_members(self, histories: list[list[Version]], workload: Workload) -> bool:
-        """Whether it surely is a pod of the set that lives."""
+        """Whether there is one pod of this name, and it certainly is an active pod of the set."""
         return len(histories) == 1 and all(self._is_member(history, workload) for history in histories[0])
 
     def _surely_down(
         self, reconcile: Reconcile, names: list[str], workload: Workload, *, until: float
     ) -> list[str]:
-        """Those of these pods that are missing or out of service in every state that the manager may assume."""
+        """Names of the pods that are missing or out of service in every state that the manager may assume."""
         return [
             name
             for name in names

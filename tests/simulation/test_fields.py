@@ -7,7 +7,7 @@ import pytest
 from simulation.fields import never_set
 
 SEEDS = range(500, 900)
-"""From 500 on the fields of further_fields.py are set too."""
+"""From seed 500 on, the fields of further_fields.py are set too."""
 
 HOOKS = "the simulated owner of hooks answers labels; unit tests have finalizers and markPodNotReady"
 RESIZE = "a change of resources is another update, which rules do not know; test_cloneset_resize.py plays it"
@@ -81,7 +81,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "targetFilter": "rules read CloneSets; test_workloadspread_custom.py has other targets",
     },
 }
-"""By kind and beginning of a path."""
+"""Kind → beginning of a path → the reason why no seed sets the fields there."""
 
 
 @pytest.mark.exhaustive

@@ -21,10 +21,10 @@ from simulation.world import run
 
 KINDS = sorted(GENERATORS.keys() - {"blind"})
 SEEDS = 2
-"""Of each kind, and one whose trace is compared. They are the same in every run: what more of them find, thousands that
-are played now and then have found."""
+"""Number of seeds of each kind, and one more whose trace is compared. Every run plays the same seeds; `make simulate`
+plays thousands of others."""
 IN_PORTIONS = 1
-"""Of each kind: how lists are read is the same for all."""
+"""Number of seeds of each kind whose lists are read in portions: all kinds read lists in the same way."""
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def test_formerly_found_failures_stay_fixed(path: Path) -> None:
 
 
 def test_a_seed_gives_the_same_trace_in_every_process(capsys: pytest.CaptureFixture[str]) -> None:
-    """Strings and objects have other hashes there, so no order may depend on them."""
+    """Hashes of strings and objects differ between processes, so no order may depend on them."""
     # given
     options = ["--first", "7", "--seeds", "1", "--trace", "--kind", *KINDS]
     path = os.pathsep.join(str(folder) for folder in sys.path if folder)

@@ -29,8 +29,8 @@ REVISION = "apps.kruise.io/controller-revision-hash"
 TEMPLATE = "cloneSetTemplate"
 UNBOUNDED = 1_000_000
 MOST_SCALINGS = 8
-"""So often within RESTLESS_S a workload may be scaled for no new reason: a zone goes, and comes back. Subsets without
-nodes are tried again and again, but not sooner than the spec says."""
+"""Maximum number of scalings of a workload within RESTLESS_S without a new reason: a zone may fail and come back.
+Subsets without nodes are tried again and again, but not sooner than the spec says."""
 RESTLESS_S = 60.0
 
 
@@ -61,7 +61,7 @@ class UnitedDeploymentRules:
         self._workloads: dict[str, list[_Seen]] = {}
         """By uid."""
         self._scalings: dict[str, list[float]] = {}
-        """When the controller has scaled a workload since another client changed anything."""
+        """Uid of a workload → times at which the controller has scaled it since the last change by another client."""
 
     # ── every commit ─────────────────────────────────────────────────────────
 
@@ -131,7 +131,7 @@ class UnitedDeploymentRules:
             yield self._broken(commit, "twice", f"subset {subset} has {others}, and gets {commit.key.name}")
 
     def _orphans(self, reconcile: Reconcile | None, subset: str) -> Iterator[str]:
-        """Names of workloads of the subset that surely are there, and that have no controller."""
+        """Names of workloads of the subset that certainly exist and have no controller."""
         assert reconcile is not None
         for history in self._workloads.values():
             seen = versions_since(history, reconcile.known.get(WORKLOADS, 0))
@@ -166,7 +166,7 @@ class UnitedDeploymentRules:
         self, commit: Commit, old: Any | None, new: Any, united_versions: list[Any]
     ) -> Iterator[Violation]:
         if old is not None and old["spec"] == new["spec"]:
-            return  # it was adopted, or let go
+            return  # it was adopted or released
         yield from self._is_conserved(commit, old, new, united_versions)
         yield from self._is_stored_first(commit, old, new, united_versions)
         name, subset = commit.key.name, new["metadata"]["labels"].get(SUBSET)
@@ -178,7 +178,7 @@ class UnitedDeploymentRules:
         before = old["spec"]["updateStrategy"]["rollingUpdate"].get("partition", 0) if old else None
         wanted = {_partition(united, subset) for united in united_versions}
         size = new["spec"]["replicas"]
-        # All that the subset is to have may be held; a new workload begins with fewer.
+        # A partition that holds back every pod may be lower, because a new workload begins with fewer pods.
         if partition != before and not any(partition == item or size <= partition < item for item in wanted):
             yield self._broken(commit, "partition", f"{name} gets partition {partition}, wanted {wanted}")
 
@@ -398,7 +398,7 @@ def _all_bounds(united: Any) -> dict[str, tuple[int, int]]:
 
 
 def _bounds_beside(united: Any, sizes: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """Minimums are at least these sizes: pods that run are not moved."""
+    """Bounds of each subset; minimums are at least these sizes, because running pods are not moved."""
     return {
         name: (max(least, min(sizes.get(name, 0), most)), most)
         for name, (least, most) in _all_bounds(united).items()
@@ -417,7 +417,7 @@ def _bounds(subset: Any, replicas: int) -> tuple[int, int]:
 
 
 def _filled(bounds: Mapping[str, tuple[int, int]], replicas: int) -> dict[str, int]:
-    """Minimums in order, then up to the maximums."""
+    """Replicas of each subset: first the minimums in order, then up to the maximums."""
     result = dict.fromkeys(bounds, 0)
     for place in (0, 1):
         for name, limits in bounds.items():

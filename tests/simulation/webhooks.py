@@ -47,7 +47,7 @@ class _Later(WrappedTransport):
     """A transport that is known only after the cluster exists."""
 
     def __init__(self) -> None:
-        """Nothing to pass requests on to yet."""
+        """Create it without a transport; `connect()` sets the transport later."""
 
     def connect(self, inner: Transport) -> None:
         """Set the transport."""
@@ -104,7 +104,7 @@ class Webhooks:
         self._clock = clock
 
     def rules(self) -> tuple[ReviewRule, ...]:
-        """For the API server."""
+        """Rules by which the API server selects the requests that it sends."""
         if self._kind == WORKLOAD_SPREADS.plural:
             return self._of_any(
                 [self._rules(workloadspread=spread) for spread in self._spreads], self._any_of
@@ -184,7 +184,7 @@ class Webhooks:
         return review
 
     def _known(self, number: int) -> int:
-        """Which version of budgets a replica's cache shows."""
+        """The API server's revision of budgets that a replica's cache shows."""
         held = [
             version - 1
             for path, version in self._wires[number].held.items()
@@ -214,7 +214,7 @@ class _AnySidecars:
 
 
 class _AnyStates:
-    """PersistentPodStates as whichever replica is asked knows them."""
+    """PersistentPodStates as the chosen replica knows them."""
 
     def __init__(self, rng: random.Random, all_of_them: Sequence[CachedStates]) -> None:
         self._rng = rng

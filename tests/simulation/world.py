@@ -34,11 +34,11 @@ from simulation.stage import NAME, NAMESPACE, Life, Stage
 __all__ = ["Outcome", "run"]
 
 QUIET_S = 40.0
-"""So long nothing may have changed for the workload to be at rest."""
+"""Seconds without a change after which the workload is at rest."""
 PATIENCE_S = 3600.0
 """Maximum seconds until the cluster is at rest after the end of all faults."""
 REST_S = 60.0
-"""So long a restarted manager is watched for writes that nothing calls for."""
+"""Seconds for which a restarted manager is watched for unnecessary writes."""
 MANAGER_KINDS = (
     *("crash", "second leader", "clock jump", "compact", "graceful restart"),
     *("kill leader", "stop leader", "cut leader"),
@@ -177,7 +177,7 @@ class _World(Stage):
             self._start_manager()
         while len(self._lives) > 1:
             await self._kill(self._lives[0])
-        # A timer that was set by a wrong clock stays as long as it is when the clock is set right.
+        # A timer that was set while the clock was wrong keeps its duration when the clock is corrected.
         end = (
             self._now()
             + PATIENCE_S

@@ -35,7 +35,7 @@ def _try(**spec: Any) -> Try:
 
 
 _SLOW: Final[Document] = {"readinessProbe": {"exec": {"command": ["true"]}, "initialDelaySeconds": 12}}
-"""Of a container whose successor is not ready soon."""
+"""Fields of a container that becomes ready only after 12 s."""
 
 
 def _slow() -> Document:

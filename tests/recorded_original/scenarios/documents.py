@@ -20,10 +20,10 @@ __all__ = [
 
 KRUISE = "apps.kruise.io/v1beta1"
 POLICY = "policy.kruise.io/v1beta1"
-"""The player replaces versions by the one that it plays."""
+"""The player replaces the version in a document by the version that it plays."""
 
 BOTH = ("v1beta1", "v1alpha1")
-"""Versions of a scenario that says the same in both."""
+"""API versions of a scenario whose documents are valid in both."""
 
 CLAIM: Document = {
     "metadata": {"name": "data"},
@@ -38,7 +38,7 @@ def told(name: str, *steps: Step, differs: tuple[Wanted, ...] = (), **more: Any)
 
 
 def but(why: str, *at: str, is_wrong: bool = False, only_in: str = "") -> Wanted:
-    """A difference at these places; `only_in`: the one version in which it is one."""
+    """A difference at these places. `only_in`: the API version in which alone it exists; empty: both versions."""
     return Wanted(at=at, why=why, is_wrong=is_wrong, versions=(only_in,) if only_in else BOTH)
 
 

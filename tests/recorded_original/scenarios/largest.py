@@ -1,4 +1,4 @@
-"""Manifests that say as much as their kinds have fields for: what is stored of them."""
+"""Manifests that set as many fields as their kinds have, and the objects that are stored for them."""
 
 from typing import Any, Final
 

@@ -1,6 +1,6 @@
-"""NodeImage and NodePodProbe, which controllers make for each node: what a client may write into one.
+"""NodeImage and NodePodProbe, which controllers create for each node: the writes of a client that are accepted.
 
-Nothing is stored: an object for a node that is not there is deleted again by the controllers of both.
+Nothing is stored: the controllers of both kinds would delete an object for a node that does not exist.
 """
 
 from typing import Any, Final
