@@ -1,4 +1,4 @@
-"""A simulated BroadcastJob with its nodes and pods: the kind plans, and the plans are carried out.
+"""A simulated BroadcastJob with its nodes and pods: plans are computed and carried out.
 
 world = BroadcastWorld(5, parallelism=2); world.sync(); world.end("n1"); world.sync()
 
@@ -124,7 +124,7 @@ class BroadcastWorld:
     # what happens
 
     def sync(self, times: int = 3) -> Self:
-        """Plan and carry out until nothing is left to do, at most so often."""
+        """Plan and carry out until nothing is left to do, `times` times at most."""
         for _ in range(times):
             plan = self.plan()
             self.carry_out(plan)

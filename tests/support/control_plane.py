@@ -25,7 +25,8 @@ from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
 
 ESTABLISHED_S = 30.0
 HEAP_GROWTH = 300
-"""An API server whose heap may only double spends an eighth of its CPU on garbage in scenarios; so a third of that."""
+"""GOGC of the API server. In scenarios it spends an eighth of its CPU on garbage collection with 100, and a third of
+that with 300."""
 MANAGER_NAMESPACE = "kruise-system"
 
 GATES = Gates.of(

@@ -163,7 +163,7 @@ class FakeRuntime:
         self.is_down = False
 
     def keep(self, reference: str, *, id_: str = "sha256:" + "b" * 64, digest: str = "") -> None:
-        """An image is on the node."""
+        """Store an image on the node."""
         name = parse_image(reference)
         old = self.local.get(id_)
         tags = tuple(old.tags) if old else ()

@@ -106,7 +106,7 @@ def read(body: bytes) -> Reply:
 
 
 def at_once(reviewer: Reviewer, asked: AdmissionRequest) -> AdmissionAnswer:
-    """The response of a review that waits for nothing."""
+    """The response of a review that never waits."""
     asking = reviewer(asked)
     try:
         asking.__await__().send(None)  # type: ignore[attr-defined]

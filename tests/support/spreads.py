@@ -86,7 +86,7 @@ def spread(
 
 
 def view(document: Document) -> SpreadView:
-    """Its view, through the real projection."""
+    """The view of a WorkloadSpread, through the real projection."""
     return SPREAD_VIEWS.project(orjson.dumps(document))
 
 
