@@ -73,7 +73,7 @@ class BroadcastWorld:
             "spec": {"template": template(), **spec},
         }
         self.pods: dict[str, dict[str, Any]] = {}
-        """By name."""
+        """Pods by name."""
         self.now = NOW
         self.seed = 0
         self.settings = BroadcastJobSettings()
@@ -81,7 +81,7 @@ class BroadcastWorld:
         self.is_gone = False
         self.most_active = 0
 
-    # what is there
+    # state
 
     def snapshot(self) -> BroadcastJobSnapshot:
         self.seed += 1
@@ -121,7 +121,7 @@ class BroadcastWorld:
     def _view(self, pod: dict[str, Any]) -> PodView:
         return project_pod(orjson.dumps(pod))
 
-    # what happens
+    # events
 
     def sync(self, times: int = 3) -> Self:
         """Plan and carry out until nothing is left to do, `times` times at most."""

@@ -42,9 +42,9 @@ class Raced(msgspec.Struct, frozen=True, kw_only=True):
     answers: Mapping[str, int]
     """Number of each response: `admitted`, or the message of a rejection."""
     fewest: int
-    """Pods that served at the lowest."""
+    """The minimum of serving pods."""
     asked: tuple[int, ...] = ()
-    """Decisions by replica."""
+    """Number of decisions by replica."""
     writes: int = 0
     """Status writes of the webhooks, also those that were too late."""
     conflicts: int = 0

@@ -58,7 +58,7 @@ class Busy(msgspec.Struct, frozen=True):
 
     seconds: float
     reconciles: Counter[tuple[str, Key]]
-    """By kind and object."""
+    """Number of reconciles by kind and object."""
     writes: Counter[str]
     """Number of writes by resource."""
 

@@ -455,4 +455,4 @@ rollout status clone/cs asts/ast --timeout=60s
 rollout status sidecarset/none
 """),
 )
-"""Of our kinds: the same on every cluster."""
+"""Steps for pykruise's kinds; they have the same outputs on every cluster."""

@@ -35,7 +35,7 @@ class Step(msgspec.Struct, frozen=True):
 
     title: str
     command: str
-    """As typed after `kubectl`, split at spaces; {folder} is where the files are."""
+    """The words after `kubectl`, split at spaces; {folder} is where the files are."""
     stdin: str = ""
     until: str = ""
     """Repeat the command until its output contains this text."""
@@ -44,7 +44,7 @@ class Step(msgspec.Struct, frozen=True):
     document: bool = False
     """The output is JSON or YAML."""
     editor: str = ""
-    """For `edit`: a sed expression that changes the file."""
+    """A sed expression that changes the file of `edit`."""
     unordered: bool = False
     """The order of lines does not matter."""
 

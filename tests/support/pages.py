@@ -74,7 +74,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     language: str
     text: str
     line: int
-    """Of the page, where it begins."""
+    """The line of the page where the block begins."""
     notes: Mapping[str, str] = {}
 
     @property

@@ -299,7 +299,7 @@ DIFFERENCES: Final[Mapping[str, str]] = {
     r"^initContainers\[\]\.resizePolicy\b": _VALUES,
     r"^volumes\[\]\.(azureDisk|downwardAPI|ephemeral|fc|flocker|iscsi|projected|quobyte)\.": _VALUES,
 }
-"""Pattern of paths → the reason for a difference of the sandbox. Only a rejection or one of its causes may be missing."""
+"""Pattern of paths → the reason for a difference: the sandbox may only omit a rejection, or one of its causes."""
 
 
 def refusals(result: Played) -> list[str]:

@@ -122,7 +122,7 @@ def greet(plane: ControlPlane, nodes: str) -> None:
 
 
 def say(text: str) -> None:
-    """To standard error."""
+    """Print to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 

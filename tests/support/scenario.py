@@ -247,7 +247,7 @@ class Stage:
         return await self.merge(name, {"spec": {"template": {"spec": {"containers": containers}}, **spec}})
 
     async def scale(self, name: str, replicas: int) -> Object:
-        """Through the scale subresource, as `kubectl scale` does."""
+        """Change the replicas through the scale subresource, as `kubectl scale` does."""
         return await self.merge(name, {"spec": {"replicas": replicas}}, subresource="scale")
 
     async def delete(self, name: str, *, resource: Resource = CLONE_SETS, **options: Any) -> None:

@@ -129,7 +129,7 @@ def by_name(doc: Document, name: str) -> Document:
 
 
 def variables(container: Document) -> dict[str, Any]:
-    """Its environment: name → value, or the source of the value."""
+    """The environment of a container: name → value, or the source of the value."""
     return {
         variable["name"]: variable.get("value", variable.get("valueFrom"))
         for variable in container.get("env") or ()

@@ -44,7 +44,7 @@ class Race(msgspec.Struct, frozen=True, kw_only=True):
     repeated: int
     """Creations that were rejected because of conflicts and retried."""
     cpu_s: float
-    """Of the whole process: API server, webhooks and client."""
+    """CPU time of the whole process: API server, webhooks and client."""
 
 
 def alternating(tables: list[tuple[ReviewRule, ...]]) -> list[ReviewRule]:

@@ -31,7 +31,7 @@ PYKRUISE = (sys.executable, "-m", "pykruise.cli")
 
 
 READY_S = 120.0
-"""How long a command may take until it is ready."""
+"""Seconds until a command must be ready."""
 
 LAST_LINES = 20
 """Number of lines of a command that a failed test shows."""
@@ -201,7 +201,7 @@ def running(
     said: list[str] = []
     is_ready = threading.Event()
 
-    def listen() -> None:  # to the end: a full pipe would stop it
+    def listen() -> None:  # reads to the end: a full pipe would block the command
         for line in process.stderr or ():
             said.append(line)
             if says in line:
