@@ -42,7 +42,7 @@ TURN_S: Final = 60.0
 FAULT_S: Final = 420.0
 """Seconds between two faults."""
 PODS: Final = 400
-"""Room on the nodes."""
+"""Room for pods on the nodes."""
 
 _log = logging.getLogger(__name__)
 
