@@ -26,17 +26,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Difference:
-    """`at`: dotted paths in the response, such as `body.message`; without any, the whole response differs."""
+    """A difference. `at`: dotted paths in the response, such as `body.message`; empty: the whole response differs."""
 
     case: str
     step: int
     why: str
     at: tuple[str, ...] = ()
     minor: str = ""
-    """The minor that it is about; empty: all."""
+    """The minor with this difference; empty: all."""
 
     def covers(self, path: str) -> bool:
-        """Whether the place is one of these, or below one."""
+        """Whether the path is one of `at`, or below one."""
         return not self.at or any(path == each or path.startswith(f"{each}.") for each in self.at)
 
 
@@ -50,10 +50,10 @@ class MinorsDiffer:
     at: str
     case: str = ""
     is_followed: bool = False
-    """Whether the sandbox of each minor answers as that minor here; else it may follow either."""
+    """Whether the sandbox of each minor responds as that minor here; otherwise it may respond like either of them."""
 
     def covers(self, case: str, path: str) -> bool:
-        """Whether it explains a difference at this place of a case."""
+        """Whether this difference explains one at this place of a case."""
         return self.case in case and re.search(self.at, path) is not None
 
 
@@ -358,12 +358,12 @@ def covered(case: str, step: int, minor: str) -> tuple[Difference, ...]:
 
 
 def explained(case: str, path: str) -> bool:
-    """Whether a difference between the minors at this place is one that is listed."""
+    """Whether a difference between the minors at this place is listed."""
     return any(each.covers(case, path) for each in MINORS)
 
 
 def may_follow_either(case: str, path: str) -> bool:
-    """Whether the sandbox of one minor may answer as the other does at this place."""
+    """Whether the sandbox of one minor may respond as the other minor does at this place."""
     notes = [each for each in MINORS if each.covers(case, path)]
     if any(each.case and not each.is_followed for each in notes):
         return True
@@ -371,7 +371,7 @@ def may_follow_either(case: str, path: str) -> bool:
 
 
 def documented(differences: Iterable[Difference] | None = None) -> str:
-    """The list as it stands in docs/sandbox.md: a reason, and the cases it shows in."""
+    """The list as it is in docs/sandbox.md: each reason with its cases."""
     reasons: dict[str, dict[str, None]] = {}
     for each in DIFFERENCES if differences is None else differences:
         reasons.setdefault(each.why, {})[each.case] = None
