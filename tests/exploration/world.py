@@ -66,7 +66,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     deepest: int = 0
     """Maximum number of steps of a path; 0: unlimited."""
     moment_s: float = 0.0
-    """Waits that are no longer than this may end while other things wait: webhooks gather requests for so long."""
+    """A delay of at most this length may end while other steps wait: webhooks collect requests for this long."""
     last: tuple[str, ...] = ()
     """Prefixes (such as `node `) of steps that are possible only if no other step waits. This reduces the states."""
     are_answers_apart: bool = False

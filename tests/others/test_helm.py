@@ -94,7 +94,7 @@ def programs(needed: Callable[[Part, str], Path]) -> dict[str, Path]:
 
 @pytest.fixture
 def helm(programs: dict[str, Path], place: Place, tmp_path: Path, release: str) -> Iterator[Helm]:
-    """One release on the cluster with pykruise. What a failed test leaves would make the next tests fail."""
+    """Helm in one version, on the cluster with pykruise. Afterwards all charts are uninstalled, in any case."""
     helm = Helm(programs[release], place.kubeconfig, tmp_path, NAMESPACE)
     yield helm
     all_of_helm_3 = ("--all",) if release == "3" else ()  # Helm 4 lists releases in every state
@@ -134,7 +134,7 @@ def test_helm_carries_every_kind_through_its_life(helm: Helm, place: Place, rele
     assert await_images(place, workloads, "web:1", within_s=LONG_S[release]) == {"web:1"}
     # when it is uninstalled
     helm.run("uninstall", "every", "--wait", "--timeout=90s")
-    # then nothing of it stays
+    # then none of its objects remain
     assert read_items(place, documents) == []
 
 
@@ -155,7 +155,7 @@ def read_generations(place: Place, documents: Iterable[Document]) -> dict[str, i
 
 
 def read_images(place: Place, workloads: Iterable[Document]) -> set[str]:
-    """Images of the pods of these workloads that do not terminate; an empty one for a workload without a pod."""
+    """Images of the pods of these workloads that do not terminate; an empty text for a workload without a pod."""
     names = {document["metadata"]["name"] for document in workloads}
     pods = json.loads(place.kubectl("get", "pods", "-n", NAMESPACE, "-o", "json"))["items"]
     read = {
@@ -168,7 +168,7 @@ def read_images(place: Place, workloads: Iterable[Document]) -> set[str]:
 
 
 def await_images(place: Place, workloads: Sequence[Document], image: str, *, within_s: float) -> set[str]:
-    """The images of the pods, as soon as all have this one."""
+    """The images of the pods; waits until all pods have this image."""
     until = time.monotonic() + within_s
     while (images := read_images(place, workloads)) != {image} and time.monotonic() < until:
         time.sleep(0.5)

@@ -32,7 +32,7 @@ def some(low: int, high: int, most: int = 3) -> st.SearchStrategy[frozenset[int]
 
 
 class Wanted:
-    """A schedule as sets; None: a star."""
+    """A schedule as sets of numbers; None stands for a star."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Wanted:
 
 
 def shown_at(wall: datetime, zone: ZoneInfo) -> set[float]:
-    """When the clocks show this: once, twice, or never."""
+    """The instants at which the clocks show this time: one, two or none."""
     candidates = {wall.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1)}
     return {at for at in candidates if datetime.fromtimestamp(at, zone).replace(tzinfo=None, fold=0) == wall}
 
