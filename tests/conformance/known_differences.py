@@ -42,7 +42,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class MinorsDiffer:
-    """A difference between Kubernetes 1.32 and 1.37: its description `what`, a pattern for its place (a dotted
+    """A difference between Kubernetes 1.32 and 1.37: the behaviour `what` of 1.37, a pattern for its place (a dotted
     path), and its cases.
     """
 
@@ -290,11 +290,11 @@ MINORS: Final = (
         "Templates are stored without a creationTimestamp of null.", r"creationTimestamp$", is_followed=True
     ),
     MinorsDiffer(
-        "Error texts show values as JSON instead of as Go does, some have other words or another place, and what "
-        "is wrong is said once instead of twice.",
+        "Error texts show values as JSON instead of in Go's format, some have other words or another place, and "
+        "each error is reported once instead of twice.",
         r"^body\.(message$|details\.causes|details\.kind$)",
     ),
-    MinorsDiffer("A resize policy is not filled in.", r"resizePolicy$", is_followed=True),
+    MinorsDiffer("A resize policy gets no default.", r"resizePolicy$", is_followed=True),
     MinorsDiffer(
         "A resize may not change the policy, changes metadata, and is not proposed in the status.",
         r".",
@@ -302,17 +302,17 @@ MINORS: Final = (
         is_followed=True,
     ),
     MinorsDiffer(
-        "An error of a resize shows what differs in other words.",
+        "The error of a resize describes the differences in other words.",
         r"^body\.(message$|details\.causes)",
         case="resize",
     ),
     MinorsDiffer(
-        "A resize policy that follows from what a LimitRange gives.",
+        "A resize policy follows from the defaults of a LimitRange.",
         r"resizePolicy$",
         case="a limit range gives",
     ),
     MinorsDiffer(
-        "An applied item that lacks one of several keys is judged by the schema.",
+        "An applied item that lacks one of several keys is validated by the schema.",
         r"^(status|body\.(code|details|reason))$",
         case="lists and maps of custom resources",
     ),
@@ -331,10 +331,10 @@ MINORS: Final = (
         r"rollingUpdate\.maxUnavailable$",
         is_followed=True,
     ),
-    MinorsDiffer("Endpoints are deprecated, which a warning says.", r"^headers(\.warning)?$"),
+    MinorsDiffer("A warning reports that Endpoints are deprecated.", r"^headers(\.warning)?$"),
     MinorsDiffer("Services may have names that begin with a digit.", r".", case="names must be names"),
     MinorsDiffer(
-        "Options that cannot be read are a 400 with a reason instead of a 500.",
+        "Options that cannot be read result in a 400 with a reason instead of a 500.",
         r"^(status|body\.(code|reason))$",
         case="options",
     ),
@@ -345,7 +345,7 @@ MINORS: Final = (
     ),
     MinorsDiffer("Columns of some tables.", r"(columnDefinitions(\.\d+\.name)?|cells(\.\d+)?)$"),
     MinorsDiffer(
-        "The bookmark after a streamed list holds no empty list.", r"initial-events-list-blueprint$"
+        "The bookmark after a streamed list contains no empty list.", r"initial-events-list-blueprint$"
     ),
 )
 

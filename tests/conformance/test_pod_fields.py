@@ -224,7 +224,7 @@ def test_plan_and_simulate_refuse_no_field_that_pods_may_have(minor: str, paths:
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_plan_and_simulate_refuse_of_fields_that_a_minor_drops_what_breaks_a_rule_alone(minor: str) -> None:
+def test_plan_and_simulate_refuse_a_dropped_field_only_if_it_breaks_a_rule(minor: str) -> None:
     answers, specs = recorded(minor), dict(pod_fields(minor))
     dropped = [path for path, answer in answers.items() if answer == "dropped"]
     refused = {path for path in dropped if refusals(played(specs[path], minor))}

@@ -88,7 +88,7 @@ def test_argo_cd_reads_every_state_of_every_kind_as_explain_does(argo: Program) 
 
 @real
 @runs_flux("every kind: applied, waited for, applied again without a change; drift is corrected")
-def test_flux_applies_every_kind_and_corrects_drift_alone(flux: Program, place: Place) -> None:
+def test_flux_applies_every_kind_and_corrects_only_drift(flux: Program, place: Place) -> None:
     documents = samples(place, "flux")
     names = [key(document) for document in documents]
     kubeconfig = str(place.kubeconfig)

@@ -106,7 +106,9 @@ def helm(programs: dict[str, Path], place: Place, tmp_path: Path, release: str) 
 @runs_in_both(
     "every kind: installed and waited for, upgraded without a change, with one, rolled back, uninstalled"
 )
-def test_helm_carries_every_kind_through_its_life(helm: Helm, place: Place, release: str) -> None:
+def test_helm_installs_upgrades_rolls_back_and_uninstalls_every_kind(
+    helm: Helm, place: Place, release: str
+) -> None:
     idle = samples(place, f"helm{release}")
     running = [state.document for state in states(place) if state.name == "healthy"]
     documents = [*idle, *running]
@@ -206,7 +208,7 @@ def bare_plane(programs: dict[str, Path]) -> Iterator[ControlPlane]:
 
 
 @runs_in_both("pykruise's own chart: installed, upgraded, rolled back, uninstalled")
-def test_helm_carries_our_own_chart_through_its_life(
+def test_helm_installs_upgrades_rolls_back_and_uninstalls_our_chart(
     programs: dict[str, Path], bare_plane: ControlPlane, tmp_path: Path, release: str
 ) -> None:
     helm = Helm(programs[release], bare_plane.kubeconfig, tmp_path, "default")

@@ -205,7 +205,7 @@ def test_a_canary_continues_when_it_is_approved(stage: Staging, workload: Worklo
 
 
 @runs("CloneSet: set back in a step")
-def test_a_canary_that_is_set_back_leaves_nothing_new(stage: Staging) -> None:
+def test_a_reverted_canary_leaves_no_new_pod(stage: Staging) -> None:
     it = stage(CLONE_SET, "back")
     it.begin(canary("back", CLONE_SET, waits("40%"), {"replicas": "100%"}))
     it.set_image(NEW)

@@ -64,7 +64,7 @@ def last_of(world: CronWorld) -> float:
 
 @given(st.sampled_from(sorted(PERIODS)), specs, steps)
 @examples(1)
-def test_no_run_starts_twice_and_no_time_is_invented(
+def test_only_scheduled_times_start_a_job_and_each_time_starts_one_at_most(
     schedule: str, spec: dict[str, Any], story: list[tuple[str, int, int | None]]
 ) -> None:
     world = CronWorld(schedule, **spec)
@@ -91,7 +91,7 @@ def test_no_run_starts_twice_and_no_time_is_invented(
 
 @given(st.sampled_from(sorted(PERIODS)), specs, steps)
 @examples(0.5)
-def test_once_all_is_well_the_next_time_is_served_and_the_history_is_short(
+def test_the_next_time_is_served_after_any_disturbance_and_the_history_is_short(
     schedule: str, spec: dict[str, Any], story: list[tuple[str, int, int | None]]
 ) -> None:
     world = CronWorld(schedule, **{**spec, "startingDeadlineSeconds": None})

@@ -229,7 +229,7 @@ def test_the_partition_keeps_old_pods(builder: CloneSetBuilder) -> None:
 
 
 @given(builders())
-def test_paused_updates_nothing(builder: CloneSetBuilder) -> None:
+def test_a_paused_cloneset_updates_no_pod(builder: CloneSetBuilder) -> None:
     assert replaced(plan_cloneset(builder.paused().snapshot())) == set()
 
 

@@ -127,7 +127,7 @@ def test_any_year_of_any_schedule_matches_the_oracle(wanted: Wanted, zone: str, 
     st.integers(0, 40 * 86400),
 )
 @examples(0.5)
-def test_the_latest_of_a_span_is_found_without_walking_through_it(
+def test_the_latest_time_of_a_span_is_found_without_visiting_all_times(
     wanted: Wanted, zone: str, start_s: int, span_s: int
 ) -> None:
     after = datetime(2026, 1, 1, tzinfo=UTC).timestamp() + start_s
@@ -142,7 +142,7 @@ def test_the_latest_of_a_span_is_found_without_walking_through_it(
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1e6), st.floats(0, 1e6))
-def test_intervals_are_counted_from_where_they_began(seconds: int, after: float, span_s: float) -> None:
+def test_intervals_are_counted_from_their_start(seconds: int, after: float, span_s: float) -> None:
     every = parse_schedule(f"@every {seconds}s")
     moments: Sequence[int] = [
         int(after) + number * seconds

@@ -441,7 +441,7 @@ def test_repeated_rollbacks_keep_one_revision_per_template(nodes: int, images: l
         )
 
 
-def test_the_worlds_pods_have_the_gate_that_updates_in_place_want() -> None:
+def test_pods_of_the_world_have_the_readiness_gate_for_in_place_updates() -> None:
     """Without this gate, the tests above would check no in-place update."""
     pods = daemonset(1, rollingUpdateType="InPlaceIfPossible").pod_views()
     assert keys.IN_PLACE_READY in pods[0].readiness_gates

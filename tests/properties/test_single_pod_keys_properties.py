@@ -63,7 +63,7 @@ def test_all_kinds_that_create_pods_are_covered() -> None:
 
 
 @pytest.mark.parametrize("name", WITH_TEMPLATES)
-def test_no_template_and_no_patch_may_have_it(name: str) -> None:
+def test_no_template_and_no_patch_may_have_a_pod_specific_key(name: str) -> None:
     whole = objects()[name]
     for path in template_places(whole.document):
         for field, key in MARKS:
@@ -124,7 +124,7 @@ async def _is_empty(place: Any) -> bool:
     return not await _pods(place)
 
 
-def test_a_template_gives_all_else_to_its_pods() -> None:
+def test_a_template_gives_all_other_keys_to_its_pods() -> None:
     marked = {field: {"app": "web", **dict.fromkeys(keys, "x")} for field, keys in SINGLE_POD_KEYS.items()}
     plain = {field: {"app": "web"} for field in SINGLE_POD_KEYS}
     assert read_pod_metadata({"metadata": {**marked, "finalizers": ["a/b"]}}) == {

@@ -485,7 +485,7 @@ def _with_image(pod_template: Document, image: str) -> Document:
     return result
 
 
-def test_the_worlds_pods_have_the_gate_that_updates_in_place_want() -> None:
+def test_pods_of_the_world_have_the_readiness_gate_for_in_place_updates() -> None:
     """Without this gate, the tests above would check no in-place update."""
     assert keys.IN_PLACE_READY in updatable(1).pod_views()[0].readiness_gates
     assert template() == statefulset(1).spec["template"]

@@ -122,7 +122,7 @@ def size(value: Any) -> int:
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
-def test_a_status_is_small_besides_its_entries_with_any_texts_of_others(kind: str) -> None:
+def test_a_status_without_its_entries_is_small_for_texts_of_any_length(kind: str) -> None:
     status = fit_status(hostile(SCHEMAS[kind], texts=True))
     assert size(status) - size(hostile(SCHEMAS[kind], texts=False)) <= MOST_MORE
     # and a status that fits does not change
@@ -135,7 +135,7 @@ def test_each_list_of_entries_has_something_that_bounds_it(kind: str) -> None:
     assert paths == {path for name, path in GROWS if name == kind}
 
 
-def test_the_parts_of_the_bound_are_within_it() -> None:
+def test_the_limits_of_the_parts_are_below_the_limit_of_the_whole() -> None:
     conditions = 10 * MOST_TEXT
     assert conditions + MOST_TOLD + MOST_NAMED < MOST_MORE
 

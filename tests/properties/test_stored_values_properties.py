@@ -150,7 +150,7 @@ def played(kind: Kind, *, is_settled: bool) -> tuple[list[str], Plan | None]:
 
 
 @pytest.mark.parametrize("name", FRESH)
-def test_a_value_that_admission_refuses_makes_nothing(name: str) -> None:
+def test_a_value_that_admission_refuses_creates_nothing(name: str) -> None:
     problems, plan = played(REVIEWED[name], is_settled=False)
     assert problems == []
     # The plan of the example has writes; without any, the test above would prove nothing.

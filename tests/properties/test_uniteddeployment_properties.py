@@ -71,7 +71,9 @@ def bounds_of(share: SubsetShare, replicas: int) -> tuple[int, int]:
 
 @given(parts(), counts)
 @examples(2)
-def test_equal_parts_are_all_replicas_and_hardly_differ(shares: list[SubsetShare], replicas: int) -> None:
+def test_all_parts_sum_to_the_replicas_and_equal_ones_hardly_differ(
+    shares: list[SubsetShare], replicas: int
+) -> None:
     try:
         result = allocate(shares, replicas=replicas)
     except AllocationError:

@@ -172,7 +172,7 @@ def test_manifests_name_the_images_of_the_registry_and_need_no_note(
 # ── kubectl kruise ───────────────────────────────────────────────────────────
 
 
-def test_one_file_is_the_program_that_it_is_called(
+def test_the_single_file_runs_the_program_of_its_name(
     sources: Sources, wheels: Mapping[str, Path], tmp_path: Path
 ) -> None:
     # given the file for this Python, without third-party packages, which this environment has

@@ -187,7 +187,7 @@ def test_a_text_with_a_number_and_a_plural_is_detected(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["f\"{counted(count, 'pod')} of it\"", 'f"{MOST} pods"', 'f"{name} holds it"', '"pods: {count}"']
 )
-def test_a_text_with_the_helper_or_about_a_name_is_not(text: str) -> None:
+def test_a_text_with_the_helper_or_about_a_name_is_not_detected(text: str) -> None:
     assert not list(in_python(text))
 
 

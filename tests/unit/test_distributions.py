@@ -65,7 +65,9 @@ INSTALLED = [
 
 
 @pytest.mark.parametrize(("page", "line"), INSTALLED, ids=lambda value: str(value)[-60:])
-def test_lines_that_install_from_a_checkout_name_all_that_is_needed_from_it(page: Path, line: str) -> None:
+def test_install_lines_of_a_checkout_name_every_distribution_that_it_must_provide(
+    page: Path, line: str
+) -> None:
     named = {match[1]: match[2] for match in re.finditer(r"packages/(\w+)(?:\[(\w+)\])?", line)}
     needed = set().union(*(needed_by(name, frozenset({extra or ""})) for name, extra in named.items()))
     assert needed - set(named) == set()
@@ -90,7 +92,7 @@ def test_no_module_lies_directly_in_the_namespace_package(wheels: Mapping[str, P
 
 
 @pytest.mark.parametrize("name", [distribution.name for distribution in DISTRIBUTIONS])
-def test_pytest_takes_no_name_of_others_for_a_module_of_a_distribution_with_a_plugin(
+def test_pytest_mistakes_no_module_of_others_for_one_of_a_distribution_with_a_plugin(
     wheels: Mapping[str, Path], name: str
 ) -> None:
     """Pytest warns of each such module that is already imported, and many projects treat warnings as errors."""

@@ -98,7 +98,7 @@ def test_everything_in_kinds_plans_and_pods_is_under_the_contract() -> None:
     assert {"time", "random", "uuid", "os", "asyncio"} <= set(contract()["forbidden_modules"])
 
 
-def test_the_list_names_modules_that_exist() -> None:
+def test_the_list_of_exceptions_names_existing_modules() -> None:
     entries = {entry.partition(" -> ")[0] for entry in contract()["ignore_imports"]}
     assert [entry for entry in sorted(entries) if not any(is_listed(name, entry) for name in modules())] == []
 
