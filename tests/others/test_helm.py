@@ -88,7 +88,7 @@ class Helm:
 
 @pytest.fixture
 def programs(needed: Callable[[Part, str], Path]) -> dict[str, Path]:
-    """Both releases."""
+    """The programs of both releases."""
     return {"4": needed(HELM, HELM.minors[-1]) / "helm", "3": build_helm_3()}
 
 

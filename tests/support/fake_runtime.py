@@ -82,7 +82,7 @@ class FakeRuntime:
         self.has_events = has_events
         self.restarts_in_s = restarts_in_s
         self.ends_in_s = ends_in_s
-        """How long a container takes to end by itself when it is stopped."""
+        """Seconds until a stopped container ends by itself."""
         self.is_down = False
         self.registry: dict[str, Remote] = {}
         self.local: dict[str, Image] = {}

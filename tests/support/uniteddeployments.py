@@ -78,7 +78,7 @@ class United:
                 await self.pool.cordon(node, unschedulable=not back)
 
     def subset(self, name: str, *, zone: str = "", **fields: Any) -> Object:
-        """A subset that requires the zone of its name."""
+        """A subset that requires the zone `zone`, or the zone of its name."""
         term = {"matchExpressions": [{"key": self.label, "operator": "In", "values": [zone or name]}]}
         return {"name": name, "nodeSelectorTerm": term, **fields}
 

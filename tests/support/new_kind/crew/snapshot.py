@@ -46,7 +46,7 @@ class CrewView(WorkloadView, frozen=True, kw_only=True):
     """One Crew as the cache keeps it."""
 
     spec: CrewSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """The typed spec; None if it is unreadable: `problem` contains the reason."""
 
 
 class Snapshot(Judged, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     pods: Sequence[PodView]
     """All pods that it controls, terminating ones too."""
     revisions: tuple[RevisionView, ...] = ()
-    """None: its pods never get a new template."""
+    """Empty: the pods of a Crew never get a new template."""
     now: Instant
     settings: Settings = Settings()
 
