@@ -41,7 +41,7 @@ class AttackedCluster(msgspec.Struct, frozen=True, kw_only=True):
     manager_token: str
 
     def account(self, folder: Path, *, of_manager: bool) -> Path:
-        """The folder with the files of a service account that a pod finds."""
+        """Write the files of a service account into the folder, as a pod finds them, and return the folder."""
         folder.mkdir(exist_ok=True)
         (folder / "token").write_text(self.manager_token if of_manager else self.token)
         (folder / "ca.crt").write_bytes(self.authority)

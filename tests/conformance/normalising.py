@@ -45,7 +45,7 @@ _TEXTS: Final = (
         re.compile(r'^Invalid value: "\{\\"(?:apiV|kind|meta).*(?:\}|…)": ', re.DOTALL),
         "Invalid value: <object>: ",
     ),
-    # What follows are differences of Go structs, line by line, with spacing that is random on purpose.
+    # The rest shows differences of Go structs, line by line, with spacing that is random on purpose.
     (re.compile(r"(Forbidden: [^\n]*)\n.*", re.DOTALL), r"\1\n<what differs>"),
 )
 _AGE: Final = re.compile(r"\d{1,2}s")

@@ -123,7 +123,7 @@ def test_a_template_with_a_field_that_pods_may_have_is_neither_refused_nor_warne
 
 @pytest.mark.parametrize("minor", MINORS)
 async def test_admission_warns_of_the_fields_of_which_the_api_server_of_the_minor_warns(minor: str) -> None:
-    """Compare the newest minor's fields of pods with those of templates, for which `plan` and `simulate` warn."""
+    """All fields of the newest minor, in templates (for `plan` and `simulate`) and in pods."""
     server = ApiServer(
         clock=make_loop_clock(start=0.0), rng=random.Random(1), kubernetes=minor, checks_accounts=False
     )

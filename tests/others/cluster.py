@@ -130,7 +130,7 @@ class Cluster:
         return items
 
     def images(self, app: str) -> "list[str]":
-        """One image for each pod of an app that is not terminating, sorted."""
+        """The image of each pod of an app that does not terminate, sorted."""
         pods = self.list("pods", f"app={app}")
         lasting = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         return sorted(pod["spec"]["containers"][0]["image"] for pod in lasting)

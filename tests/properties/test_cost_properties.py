@@ -23,7 +23,7 @@ from support.work_meter import WorkMeter
 
 SIZES: Final = (4, 8, 16)
 DEPTHS: Final = (0, 1, 2)
-"""The deepest lists result in the largest documents and most of the work, so they run only with --exhaustive."""
+"""Depths of the large lists. The deepest cause most of the work of these tests, so they run only with --exhaustive."""
 STEEPEST: Final = 1.6
 """Maximum ratio of the cost of an additional byte at larger sizes to that at smaller sizes. n log n: 1.2; n²: 2."""
 NOTICED: Final = 8

@@ -333,7 +333,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: DaemonSetBuilder, r
     # given a world that changes randomly while plans are carried out
     world = World(builder)
     plan = settle(world, rng)
-    # then every wanted node has one serving pod, and no other node has a pod
+    # then each node that must run a pod has one that serves, and each node that must not has none
     snapshot = world.snapshot()
     here = by_node(live(snapshot))
     for name, state in snapshot.overview.states.items():

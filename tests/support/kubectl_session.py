@@ -40,7 +40,7 @@ class Step(msgspec.Struct, frozen=True):
     until: str = ""
     """Repeat the command until its output contains this text."""
     whole: bool = False
-    """Repeat it until the output is exactly this text: while an older pod terminates, the output contains more."""
+    """Whether the output must equal the text in `until`: while an older pod terminates, the output contains more."""
     document: bool = False
     """The output is JSON or YAML."""
     editor: str = ""

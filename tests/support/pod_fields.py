@@ -283,7 +283,7 @@ IN_TEMPLATES: Final[Mapping[str, str]] = {
 OF_DROPPED: Final[Mapping[str, str]] = {
     r"\bresources\.claims\b": "A container's resource claim must name a resource claim of the pod.",
     r"^resources\.(limits|requests)$": "Resources of a whole pod are only cpu and memory.",
-    r"^resourceClaims\[\]\.resourceClaimTemplateName$": "A claim has either a name or a template.",
+    r"^resourceClaims\[\]\.resourceClaimTemplateName$": "A claim refers either to a ResourceClaim or to a template.",
 }
 """Pattern of paths that an API server drops → the rule of the newest minor that their value here breaks. Admission also
 checks fields that the API server drops, like a cluster with the feature enabled."""

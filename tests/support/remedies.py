@@ -148,7 +148,7 @@ def nested(path: str, value: Any) -> Object:
 
 
 async def correct_the_template(person: Person, _match: re.Match[str]) -> None:
-    """Set an image that works, and no node that does not exist."""
+    """Set an image that works, and remove the node selector."""
     spec: Object = {"containers": [{"name": "main", "image": "nginx:3"}], "nodeSelector": None}
     if name := _match.groupdict().get("sidecars"):
         await correct_the_sidecars(person, name)

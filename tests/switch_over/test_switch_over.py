@@ -66,7 +66,7 @@ async def test_at_rest_switching_back_and_forth_changes_nothing(cluster: Switchi
 
 
 async def test_switching_back_and_forth_with_both_definitions_changes_nothing(cluster: Switching) -> None:
-    """Pykruise's CRDs define lists in templates that the release's CRDs leave open; both store the same objects."""
+    """Pykruise's CRDs specify lists in templates that the release's CRDs leave open; both store the same objects."""
     # given
     before = without_specs(cluster.seen())
     # when

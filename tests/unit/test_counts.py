@@ -26,7 +26,7 @@ OF_OTHERS = {
     "packages/pykruise/src/pykruise/plans/shown_lines.py": "of `rollout status` of kubectl and kubectl-kruise",
     "packages/pykruise/src/pykruise/kinds/broadcastjob/status.py": "of OpenKruise's conditions",
 }
-"""The programs with these words, by file."""
+"""The origin of these words, by file."""
 
 VERBS = frozenset(
     {

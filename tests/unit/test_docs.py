@@ -83,7 +83,7 @@ def test_answers_of_where_is_what_name_the_file_that_they_link_to() -> None:
 
 
 _SAYS_ONLY = ("gates.py", "differences.py")
-"""Sources that name a gate without an effect of it."""
+"""Sources that name gates but do not implement them."""
 
 
 @pytest.mark.parametrize("page", ["from-deployments.md", "cloneset.md"])

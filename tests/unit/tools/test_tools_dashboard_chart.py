@@ -1,4 +1,4 @@
-"""The dashboard in the chart: off by default. Its permissions allow only reads and reviews of users."""
+"""The dashboard in the chart: off by default. It may only read, and create reviews of tokens and permissions."""
 
 from pathlib import Path
 from typing import Any

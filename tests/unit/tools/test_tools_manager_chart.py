@@ -141,7 +141,7 @@ def test_a_disabled_pod_webhook_is_not_registered() -> None:
 
 @pytest.mark.parametrize("text", ["EnableExternalCerts=true", "AllAlpha=true"])
 def test_external_certificates_need_no_secret_and_no_right_to_write_it(text: str) -> None:
-    """Operations case 39."""
+    """The rule is operations case 39."""
     result = by_name(render(CHART, featureGates=text, externalCerts={"annotations": {"a": "b"}}))
     assert ("Secret", "kruise-webhook-certs") not in result
     rules = result["ClusterRole", "kruise-certs-role"]["rules"]
