@@ -49,7 +49,7 @@ GATE, SECOND_GATE = "InPlaceUpdateReady", "KruisePodReady"
 NOW = "2026-01-31T12:00:00Z"
 
 
-# ── what the bench asks for ──────────────────────────────────────────────────
+# ── requests of the bench ────────────────────────────────────────────────────
 
 
 class Yardstick(msgspec.Struct, frozen=True, kw_only=True):

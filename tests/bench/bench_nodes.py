@@ -87,7 +87,7 @@ class Service:
         self.fewest = min(self.fewest, self._ready)
 
     def has(self, image: str) -> bool:
-        """Whether all pods are ready with this image, and no others are there."""
+        """Whether all pods are ready with this image, and there are no other pods."""
         pods = self.cache.values()
         return len(pods) == self._wanted and all(
             pod.is_serving and pod.containers[0].image == image for pod in pods

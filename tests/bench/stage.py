@@ -351,7 +351,7 @@ async def _narrowed(client: Client) -> None:
             await asyncio.sleep(1)
 
 
-# ── what the kernel says ─────────────────────────────────────────────────────
+# ── figures of the kernel ────────────────────────────────────────────────────
 
 
 def cpu_s(pid: int) -> float:

@@ -4,7 +4,7 @@ A difference names a case, one of its steps (from 1) and places in the normalise
 below these places, and it must exist: the suite fails for a difference that no longer exists.
 
 If the two minors respond differently, `MINORS` contains the differences between them. The sandbox of a minor follows
-that minor, or at some of these places either of them.
+that minor, or at some of these places, either minor.
 """
 
 import re

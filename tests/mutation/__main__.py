@@ -125,7 +125,7 @@ def _of_admission() -> list[str]:
 
 
 def _of_runtime() -> list[str]:
-    """The runtime's own tests, and those of a kind that uses all of it."""
+    """The runtime's own tests, and those of CloneSets, which use the whole runtime."""
     own = [
         ROOT / "packages/kube/tests/runtime",
         ROOT / "packages/pykruise/tests/plans",

@@ -52,7 +52,7 @@ class Cluster:
         self._last_answer = ""
 
     async def start(self) -> None:
-        """Install pykruise and start it beside simulated nodes; returns when it leads and its webhooks answer."""
+        """Install pykruise and start it beside simulated nodes; returns when it leads and its webhooks respond."""
         self._spawn(
             "kubelets",
             f"--kubeconfig={self.plane.kubeconfig}",

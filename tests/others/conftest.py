@@ -61,7 +61,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @contextmanager
 def running(loop: "Loop", manager: M) -> Iterator[M]:
-    """A manager of another project beside pykruise's: installed, started, and stopped at the end."""
+    """The manager of another project next to pykruise's: installed, started, and stopped at the end."""
     try:
         loop.run(manager.install())
         loop.run(manager.start())

@@ -94,7 +94,7 @@ def test_flux_applies_every_kind_and_corrects_only_drift(flux: Program, place: P
     kubeconfig = str(place.kubeconfig)
     # when
     first = flux(documents, "apply", KUBECONFIG=kubeconfig, TIMEOUT="60s")
-    # then all are there and ready
+    # then all exist and are ready
     assert first == {"actions": dict.fromkeys(names, "created"), "wait": ""}
     # and nothing that admission or a controller writes is drift
     second = flux(documents, "apply", KUBECONFIG=kubeconfig, TIMEOUT="60s")

@@ -387,7 +387,7 @@ def test_an_operator_of_kopf_handles_every_kind(place: Place, served_version: st
         _label(place, made, "again=1")
         operator.until("updated", made)
         _delete(place, made)
-        # then its handlers run, and its finalizers go
+        # then its handlers run, and its finalizers are removed
         operator.until("deleted", made)
         place.kubectl("wait", "--for=delete", "--timeout=60s", "-n", "clients", *_names(made))
     finally:

@@ -63,7 +63,7 @@ class Workloads:
         ]
 
     def have(self, pods: int) -> None:
-        """Return when each has so many pods."""
+        """Return when each workload has this number of pods."""
         apps = [target["name"] for target in self.targets]
         self.until(lambda: {count_pods(self.cluster, app) for app in apps} == {pods}, f"{pods} pods each")
 

@@ -321,7 +321,7 @@ def virtual_time() -> Iterator[asyncio.Runner]:
 @examples(2, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=steps, seed=st.integers(0, 3))
 @example(
-    # An object that others deleted and made anew while the own write that follows overtakes all of it.
+    # Others deleted and created an object again, and the response to the next own write arrives before all of it.
     steps=[
         Step("other creates"),
         Step("deliver", number=1),

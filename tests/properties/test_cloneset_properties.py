@@ -467,7 +467,7 @@ class World:
 
 @given(builders(), st.randoms(use_true_random=False))
 def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rng: Any) -> None:
-    # given a world that changes by chance while plans are carried out
+    # given a world that changes randomly while plans are carried out
     world = World(builder)
     spec = world.cloneset["spec"]
     limits, _ = limits_of(builder.view().spec)  # type: ignore[arg-type]
@@ -499,7 +499,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rn
     old = sum(pod.revision != new for pod in views)
     if not spec["updateStrategy"]["rollingUpdate"].get("paused"):
         assert old <= limits.partition
-    # and every pod serves, nothing more is planned, and every remaining old pod says why it is
+    # and every pod serves, nothing more is planned, and the plan gives a reason for each old pod
     assert all(pod.is_serving for pod in views)
     plan = plan_cloneset(world.snapshot())
     assert plan.is_settled

@@ -342,7 +342,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: DaemonSetBuilder, r
             assert [pod.is_ready for pod in pods] == [True]
         elif state.place is Place.LEAVE:
             assert pods == []
-    # and the status gives a reason for each old pod
+    # and the plan gives a reason for each old pod
     hashed = builder.update_hash
     old = [pod for pod in live(snapshot) if pod.revision != hashed]
     assert {pod.name for pod in old} <= set(plan.skipped)

@@ -137,7 +137,7 @@ def test_any_document_can_be_merged_in_as_a_patch_without_leaving_nulls_or_chang
     before = deep_copy([doc, patch])
     # when
     result = apply_strategic_merge(doc, patch, definition=POD)
-    # then what the patch says holds, field by field
+    # then the result has each field of the patch
     for name, value in patch.get("metadata", {}).get("labels", {}).items():
         assert result["metadata"]["labels"][name] == value
     for item in patch.get("spec", {}).get("containers", []):

@@ -423,7 +423,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: StatefulSetBuilder,
     pods = by_number(snapshot)
     assert sorted(pods) == sorted(numbers)
     assert all(pod.is_serving for pod in pods.values())
-    # and the status gives a reason for each old pod
+    # and the plan gives a reason for each old pod
     hashed = builder.update_name.rpartition("-")[2]
     assert {pod.name for pod in pods.values() if pod.revision != hashed} <= set(plan.skipped)
     # and every claim that the policy retains exists

@@ -311,5 +311,5 @@ def test_helm_installs_the_chart_from_a_registry(sandbox: HttpSandbox, registry:
 
 
 def image_options(registry: str) -> Sequence[str]:
-    """A chart that was built for a registry names it."""
+    """Options of Helm that set the registry of the images."""
     return ("--set", f"image.registry={registry}")

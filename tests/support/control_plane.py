@@ -115,7 +115,7 @@ async def allow_election(client: Client, namespace: str) -> None:
 
 
 async def grant(client: Client, documents: Iterable[Document]) -> None:
-    """Create roles and bindings that are not there."""
+    """Create roles and bindings that do not exist."""
     for doc in documents:
         with suppress(AlreadyExistsError):
             await client.create(_ROLES[doc["kind"]], doc["metadata"].get("namespace", ""), doc)

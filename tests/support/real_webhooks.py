@@ -66,7 +66,7 @@ class _Thread(threading.Thread):
             self._changed.set()
 
     def wait_ready(self) -> Webhooks:
-        """Raises the error that ended it."""
+        """Wait until the webhooks are ready, and return them; raises the error with which they ended."""
         assert self._changed.wait(READY_S), "the webhooks are not ready"
         if self._error is not None:
             raise self._error

@@ -44,7 +44,7 @@ def request(
 
 
 def posted(asked: AdmissionRequest, *, api_version: str = "admission.k8s.io/v1", **more: Any) -> bytes:
-    """The body an API server sends for it."""
+    """The body that an API server sends for the review."""
     resource = asked.resource
     kind = {"group": resource.group, "version": resource.version}
     body = {

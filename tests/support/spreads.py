@@ -195,7 +195,7 @@ class SpreadServer:
 
 
 class _Replica:
-    """A `SpreadReader` over the server, and the two steps over it."""
+    """A `SpreadReader` over the server, and the two admission steps that use it."""
 
     def __init__(
         self,

@@ -98,11 +98,11 @@ class Sets:
         return await self.stage.merge(name, patch, resource=ADVANCED_STATEFUL_SETS, subresource="scale")
 
     async def delete(self, name: str = "web", **options: Any) -> None:
-        """Delete it."""
+        """Delete the set."""
         await self.stage.delete(name, resource=ADVANCED_STATEFUL_SETS, **options)
 
     async def pods(self, name: str = "web") -> dict[int, PodView]:
-        """Its pods by ordinal."""
+        """The set's pods by ordinal."""
         return {split_name(pod.name)[1]: pod for pod in await self.stage.pods(name)}
 
     async def uids(self, name: str = "web") -> dict[int, str]:

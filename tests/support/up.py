@@ -173,7 +173,7 @@ def _describe_state(process: "subprocess.Popen[str]", arguments: Sequence[str], 
 def running_real(plane: ControlPlane, *, nodes: int) -> Iterator[Kubectl]:
     """Nodes and the manager for a control plane that has the CRDs, each ended by SIGTERM.
 
-    Nodes that tests before it had and that it has no kubelets for are deleted: pods could be sent there.
+    Nodes of earlier tests without a kubelet are deleted, because pods could be bound to them.
     """
     kubectl = Kubectl(plane.kubeconfig, program=str(plane.find_binary("kubectl")))
     own = {f"node/node-{number}" for number in range(1, nodes + 1)}

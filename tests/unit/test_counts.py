@@ -2,7 +2,7 @@
 
 sources ──▶ f-strings, templates and texts with placeholders ──▶ a number before a plural that no helper chose
 
-Only letters are looked at, so a word that ends in s and is no noun has to be in VERBS. Words of other programs, which
+The test looks only at letters, so a word that ends in s and is no noun must be in VERBS. Words of other programs, which
 scripts and people compare, are as those programs write them: OF_OTHERS.
 """
 

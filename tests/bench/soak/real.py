@@ -55,7 +55,7 @@ def run_real(
     seed: int,
     on_sample: Callable[[Sample], None],
 ) -> tuple[list[Sample], dict[str, int]]:
-    """Churn for so many hours, with a sample after each `every_s` seconds.
+    """Churn for this number of hours, with a sample after each `every_s` seconds.
 
     Returns the samples, and the numbers of refused changes by kind and class of the error.
     """

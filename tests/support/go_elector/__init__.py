@@ -1,4 +1,4 @@
-"""A candidate of a leader election that is written in Go, with client-go: pykruise's elector must work with it.
+"""A candidate for leader election, written in Go with client-go: pykruise's elector must work with it.
 
 main.go ──`go build`, once per run──▶ GoCandidate: the output of client-go, line by line
 """

@@ -169,7 +169,7 @@ class World:
         await self.stage.client.patch(NODES, "", name, body, patch_type=PatchType.MERGE)
 
     async def wait(self, seconds: float = 60.0) -> None:
-        """Let so much time pass."""
+        """Let this time pass."""
         await asyncio.sleep(seconds)
 
     async def explained(self, kind: Kind, name: str) -> Explanation:

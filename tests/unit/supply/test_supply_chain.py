@@ -183,7 +183,7 @@ def test_distributions_are_installed_from_their_folders_into_one_namespace(tmp_p
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    # then each part is there with its files
+    # then each part exists with its files
     assert not (tmp_path / "pykruise" / "__init__.py").exists()
     assert (tmp_path / "pykruise" / "kube" / "data" / "merge_keys.json").exists()
     assert (tmp_path / "pykruise" / "dashboard" / "static" / "app.js").exists()

@@ -72,7 +72,7 @@ def test_the_chart_with_default_values_renders_what_install_prints() -> None:
     # when
     rendered = by_name(render(CHART))
     printed = by_name(build_manifests(Installation()))
-    # then every object of install is there and the same
+    # then the chart has every object of install, unchanged
     for key, doc in printed.items():
         assert spelled_out(rendered.pop(key)) == spelled_out(doc), key
     # and in addition only the Secret that upgrades keep, and the check before uninstalling
