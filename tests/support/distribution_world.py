@@ -49,7 +49,7 @@ def is_copy(doc: Mapping[str, Any], uid: str = UID) -> bool:
 
 
 class DistributionWorld:
-    """`objects`: those of the distributed kind and name, by namespace, whatever made them. `terminating`: namespaces
+    """`objects`: those of the distributed kind and name, by namespace, whoever created them. `terminating`: namespaces
     that are being deleted. `writes`: how often each namespace was written to."""
 
     def __init__(
