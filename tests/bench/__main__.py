@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def measure_real(*, pods: int, nodes: int, webhooks: bool, file: Path | None, chart: Path | None) -> None:
-    """On a real control plane."""
+    """Measure on a real control plane."""
     from bench import real
     from bench.chart import svg
 
@@ -79,7 +79,7 @@ def measure_sandbox(asked: argparse.Namespace) -> None:
 
 
 def table(phases: list[Phase]) -> str:
-    """A line a phase; CPU is that of API server, nodes, scheduler and manager together."""
+    """A line for each phase. Its CPU time is that of API server, nodes, scheduler and manager together."""
     head = (
         f"{'phase':<40}{'s':>8}{'pods/s':>9}{'CPU ms/pod':>12}{'writes/pod':>12}{'stop ms':>9}{'RSS MB':>8}"
     )

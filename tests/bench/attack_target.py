@@ -61,7 +61,7 @@ class Target(msgspec.Struct, frozen=True):
     dashboard: int = 0
     """Port of a shared dashboard."""
     token: str = ""
-    """Of a user of the dashboard."""
+    """Token of a user of the dashboard."""
     counts: Counter[str] = msgspec.field(default_factory=Counter)
     """Results of the attacks by name; all attacks of a run add to them."""
 

@@ -33,15 +33,15 @@ class AttackedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """An API server with the kinds, without other controllers."""
 
     kubeconfig: Path
-    """Of its administrator."""
+    """Kubeconfig of an administrator."""
     url: str
     authority: bytes
     token: str
-    """Of its administrator, for agents."""
+    """Token of an administrator, for agents."""
     manager_token: str
 
     def account(self, folder: Path, *, of_manager: bool) -> Path:
-        """The folder, with the files that a pod finds of its service account."""
+        """Write the files of a service account into the folder, as a pod finds them, and return the folder."""
         folder.mkdir(exist_ok=True)
         (folder / "token").write_text(self.manager_token if of_manager else self.token)
         (folder / "ca.crt").write_bytes(self.authority)
@@ -93,7 +93,7 @@ async def _sandbox(folder: Path) -> AsyncIterator[AttackedCluster]:
 
 
 def main() -> None:
-    """Be the sandbox until killed."""
+    """Run the sandbox until the process is killed."""
     end_with_parent()
     with HttpSandbox(sys.argv[1], nodes=0, manifests=build_crds(), rbac=True) as sandbox:
         said = {"url": sandbox.url, "token": sandbox.token, "authority": Path(sandbox.ca_file).read_text()}

@@ -153,7 +153,7 @@ class AttackedDashboard:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Port of the dashboard."""
         return urlsplit(self.url).port or 0
 
     async def use(self, seconds: float) -> Seen:
@@ -198,7 +198,7 @@ async def _ask(session: aiohttp.ClientSession, times: list[float], refused: list
 
 
 async def _look(session: aiohttp.ClientSession, refused: list[str]) -> None:
-    """One page that stays open; its end counts as a rejection."""
+    """Keep one page open; its end counts as a rejection."""
     try:
         async with session.get(
             "api/stream", params={"page": "rollouts"}, timeout=aiohttp.ClientTimeout(total=None)

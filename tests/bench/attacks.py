@@ -110,7 +110,7 @@ async def idle(target: Target) -> None:
             await reader.read()
         finally:
             writer.close()
-        await asyncio.sleep(10)  # the machine's own ports must last for the whole run
+        await asyncio.sleep(10)  # so that the machine does not run out of ports during the run
 
     await repeated(3000, work)
 
@@ -136,8 +136,8 @@ async def half_heads(target: Target) -> None:
 
 
 def _pipelining(ports: Callable[[Target], Collection[int]], *, tls: bool, count: int) -> Attack:
-    """This number of connections on each port; each sends 8,000 of the smallest requests at the same time,
-    repeatedly."""
+    """An attack with this number of connections on each port. Each connection repeatedly sends 8,000 of the
+    smallest requests at the same time."""
     requests = b"GET / HTTP/1.1\r\nHost:x\r\n\r\n" * 8000
 
     async def attack(target: Target) -> None:
@@ -424,7 +424,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "probe-output": probe_output,
     "one-user": one_user,
 }
-"""By the names that --only takes: attacks on the server, objects that users may store, and those on other programs."""
+"""Attacks by the names for --only: on the server, with objects that users may store, and on other programs."""
 
 ASIDE: Final = frozenset({"refusals", "http-heads", "churn", "probe-output", "one-user"})
 """Attacks that need little CPU time. They have their own process, so that others do not use all of it."""

@@ -37,7 +37,7 @@ __all__ = ["FLOOD", "REPORTED", "REQUESTED", "SMUGGLED", "http_heads", "probe_ou
 
 HOSTILE: Final = "app=hostile"
 PROBES: Final = 8
-"""Of each pod."""
+"""Number of probes of each pod."""
 FLOOD: Final = "/flood"
 """The command that prints 16 MB."""
 SMUGGLED: Final = "requests smuggled"
@@ -109,7 +109,7 @@ def _counting(target: Target) -> Any:
 
 
 async def _put_into_node(client: Client, probes: Sequence[Document]) -> None:
-    """The probes at the agent itself, as an older manager passed them on; the manager of today takes them away."""
+    """The probes at the agent itself, as an older manager passed them on; the current manager removes them."""
     while True:
         pods = [decode(raw) for raw in (await client.list(PODS, UNREVIEWED, label_selector=HOSTILE)).items]
         entries = [

@@ -55,7 +55,7 @@ async def one_user(target: Target) -> None:
             await _look(talk, cookie, target)
         finally:
             talk[1].close()
-        await asyncio.sleep(0.5)  # the machine's own ports must last for the whole run
+        await asyncio.sleep(0.5)  # so that the machine does not run out of ports during the run
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(repeated(LOGGING_IN, log_in))

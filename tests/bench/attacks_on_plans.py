@@ -18,12 +18,13 @@ from support.restless_objects import STORED
 __all__ = ["CHURNED", "MOST_CHURNED", "churn"]
 
 SETS: Final = 10
-"""Of each of the two kinds."""
+"""Number of workloads of each of the two kinds."""
 CHURNED: Final = "pods made by churn"
 """The words under which created pods are counted."""
 REPLICAS: Final = 5
 MOST_CHURNED: Final = 2 * SETS * REPLICAS * (FREE_TURNS + 6)
-"""Pods that brakes let them make within a minute: in free turns, and after waits of 1, 2, 4, 8, 16 and 32 seconds."""
+"""Maximum number of pods that the manager creates for them within a minute: it reconciles each of them FREE_TURNS times
+without a wait, and then after waits of 1, 2, 4, 8, 16 and 32 seconds."""
 
 
 async def churn(target: Target) -> None:

@@ -49,7 +49,7 @@ GATE, SECOND_GATE = "InPlaceUpdateReady", "KruisePodReady"
 NOW = "2026-01-31T12:00:00Z"
 
 
-# ── what the bench asks for ──────────────────────────────────────────────────
+# ── requests of the bench ────────────────────────────────────────────────────
 
 
 class Yardstick(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,13 +61,13 @@ class Yardstick(msgspec.Struct, frozen=True, kw_only=True):
     before: "RealPhase"
     after: "RealPhase"
     ratio: float
-    """The manager's pods a second, of the script's."""
+    """The manager's pods per second, divided by the script's."""
     cpu_ratio: float
-    """The manager's CPU, of the script's."""
+    """The manager's CPU per pod, divided by the script's."""
 
     @property
     def pods_per_s(self) -> float:
-        """The script's."""
+        """The script's pods per second."""
         return (self.before.pods_per_s + self.after.pods_per_s) / 2
 
 
@@ -100,7 +100,7 @@ def yardsticks(
 
 
 def _divide_cpu(cpu_ms: float, base_ms: float) -> float:
-    """Return the ratio; NaN for a phase of a few pods that took less CPU than a tick of the kernel's clock."""
+    """The ratio; NaN for a phase of a few pods that took less CPU than a tick of the kernel's clock."""
     return cpu_ms / base_ms if base_ms else math.nan
 
 
@@ -134,7 +134,7 @@ async def scripted_life(stage: "Stage", *, pods: int) -> list["RealPhase"]:
 
 
 async def _owner(stage: "Stage") -> str:
-    """Something that the pods belong to, as the manager's do: garbage collection takes note of them."""
+    """Create the owner of the pods. The garbage collector handles such pods like those of a manager."""
     with suppress(AlreadyExistsError):
         await stage.client.create(CONFIG_MAPS, NAMESPACE, {"metadata": {"name": "bare"}})
     stored = await stage.client.get(CONFIG_MAPS, NAMESPACE, "bare")
@@ -250,7 +250,7 @@ class Script:
         self._at_once = asyncio.Semaphore(MANAGERS_AT_ONCE)
 
     async def watch(self) -> None:
-        """Watch all pods, until cancelled. A server that is pressed ends watches: then from the beginning."""
+        """Watch all pods, until cancelled. When a busy server ends the watch, list all pods again."""
         path = PODS.format_path(NAMESPACE)
         decode_list, decode = msgspec.json.Decoder(_List).decode, msgspec.json.Decoder(_Event).decode
         while True:
@@ -423,7 +423,7 @@ async def main() -> None:
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
     await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
-    print(flush=True)  # what it took to start is not measured
+    print(flush=True)  # the start is not measured
     try:
         while line := await reader.readline():
             work = asyncio.create_task(script.do(json.loads(line)))

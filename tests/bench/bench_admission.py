@@ -38,7 +38,7 @@ BYTES = 5 * 1024
 
 
 def pod() -> dict[str, Any]:
-    """About 5 KB."""
+    """A pod of about 5 KB."""
     owner = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web", "uid": "u"}
     doc: dict[str, Any] = {
         "apiVersion": "v1",

@@ -77,18 +77,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     p50_ms: float
     p99_ms: float
     longest_ms: float
-    """Of a probe: how late it was."""
+    """Longest delay; for a probe, how late it was."""
     memory_mb: float
     """Maximum memory of the program and its child processes together; shared memory counts once."""
     stop_ms: float = 0.0
-    """CPU time of the loop's thread between two turns, at most. This and the next ones: of the manager alone."""
+    """Maximum CPU time of the loop's thread between two turns. This and the next fields are the manager's alone."""
     wait_ms: float = 0.0
-    """Time between two turns, at most: other threads and other processes included."""
+    """Maximum time between two turns, including other threads and processes."""
     collection_ms: float = 0.0
-    """CPU time of a garbage collection, at most."""
+    """Maximum CPU time of a garbage collection."""
     where: str = ""
     lease_kept: bool
-    """By the manager."""
+    """Whether the manager kept its Lease."""
     set_s: float = 0.0
     """Seconds until a CloneSet of another namespace, created during the attack, had its pod."""
     counts: dict[str, int] = {}
@@ -163,7 +163,7 @@ async def _authority(client: Client) -> str:
 
 
 async def _ready(victim: Victim) -> None:
-    """Until it leads."""
+    """Wait until the manager leads."""
     async with asyncio.timeout(120):
         while True:
             with suppress(KubeError):
@@ -193,7 +193,7 @@ class Honest:
         self.refused: list[str] = []
 
     async def run(self, seconds: float) -> None:
-        """For so long."""
+        """Send reviews for this time."""
         connector = aiohttp.TCPConnector(
             ssl=self._tls, limit=0, keepalive_timeout=60, local_addr=(LOOPBACK, 0)
         )
@@ -284,7 +284,7 @@ async def _measured(
     seconds: float,
     answer_s: float,
 ) -> list[Outcome]:
-    """Of the manager, and of those of the other programs that are used."""
+    """Measure the manager, and the other programs that the attacks use."""
     await attacked.manager.report()
     leader = await _leader(attacked.client)
     honest = Honest(attacked, answer_s)
@@ -386,7 +386,7 @@ async def _make_a_set(client: Client, title: str, *, within_s: float) -> float:
     doc = {"apiVersion": CLONE_SETS.api_version, "kind": CLONE_SETS.kind, "metadata": {"name": title.lower()}}
     began = time.perf_counter()
     while time.perf_counter() - began < within_s:
-        with suppress(KubeError):  # a review of it may fail, and a user tries again
+        with suppress(KubeError):  # its review may fail, and a user tries again
             await client.create(CLONE_SETS, "default", {**doc, "spec": spec})
         if (await client.list(PODS, "default", label_selector=f"app={title}")).items:
             return time.perf_counter() - began
@@ -433,7 +433,7 @@ HEAD = (
 
 
 def line(outcome: Outcome) -> str:
-    """One row of the table."""
+    """A row of the table."""
     lease = "kept" if outcome.lease_kept else "LOST"
     return (
         f"{outcome.attack:<18}{outcome.program:<10}{outcome.asked:>7}{outcome.refused:>8}{outcome.p50_ms:>8.1f}{outcome.p99_ms:>8.1f}"
@@ -450,7 +450,7 @@ def page(outcomes: Sequence[Outcome]) -> str:
     """The tables of docs/lab/security.md: all attacks in parallel, and sequentially."""
     whole = [outcome for outcome in outcomes if outcome.attack == "all"]
     single = [outcome for outcome in outcomes if outcome.attack != "all"]
-    # The agent and the dashboard have figures where an attack is on them, and beside those of no attack.
+    # Agent and dashboard have rows only for attacks on them, and for the run without attacks.
     shown = [
         outcome
         for outcome in single

@@ -167,7 +167,7 @@ async def events_per_second(lines: list[bytes], *, objects: int) -> float:
 
 
 def projections_per_second(lines: list[bytes]) -> float:
-    """The part of it that is decoding the line and projecting the object."""
+    """Lines per second that are decoded and projected, without a cache."""
     decode_line = msgspec.json.Decoder(_Event).decode
     begin = time.perf_counter()
     for line in lines:

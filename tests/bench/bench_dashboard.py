@@ -27,7 +27,7 @@ NAMESPACE_COUNT = 20
 
 
 def status_of(number: int, turn: int) -> dict[str, Any]:
-    """Some move, few are stuck, most are still; it changes with each turn."""
+    """A status: some workloads are being updated, few are stuck, most are at rest; this changes with each turn."""
     updated = (number + turn) % 11
     status: dict[str, Any] = dict.fromkeys(("replicas", "readyReplicas", "availableReplicas"), 10)
     status |= {
@@ -111,7 +111,7 @@ def process_of(kubeconfig: Path) -> tuple[float, float]:
 
 
 def main(argv: list[str]) -> None:
-    """See above."""
+    """Measure and print."""
     count, rate, seconds = (int(word) for word in (*argv, *("2000", "100", "20")[len(argv) :]))
     with (
         tempfile.TemporaryDirectory() as folder,

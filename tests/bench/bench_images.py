@@ -110,7 +110,7 @@ class Bench:
         return bool((doc.get("status") or {}).get("succeeded") == self.nodes)
 
     async def tamper(self) -> None:
-        """One node reports another state of one image."""
+        """Report another state of one image, as a node does."""
         doc = decode(await self.cluster.client.get(NODE_IMAGES, "", "node-1"))
         (tag,) = doc["status"]["imageStatuses"]["ahead"]["tags"]
         patch = {"status": {"imageStatuses": {"ahead": {"tags": [{**tag, "message": "again"}]}}}}

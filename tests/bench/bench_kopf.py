@@ -51,7 +51,7 @@ TOKEN: Final = "bench"
 CONCURRENCY: Final = 16
 """Concurrent requests of the bench itself."""
 QUIET_S: Final = 2.0
-"""Without a request of the operator, it has nothing left to do."""
+"""The operator counts as settled if it sends no request for this time."""
 PATIENCE_S: Final = 1800.0
 
 Start = Callable[[Path], "subprocess.Popen[bytes]"]
@@ -61,7 +61,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Results of one contender in one round."""
 
     created_per_s: float
-    """Sites created and settled a second."""
+    """Sites created and settled per second."""
     changes_per_s: float
     requests_per_creation: float
     requests_per_change: float
@@ -71,9 +71,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the start of the process until the Sites that changed before are settled."""
     start_requests: float
     start_cpu_s: float
-    """Until it has nothing left to do."""
+    """CPU time until nothing is left to do."""
     rss_mb: float
-    """After that start, with all Sites and nothing to do."""
+    """Memory after that start, with all Sites and nothing to do."""
     requests: Mapping[str, int]
     """Requests during the changes, by verb and resource."""
 
@@ -243,7 +243,7 @@ async def run(*, sites: int, changes: int, rounds: int) -> dict[str, list[Figure
         starts = contenders(folder)
         for number in range(rounds):
             for contender in rotate(list(starts), number):
-                # A new API server for each: none finds the history of another.
+                # Each has a new API server, without the history of another contender.
                 async with Cluster(
                     ClusterSettings(nodes=0, controllers=()), rng=random.Random(number)
                 ) as cluster:

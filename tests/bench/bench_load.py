@@ -112,7 +112,7 @@ async def spread(
 
 
 def line(name: str, text: str) -> None:
-    """One result."""
+    """Print one result."""
     print(f"{name:<44}{text}", flush=True)
 
 

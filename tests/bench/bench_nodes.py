@@ -72,7 +72,7 @@ class Service:
         self._since, self.missing_s, self.fewest = time.monotonic(), 0.0, self._wanted
 
     def end(self) -> float:
-        """Seconds out of service a pod since it began."""
+        """Seconds out of service per pod since `begin()`."""
         self._add()
         return self.missing_s / self._wanted
 
@@ -87,7 +87,7 @@ class Service:
         self.fewest = min(self.fewest, self._ready)
 
     def has(self, image: str) -> bool:
-        """Whether all pods are ready with this image, and no others are there."""
+        """Whether all pods are ready with this image, and there are no other pods."""
         pods = self.cache.values()
         return len(pods) == self._wanted and all(
             pod.is_serving and pod.containers[0].image == image for pod in pods
@@ -115,7 +115,7 @@ def workload(resource: Resource, strategy: dict[str, Any], pods: int) -> dict[st
 
 
 async def until(claim: Any, what: str) -> None:
-    """Wait for it."""
+    """Wait until the claim is true."""
     async with asyncio.timeout(PATIENCE_S):
         while not claim():
             await asyncio.sleep(0.05)
@@ -123,7 +123,7 @@ async def until(claim: Any, what: str) -> None:
 
 
 async def measure(client: Client, way: str, pods: int) -> None:
-    """One line: the duration of the rollout, seconds out of service per pod, and the minimum of ready pods."""
+    """Measure a rollout, and print a line: its duration, seconds out of service per pod, and the fewest ready pods."""
     resource, strategy = WAYS[way]
     service = Service(client, pods)
     watching = asyncio.create_task(service.cache.run())

@@ -41,8 +41,8 @@ NODES = 50
 
 
 def pod_text(rng: random.Random, revision: str, *, was_updated: bool = False) -> bytes:
-    """About 6 KB, as a real API server stores a running pod with two containers and managed fields."""
-    instance_id = draw_suffix(rng, 10)  # as long as needed for none to come twice
+    """A pod of about 6 KB, as a real API server stores a running pod with two containers and managed fields."""
+    instance_id = draw_suffix(rng, 10)  # long enough that all are different
     born = NOW - rng.randrange(86_400)
     uid = f"{rng.getrandbits(128):032x}"
     containers = [
@@ -152,7 +152,7 @@ def pod_text(rng: random.Random, revision: str, *, was_updated: bool = False) ->
 
 
 def under_way(rng: random.Random, old: str, new: str, *, pods: int, waiting: int) -> list[bytes]:
-    """A rollout in place in its middle: half of the pods are old, `waiting` run their old image as yet."""
+    """The middle of an in-place rollout: half of the pods are old, and `waiting` pods still run their old image."""
     texts = []
     for number in range(pods):
         if number < pods // 2:

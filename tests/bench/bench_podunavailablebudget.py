@@ -32,7 +32,7 @@ async def run(*, pods: int, going: int, let_go: int, replicas: int) -> None:
 
 
 def line(name: str, raced: Raced, going: int) -> str:
-    """One race. A decision is one response to a deletion or an eviction."""
+    """Measure one race. A decision is one response to a deletion or an eviction."""
     return (
         f"{name:10} {raced.decisions:4d} decisions in {raced.seconds:5.2f} s, "
         f"{1000 * raced.cpu_s / raced.decisions:5.2f} ms CPU each; {raced.writes} status writes "

@@ -21,7 +21,7 @@ from support.spreads import subset, zone  # noqa: E402
 
 
 async def run(*, pods: int, at_once: int, replicas: int) -> None:
-    """Without, with limits, without limits."""
+    """Measure without a WorkloadSpread, with limits, and with subsets without limits."""
     patch = {"metadata": {"annotations": {"zone": "a"}}}
     limited = [
         subset("a", pods // 4, requiredNodeSelector=zone("a"), patch=patch),

@@ -119,12 +119,12 @@ async def measure_beside(
         original = OpenKruise(plane, release, kubeconfig=plane.manager_kubeconfig, throttled=throttled)
         await asyncio.to_thread(apply_manifests, plane, _ALL_RIGHTS)
         await original.install()
-        await original.start()  # it writes the addresses of its webhooks, which pykruise takes over
+        await original.start()  # OpenKruise writes webhook addresses, which pykruise reuses
         await original.stop()
         async with on_stage(plane, pods=2 * workload.pods, nodes=workload.nodes, agent=True) as stage:
             await stage.client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
             for pair in range(pairs):
-                # The second pair begins with the other manager: what a run leaves behind must not decide.
+                # The order alternates, so that the remains of a run do not favour one manager.
                 for name in MANAGERS if pair % 2 == 0 else MANAGERS[::-1]:
                     print(f"pair {pair + 1} of {pairs}: {name}", flush=True)
                     run = _run_manager(name, stage, original, workload=workload, rounds=rounds, rest_s=rest_s)
@@ -162,7 +162,7 @@ async def _running_original(original: OpenKruise) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def _running_pykruise(stage: Stage, original: OpenKruise) -> AsyncIterator[int]:
-    """pykruise on OpenKruise's definitions, at the same port."""
+    """A running pykruise with OpenKruise's CRDs, and webhooks at the same port."""
     port = str(original.webhook_port)
     gates = f"--feature-gates={original.gates}"
     await install_pykruise(stage.plane, "--no-crds", f"--webhook-port={port}", gates)

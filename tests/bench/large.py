@@ -54,21 +54,21 @@ class LargePhase(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     pods: int
-    """Touched."""
+    """Number of changed pods."""
     seconds: float
     cpu_ms_per_pod: float
     longest_stop_ms: float
-    """CPU time between two turns of the loop, at most."""
+    """Maximum CPU time between two turns of the loop."""
     longest_collection_ms: float
-    """... of that, the garbage collector's, at most."""
+    """Maximum CPU time of a garbage collection."""
     rss_mb: float
     plans: int
-    """Of the CloneSet."""
+    """Number of plans of the CloneSet."""
     plan_ms: float
-    """Mean CPU time of one."""
+    """Mean CPU time of a plan."""
     longest_plan_ms: float
     where: str
-    """In which call the longest stop was; only with WHERE in the environment."""
+    """The call with the longest stop; empty without WHERE in the environment."""
 
 
 # ── the cluster ──────────────────────────────────────────────────────────────
@@ -146,7 +146,7 @@ class LoneManager:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Id of the process."""
         return self._process.pid
 
     async def report(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class LoneManager:
         return report
 
     async def end(self) -> None:
-        """End it immediately."""
+        """End the process immediately."""
         if self._process.returncode is None:
             self._process.kill()
         await self._process.wait()
@@ -208,7 +208,7 @@ async def _life(client: Client, manager: LoneManager, pods: int, touched: int) -
         return lambda: client.patch(CLONE_SETS, "default", "web", {"spec": spec}, patch_type=PatchType.MERGE)
 
     steps: list[tuple[str, Callable[[], Awaitable[Any]], int, int]] = [
-        # Something has to change, or the manager's reconcile would leave no trace.
+        # A change is necessary, because a reconcile without a change would leave no trace.
         ("start, with all pods there", change({"minReadySeconds": 1}), pods, pods),
         ("in place", change(image(2, "InPlaceIfPossible")), pods, touched),
         ("recreate", change(image(3, "ReCreate")), pods, touched),

@@ -81,7 +81,7 @@ async def _bare(stage: Stage, what: str, names: list[str], write: Callable[[str]
 
 
 def with_ratio(phase: RealPhase, limits: list[Limit]) -> RealPhase:
-    """The phase with how fast the manager's own writes to pods could have been at most."""
+    """The phase with the maximum speed that the API server allows for the manager's own writes to pods."""
     per_s = {limit.write: limit.per_s for limit in limits}
     seconds = sum(count / per_s[what] for what, count in phase.writes.items() if what in per_s)
     bare = phase.pods / seconds if seconds else 0.0

@@ -38,7 +38,7 @@ from pykruise.runtime.plan import Plan
 LOOK_S = 0.005
 
 SAMPLE_S = 0.002
-"""Of CPU time, between two samples of a profile; the kernel's clock may be slower."""
+"""Seconds of CPU time between two samples of a profile; the kernel's clock may be slower."""
 
 
 class LoopWatch:
@@ -63,7 +63,7 @@ class LoopWatch:
         gc.callbacks.append(self._on_collection)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Measure until cancelled."""
         if os.environ.get("WHERE"):
             threading.Thread(target=self._look, daemon=True).start()
         while True:
@@ -183,7 +183,7 @@ class Samples:
 
 
 def _rss_mb() -> float:
-    """Of this process and of those that it has started."""
+    """Resident memory of this process and its child processes."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return sum(map(_resident, ("self", *children))) * resource.getpagesize() / 2**20
 
@@ -206,7 +206,7 @@ async def _answer(watch: LoopWatch, plans: Plans, samples: Samples | None) -> No
 
 
 async def main() -> None:
-    """Until killed."""
+    """Run the manager until it is killed."""
     parsed = read_flags(sys.argv[2:])
     set_up(parsed.settings.log)
     connection = load_in_cluster(environ=os.environ, service_account=Path(sys.argv[1]))

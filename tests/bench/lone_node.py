@@ -37,7 +37,7 @@ PODS_EACH: Final = 8
 OUTPUT: Final = ExecResult(exit_code=0, stdout=b"x" * 16_000_000, stderr=b"")
 NOTHING: Final = ExecResult(exit_code=0, stdout=b"", stderr=b"")
 FLOODED: Final = "commands that printed 16 MB"
-"""The words under which they are counted."""
+"""The words under which these commands are counted."""
 PERIOD_S: Final = 1.0
 LOST_S: Final = 10.0
 """Delay after which a probe counts as missing."""
@@ -74,7 +74,7 @@ class Probes:
 
 
 class Node:
-    """Its runtime and its pods."""
+    """The node's runtime, and its pods."""
 
     def __init__(self, client: Client) -> None:
         self.runtime = FakeRuntime(read_system_clock)
@@ -157,7 +157,7 @@ def _marker(pod: str) -> Document:
 
 
 async def main() -> None:
-    """Until killed."""
+    """Run the node until it is killed."""
     transport = HttpTransport(load_kubeconfig(Path(sys.argv[2])))
     node = Node(Client(transport))
     async with serving(node.runtime, Path(sys.argv[1])):

@@ -76,9 +76,9 @@ async def at_work(pods: int, environment: Mapping[str, str]) -> None:
 
 
 async def show(client: Client, manager: LoneManager, pods: int, what: str, image: str) -> None:
-    """Its memory when it has seen all pods, and when it has updated all of them in place."""
+    """Print the manager's memory after it has seen all pods, and after it has updated all of them in place."""
     try:
-        # Something has to change, or it would not show that it has looked. Webhooks may have to review it.
+        # A change is necessary to see that the manager has looked. Webhooks may have to review it.
         await retried(lambda: update(client, minReadySeconds=len(what)))
         await settled(client, pods)
         await asyncio.sleep(CALM_S)
@@ -99,7 +99,7 @@ async def show(client: Client, manager: LoneManager, pods: int, what: str, image
 
 
 async def update(client: Client, **spec: Any) -> None:
-    """Of the CloneSet."""
+    """Change the spec of the CloneSet."""
     await client.patch(CLONE_SETS, "default", "web", {"spec": spec}, patch_type=PatchType.MERGE)
 
 

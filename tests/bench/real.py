@@ -96,7 +96,7 @@ def with_script(phase: RealPhase, sticks: list[Yardstick]) -> RealPhase:
 
 
 async def life(bench: Bench, pods: int) -> list[RealPhase]:
-    """Created, updated in all ways, and scaled in."""
+    """Measure creation, all ways to update, and scaling in."""
 
     def update(number: int, *, policy: str, max_unavailable: str) -> Callable[[], Awaitable[Any]]:
         (container,) = cloneset(1)["spec"]["template"]["spec"]["containers"]

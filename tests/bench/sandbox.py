@@ -33,12 +33,12 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     pods_per_s: float
     cpu_ms_per_pod: float
-    """Of the whole process: API server, kubelets, scheduler and manager."""
+    """CPU time of the whole process: API server, kubelets, scheduler and manager."""
     writes_per_pod: float
-    """By the manager."""
+    """Number of the manager's writes."""
     writes: Mapping[str, int]
     longest_stop_ms: float
-    """The longest time in which the event loop did nothing else."""
+    """The longest time for which one step blocked the event loop."""
     rss_mb: float
 
 

@@ -82,14 +82,14 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     managers: int
     name: str
     pods: int
-    """Touched."""
+    """Number of changed pods."""
     seconds: float
     cpu_s: tuple[float, ...]
-    """Of each manager."""
+    """CPU time of each manager."""
     rss_mb: tuple[float, ...]
     server_cpu_s: float
     writes: int
-    """By managers, of everything but Leases and events."""
+    """The managers' writes, except those of Leases and events."""
     lease_writes: int
 
 
@@ -194,10 +194,10 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 
     client: Client
     folder: Path
-    """Of a service account: token and ca.crt."""
+    """Files of a service account: token and ca.crt."""
     url: str
     namespace: str
-    """Of managers' Leases."""
+    """Namespace of the managers' Leases."""
     figures: Callable[[], Awaitable[Mapping[str, Any]]]
     """The server's CPU in seconds (`cpu_s`), and writes where they are counted (`writes`, `leases`)."""
 
@@ -214,7 +214,7 @@ class Fleet:
 
     @classmethod
     async def start(cls, stage: Stage, count: int) -> "Fleet":
-        """When this returns they have just begun."""
+        """Start the managers, and return without waiting for their share of the work."""
         flags = [*FLAGS, f"--leader-election-namespace={stage.namespace}"]
         if count > 1:
             flags.append(f"--shards={count}")
@@ -224,7 +224,7 @@ class Fleet:
         return fleet
 
     async def wait_shared(self) -> None:
-        """Return when each has its share of the slots."""
+        """Return when each manager has its share of the slots."""
         count = len(self.managers)
         while count > 1:
             leases = decode(await self._client.get_path(self._leases))["items"]
@@ -286,7 +286,7 @@ async def _throughput(client: Client, fleet: Fleet, asked: argparse.Namespace) -
 async def _large(client: Client, fleet: Fleet, asked: argparse.Namespace) -> list[Phase]:
     began = time.perf_counter()
     count = len(fleet.managers)
-    # Something has to change in each, or its reconcile would leave no trace.
+    # Each needs a change, because a reconcile without a change would leave no trace.
     await _at_once(range(asked.sets), lambda number: _merge(client, number, {"minReadySeconds": count}))
     await settled(client, asked.sets, asked.pods)
     phases = [await fleet.phase("start, with all pods there", asked.sets * asked.pods, began)]

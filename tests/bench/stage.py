@@ -58,30 +58,30 @@ class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     pods_per_s: float
     manager_cpu_ms_per_pod: float
-    """Of the process that is measured: a manager, or the bare script in its place."""
+    """CPU time of the measured process: a manager, or the bare script in its place."""
     manager_rss_mb: float
     api_server_cpu_ms_per_pod: float
-    """For all its clients: manager, kubelets, scheduler, controllers."""
+    """CPU time for all clients: manager, kubelets, scheduler, controllers."""
     writes_per_pod: float
-    """By it."""
+    """Writes of the measured process."""
     writes: Mapping[str, int]
     script_pods_per_s: float = 0.0
     """Pods per second of a bare script with the same writes, nodes and scheduler; 0: not measured."""
     of_script: float = 0.0
-    """`pods_per_s` of that."""
+    """The manager's `pods_per_s`, divided by `script_pods_per_s`."""
     bare_pods_per_s: float = 0.0
-    """How many pods a second the API server could take if it did nothing but the manager's writes."""
+    """Pods per second that the API server could handle if it handled nothing but the manager's writes."""
     ratio: float = 0.0
-    """`pods_per_s` of that."""
+    """The manager's `pods_per_s`, divided by `bare_pods_per_s`."""
     out_p50_ms: float = 0.0
     """Time from not ready to ready of kept pods; 0: no pod left service."""
     out_p99_ms: float = 0.0
     out_at_once: float = 0.0
     """Pods out of service at the same time, on average: it does not depend on how fast the machine is."""
     cpu_ms_per_pod: Mapping[str, float] = {}
-    """Of every process that takes part. The cores they share are the limit of all phases."""
+    """CPU time of every process that takes part. All share the same cores, which limit every phase."""
     writes_of_others: Mapping[str, int] = {}
-    """By all others than the manager, as `user verb resource[/subresource]`."""
+    """Writes of all other users, as `user verb resource[/subresource]`."""
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,7 +196,7 @@ class Bench:
             raise RuntimeError(f"the process of the {self._worker} has ended")
 
     async def settled(self, replicas: int) -> None:
-        """Wait for that."""
+        """Wait until the object has this number of pods, all available and updated."""
         async with asyncio.timeout(PHASE_S):
             while True:
                 self.check_worker()
@@ -231,7 +231,7 @@ class Bench:
             log.seek(self._audit_read)
             for line in log:
                 if not line.endswith(b"\n"):
-                    break  # it is being written
+                    break  # the line is not complete yet
                 self._audit_read += len(line)
                 event = json.loads(line)
                 if event["verb"] not in WRITE_VERBS:
@@ -247,7 +247,7 @@ class Bench:
         return writes, of_others
 
 
-_WHO = {"admin": "kubelets"}  # the bench itself writes next to nothing
+_WHO = {"admin": "kubelets"}  # the bench itself writes almost nothing
 
 
 # ── processes that take part ─────────────────────────────────────────────────
@@ -351,7 +351,7 @@ async def _narrowed(client: Client) -> None:
             await asyncio.sleep(1)
 
 
-# ── what the kernel says ─────────────────────────────────────────────────────
+# ── figures of the kernel ────────────────────────────────────────────────────
 
 
 def cpu_s(pid: int) -> float:

@@ -75,7 +75,7 @@ def crd(
     scope: str = "Namespaced",
     **more: Any,
 ) -> Doc:
-    """A CRD in the case's own group. `schema`: the properties of spec; without it anything goes."""
+    """A CRD in the case's own group. `schema`: the properties of spec; without it any spec is valid."""
     if schema is None:
         spec: Doc = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     else:

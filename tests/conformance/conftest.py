@@ -32,7 +32,7 @@ _RECORDED: Final = pytest.StashKey[dict[tuple[str, str], dict[str, Conversation]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without a real API server, what asks it is left out; with one, all else: it is the same wherever it runs."""
+    """Without a real API server, skip its tests; with one, deselect all others, which do not depend on the cluster."""
     here = [item for item in items if _HERE in str(item.path)]
     if config.getoption("--cluster") != "real":
         for item in here:
@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the groups of which something was recorded; cases that were not run keep their answers."""
+    """Write the groups with new recordings; cases that did not run keep their recordings."""
     recordings = Recordings()
     for (minor, group), conversations in session.config.stash[_RECORDED].items():
         kept = {
@@ -71,20 +71,20 @@ def recordings() -> Recordings:
 
 @pytest.fixture
 def recorder(request: pytest.FixtureRequest) -> dict[tuple[str, str], dict[str, Conversation]] | None:
-    """Where to put what the real server answers, by minor and group; None: it is not to be kept."""
+    """Recordings of the real server by minor and group; None: nothing is recorded."""
     config = request.config
     return config.stash[_RECORDED] if config.getoption("--record") else None
 
 
 @pytest.fixture
 def storage() -> MemoryStorage:
-    """What a sandbox of the case's own remembers."""
+    """The storage of the case's sandbox."""
     return MemoryStorage()
 
 
 @pytest.fixture
 async def sandbox(request: pytest.FixtureRequest, storage: MemoryStorage) -> AsyncIterator[LocalTransport]:
-    """A sandbox of the case's own. Who may do what is only looked at where a case is about that."""
+    """A sandbox for this case. It checks permissions only in cases about them."""
     server = ApiServer(
         checks_accounts=False,  # the recorded servers run without the admission plugin ServiceAccount
         clock=make_loop_clock(start=_START),
@@ -101,7 +101,7 @@ async def sandbox(request: pytest.FixtureRequest, storage: MemoryStorage) -> Asy
 
 @pytest.fixture
 def forgetting(storage: MemoryStorage) -> Compact:
-    """Has that sandbox forget its past."""
+    """A function that compacts the history of that sandbox."""
 
     async def compact() -> None:
         storage.compact(storage.revision)
@@ -109,7 +109,7 @@ def forgetting(storage: MemoryStorage) -> Compact:
     return compact
 
 
-@pytest.fixture(scope="package")  # other tests need the processors for a control plane of theirs
+@pytest.fixture(scope="package")  # ends early, because other tests need the processors
 def plane() -> Iterator[ControlPlane]:
     """One real API server for all cases."""
     with running_plane(controller_manager=False, scheduler=False) as plane:
@@ -118,7 +118,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 async def real(plane: ControlPlane) -> AsyncIterator[HttpTransport]:
-    """A way to the real API server."""
+    """A transport to the real API server."""
     transport = HttpTransport(connection(plane.kubeconfig))
     yield transport
     await transport.close()

@@ -75,7 +75,7 @@ class Request:
 
     method: str
     path: str
-    body: Any = None  # a document, a BasedOn, or text as it stands
+    body: Any = None  # a document, a BasedOn, or text, which is sent unchanged
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     only: tuple[str, ...] = ()
@@ -149,17 +149,17 @@ class Case:
 
     @property
     def namespace(self) -> str:
-        """The name, cut so that it fits a namespace's and leaves room for what is made of it."""
+        """The name, cut to leave room for suffixes in the name of a namespace."""
         return self.name[:48].strip("-")
 
 
 def case(title: str, *steps: Step) -> Case:
-    """A case; see the module."""
+    """A case; see the module's docstring."""
     return Case(title, steps)
 
 
 def get(path: str, *, only: Sequence[str] = (), accept: str = "", **query: str) -> Request:
-    """GET. Words of the query that are no Python names: `get(path, **{"continue": token})`."""
+    """GET. Query parameters that are no Python names: `get(path, **{"continue": token})`."""
     return Request("GET", path, query=query, headers=_accept(accept), only=tuple(only))
 
 
@@ -189,7 +189,7 @@ def patch(path: str, body: Any, kind: str = STRATEGIC, *, only: Sequence[str] = 
 
 
 def owned(request: Request) -> Request:
-    """The request with its answer's managedFields compared, too."""
+    """The request; the managedFields of its response are compared, too."""
     return replace(request, managed_fields=True)
 
 
@@ -223,22 +223,22 @@ def watch(path: str, *during: Request, accept: str = "", **query: str) -> Watch:
 
 
 def define(crd: Mapping[str, Any]) -> Define:
-    """A CRD that serves before the next step."""
+    """Create a CRD, and wait until it is served."""
     return Define(crd)
 
 
 def pause(seconds: float = 1.0) -> Pause:
-    """Wait."""
+    """Wait, for caches of a real server."""
     return Pause(seconds)
 
 
 def forget() -> Forget:
-    """The past is compacted away."""
+    """Compact the history of the server."""
     return Forget()
 
 
 def based_on(step: int, changes: Mapping[str, Any] | None = None) -> BasedOn:
-    """The answer to a step (from 1), changed by a merge patch."""
+    """The response to a step (from 1), changed by a merge patch."""
     return BasedOn(step, changes or {})
 
 

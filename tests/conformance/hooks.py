@@ -26,7 +26,7 @@ SLOW: Final = "slow"
 
 
 def answer(path: str, body: bytes) -> tuple[int, bytes] | None:
-    """Status and body; None: there is none in time."""
+    """Status and body; None: no response in time."""
     review = orjson.loads(body)
     request = review["request"]
     first, *rest = path.strip("/").split("/")
@@ -67,7 +67,7 @@ def _admission(first: str, rest: list[str], request: dict[str, Any]) -> dict[str
             path, key = ("/metadata/annotations", rest[0])
             return _patched([*_annotations(request), {"op": "add", "path": f"{path}/{key}", "value": "yes"}])
         case "count":
-            # How often it was asked, as the object says.
+            # Count the calls in an annotation of the object.
             annotations = (request["object"]["metadata"].get("annotations")) or {}
             seen = int(annotations.get("count", "0")) + 1
             value = {"op": "add", "path": "/metadata/annotations/count", "value": str(seen)}
@@ -132,7 +132,7 @@ def _conversion(first: str, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(doc: dict[str, Any], desired: str) -> dict[str, Any]:
-    """Version v2 calls `size` what v1 calls `length`."""
+    """Convert between versions: v2 has `size` in place of `length` in v1."""
     spec = dict(doc.get("spec") or {})
     for old, new in (("length", "size"),) if desired.endswith("/v2") else (("size", "length"),):
         if old in spec:
@@ -141,7 +141,7 @@ def _renamed(doc: dict[str, Any], desired: str) -> dict[str, Any]:
 
 
 class DirectCaller:
-    """Calls of the sandbox."""
+    """Calls webhooks for the sandbox, without HTTP."""
 
     async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
         if target.service is not None:
@@ -157,7 +157,7 @@ class DirectCaller:
 
 
 class HookServer:
-    """A server for calls of a real API server."""
+    """Serves webhooks to a real API server."""
 
     def __init__(self, runner: web.ServerRunner, names: dict[str, str]) -> None:
         self._runner = runner
@@ -183,7 +183,7 @@ class HookServer:
         assert self._runner.server is not None
         cut = cut_of(handler.transport for handler in self._runner.server.connections)
         await self._runner.cleanup()
-        cut()  # an API server keeps its connections, and says no goodbye on them
+        cut()  # an API server keeps connections open, and does not close them itself
         await asyncio.sleep(0)
 
 

@@ -4,7 +4,7 @@ A difference names a case, one of its steps (from 1) and places in the normalise
 below these places, and it must exist: the suite fails for a difference that no longer exists.
 
 If the two minors respond differently, `MINORS` contains the differences between them. The sandbox of a minor follows
-that minor, or at some of these places either of them.
+that minor, or at some of these places, either minor.
 """
 
 import re
@@ -26,23 +26,23 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Difference:
-    """`at`: dotted paths in the response, such as `body.message`; without any, the whole response differs."""
+    """A difference. `at`: dotted paths in the response, such as `body.message`; empty: the whole response differs."""
 
     case: str
     step: int
     why: str
     at: tuple[str, ...] = ()
     minor: str = ""
-    """The minor that it is about; empty: all."""
+    """The minor with this difference; empty: all."""
 
     def covers(self, path: str) -> bool:
-        """Whether the place is one of these, or below one."""
+        """Whether the path is one of `at`, or below one."""
         return not self.at or any(path == each or path.startswith(f"{each}.") for each in self.at)
 
 
 @dataclass(frozen=True)
 class MinorsDiffer:
-    """A difference between Kubernetes 1.32 and 1.37: its description `what`, a pattern for its place (a dotted
+    """A difference between Kubernetes 1.32 and 1.37: the behaviour `what` of 1.37, a pattern for its place (a dotted
     path), and its cases.
     """
 
@@ -50,10 +50,10 @@ class MinorsDiffer:
     at: str
     case: str = ""
     is_followed: bool = False
-    """Whether the sandbox of each minor answers as that minor here; else it may follow either."""
+    """Whether the sandbox of each minor responds as that minor here; otherwise it may respond like either of them."""
 
     def covers(self, case: str, path: str) -> bool:
-        """Whether it explains a difference at this place of a case."""
+        """Whether this difference explains one at this place of a case."""
         return self.case in case and re.search(self.at, path) is not None
 
 
@@ -290,11 +290,11 @@ MINORS: Final = (
         "Templates are stored without a creationTimestamp of null.", r"creationTimestamp$", is_followed=True
     ),
     MinorsDiffer(
-        "Error texts show values as JSON instead of as Go does, some have other words or another place, and what "
-        "is wrong is said once instead of twice.",
+        "Error texts show values as JSON instead of in Go's format, some have other words or another place, and "
+        "each error is reported once instead of twice.",
         r"^body\.(message$|details\.causes|details\.kind$)",
     ),
-    MinorsDiffer("A resize policy is not filled in.", r"resizePolicy$", is_followed=True),
+    MinorsDiffer("A resize policy gets no default.", r"resizePolicy$", is_followed=True),
     MinorsDiffer(
         "A resize may not change the policy, changes metadata, and is not proposed in the status.",
         r".",
@@ -302,17 +302,17 @@ MINORS: Final = (
         is_followed=True,
     ),
     MinorsDiffer(
-        "An error of a resize shows what differs in other words.",
+        "The error of a resize describes the differences in other words.",
         r"^body\.(message$|details\.causes)",
         case="resize",
     ),
     MinorsDiffer(
-        "A resize policy that follows from what a LimitRange gives.",
+        "A resize policy follows from the defaults of a LimitRange.",
         r"resizePolicy$",
         case="a limit range gives",
     ),
     MinorsDiffer(
-        "An applied item that lacks one of several keys is judged by the schema.",
+        "An applied item that lacks one of several keys is validated by the schema.",
         r"^(status|body\.(code|details|reason))$",
         case="lists and maps of custom resources",
     ),
@@ -331,10 +331,10 @@ MINORS: Final = (
         r"rollingUpdate\.maxUnavailable$",
         is_followed=True,
     ),
-    MinorsDiffer("Endpoints are deprecated, which a warning says.", r"^headers(\.warning)?$"),
+    MinorsDiffer("A warning reports that Endpoints are deprecated.", r"^headers(\.warning)?$"),
     MinorsDiffer("Services may have names that begin with a digit.", r".", case="names must be names"),
     MinorsDiffer(
-        "Options that cannot be read are a 400 with a reason instead of a 500.",
+        "Options that cannot be read result in a 400 with a reason instead of a 500.",
         r"^(status|body\.(code|reason))$",
         case="options",
     ),
@@ -345,7 +345,7 @@ MINORS: Final = (
     ),
     MinorsDiffer("Columns of some tables.", r"(columnDefinitions(\.\d+\.name)?|cells(\.\d+)?)$"),
     MinorsDiffer(
-        "The bookmark after a streamed list holds no empty list.", r"initial-events-list-blueprint$"
+        "The bookmark after a streamed list contains no empty list.", r"initial-events-list-blueprint$"
     ),
 )
 
@@ -358,12 +358,12 @@ def covered(case: str, step: int, minor: str) -> tuple[Difference, ...]:
 
 
 def explained(case: str, path: str) -> bool:
-    """Whether a difference between the minors at this place is one that is listed."""
+    """Whether a difference between the minors at this place is listed."""
     return any(each.covers(case, path) for each in MINORS)
 
 
 def may_follow_either(case: str, path: str) -> bool:
-    """Whether the sandbox of one minor may answer as the other does at this place."""
+    """Whether the sandbox of one minor may respond as the other minor does at this place."""
     notes = [each for each in MINORS if each.covers(case, path)]
     if any(each.case and not each.is_followed for each in notes):
         return True
@@ -371,7 +371,7 @@ def may_follow_either(case: str, path: str) -> bool:
 
 
 def documented(differences: Iterable[Difference] | None = None) -> str:
-    """The list as it stands in docs/sandbox.md: a reason, and the cases it shows in."""
+    """The list as it is in docs/sandbox.md: each reason with its cases."""
     reasons: dict[str, dict[str, None]] = {}
     for each in DIFFERENCES if differences is None else differences:
         reasons.setdefault(each.why, {})[each.case] = None

@@ -45,7 +45,7 @@ _TEXTS: Final = (
         re.compile(r'^Invalid value: "\{\\"(?:apiV|kind|meta).*(?:\}|…)": ', re.DOTALL),
         "Invalid value: <object>: ",
     ),
-    # What follows is how Go's own structs differ, line by line, in spacing that is random on purpose.
+    # The rest shows differences of Go structs, line by line, with spacing that is random on purpose.
     (re.compile(r"(Forbidden: [^\n]*)\n.*", re.DOTALL), r"\1\n<what differs>"),
 )
 _AGE: Final = re.compile(r"\d{1,2}s")
@@ -53,7 +53,7 @@ _ADDRESSES: Final = {"clusterIP", "clusterIPs"}
 
 
 def normalised(case: Case, answers: list[Answer]) -> list[dict[str, Any]]:
-    """One JSON value per answer: status, headers worth it, body."""
+    """One JSON value per response: status, compared headers, body."""
     names = _Names(answers)
     result = []
     for step, answer in zip(case.steps, answers, strict=True):
@@ -67,7 +67,7 @@ def normalised(case: Case, answers: list[Answer]) -> list[dict[str, Any]]:
 
 
 def differences(wanted: Any, value: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two normalised answers differ: dotted path, what was wanted, what was found."""
+    """Differences of two normalised responses: dotted path, expected value, actual value."""
     if isinstance(wanted, Mapping) and isinstance(value, Mapping):
         for name in sorted({*wanted, *value}):
             here = f"{path}.{name}" if path else name
@@ -82,7 +82,7 @@ def differences(wanted: Any, value: Any, path: str = "") -> Iterator[tuple[str, 
 
 
 def _by_manager(entries: list[Any]) -> list[Any]:
-    """Entries of managedFields in an order that has nothing to do with time."""
+    """Entries of managedFields in an order that does not depend on time."""
 
     def who(entry: Any) -> tuple[str, ...]:
         members = ("operation", "manager", "subresource", "apiVersion")
@@ -92,9 +92,9 @@ def _by_manager(entries: list[Any]) -> list[Any]:
 
 
 def differences_from_all(wanted: Sequence[Any], value: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Where an answer differs from each of several wanted ones; the value of the first one is reported.
+    """Places where a response differs from all expected responses, with the value of the first of them.
 
-    A place where it is like one of them is no difference, also when other places are like another one.
+    A place that equals one expected response is no difference, even if other places equal another one.
     """
     first, *others = wanted
     elsewhere = [[path for path, *_ in differences(other, value)] for other in others]
@@ -104,7 +104,7 @@ def differences_from_all(wanted: Sequence[Any], value: Any) -> Iterator[tuple[st
 
 
 def _overlap(text: str, other: str) -> bool:
-    """Whether a path is the other, or leads to it."""
+    """Whether one path is the other, or below it."""
     return text == other or text.startswith(f"{other}.") or other.startswith(f"{text}.")
 
 
@@ -117,7 +117,7 @@ _ABSENT: Final = _Absent()
 
 
 class _Names:
-    """Names for the values of one conversation."""
+    """Replacement names for the values of one conversation."""
 
     def __init__(self, answers: list[Answer]) -> None:
         self._uids: dict[str, str] = {}
@@ -207,12 +207,12 @@ class _Names:
 
 
 def _cell(value: Any) -> Any:
-    """A cell of a table; ages are those of a conversation that lasts some seconds."""
+    """A cell of a table. A short duration is an age, because a conversation lasts some seconds."""
     return "<age>" if isinstance(value, str) and _AGE.fullmatch(value) else value
 
 
 def _sorted_conflicts(causes: list[Any]) -> list[Any]:
-    """Causes of an apply's refusal by the manager they name; all others stay as they are."""
+    """Conflicts of an apply, sorted by the manager in their messages; other causes stay as they are."""
     if all(cause.get("reason") == "FieldManagerConflict" for cause in causes):
         return sorted(causes, key=lambda cause: (cause["message"], cause["field"]))
     return causes
@@ -229,7 +229,7 @@ def _is_bookmark(doc: Mapping[str, Any]) -> bool:
 
 
 def _metadata_in(value: Any) -> Iterator[tuple[Mapping[str, Any], bool]]:
-    """All metadata in an answer, and whether they are an object's."""
+    """All metadata in a response, each with whether they are an object's."""
     walk: Callable[[Any], Iterator[tuple[Mapping[str, Any], bool]]] = _metadata_in
     if isinstance(value, Mapping):
         metadata = value.get("metadata")

@@ -30,11 +30,11 @@ class Recordings:
         self._known: dict[tuple[str, str], dict[str, Conversation]] = {}
 
     def get(self, minor: str, group: str, case: str) -> Conversation | None:
-        """The normalised answers to a case, or None when it was never recorded."""
+        """The normalised responses to a case; None: never recorded."""
         return self._group(minor, group).get(case)
 
     def write(self, minor: str, group: str, conversations: Mapping[str, Conversation]) -> None:
-        """Put these in place of what was recorded of the group; other minors keep what they have."""
+        """Replace the recordings of the group in this minor; other minors keep theirs."""
         everything = {each: dict(self._group(each, group)) for each in MINORS}
         everything[minor] = dict(conversations)
         for each, cases in everything.items():

@@ -22,7 +22,7 @@ from pykruise.sandbox.apiserver.requests.statuses import build_status_document
 __all__ = ["Answer", "Compact", "talk"]
 
 Compact = Callable[[], Awaitable[None]]
-"""Has a server forget its past."""
+"""A function that compacts the history of a server."""
 
 _REFERENCE: Final = re.compile(r"\$\{(\d+)((?:\.[^}]+)?)\}")
 _HEADERS: Final = ("warning", "retry-after")
@@ -47,7 +47,7 @@ async def talk(
     *,
     compact: Compact | None = None,
 ) -> list[Answer]:
-    """The answers to a case's steps. `hooks`: what stands for `$hook` and `$bundle`; `compact` is what Forget does."""
+    """The responses to a case's steps. `hooks`: values of `$hook` and `$bundle`; `compact`: the action of Forget."""
     conversation = _Conversation(case, transport, hooks or {}, compact)
     await conversation.make_namespace()
     for step in case.steps:
@@ -128,7 +128,7 @@ class _Conversation:
             await self._request(request)
 
     async def _define(self, step: Define) -> Answer:
-        """The wait is for a real server: it learns of its own CRDs by watching."""
+        """Create a CRD, and wait: a real server learns of its own CRDs from a watch."""
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         crd = self._filled(step.crd)
         posted = await self._transport.request(
@@ -149,10 +149,10 @@ class _Conversation:
                     return Answer(response.status, stored)
                 await asyncio.sleep(0.05)
 
-    # --- what steps leave open ----------------------------------------
+    # --- defaults of steps --------------------------------------------
 
     def _headers(self, step: Request) -> dict[str, str]:
-        # Managers of fields are named after it.
+        # The server names field managers after the user agent.
         headers = {"user-agent": "pykruise", **self._filled(step.headers)}
         if step.body is not None:
             headers.setdefault("content-type", "application/json")
@@ -176,7 +176,7 @@ class _Conversation:
         plural, _, version = first.partition("@")
         if version:
             root = f"/apis/{self._case.namespace}.example.com/{version}"
-            namespaced = not plural.endswith("!")  # as in `widgets!@v1/w`: not in a namespace
+            namespaced = not plural.endswith("!")  # `widgets!@v1/w` is cluster-scoped
             plural = plural.rstrip("!")
         else:
             root, namespaced = _RESOURCES[plural]
@@ -222,7 +222,7 @@ def _read(body: bytes) -> Any:
 
 
 def _at(value: Any, path: str) -> Any:
-    """What is at a dotted path; None where there is nothing."""
+    """The value at a dotted path; None if there is none."""
     for part in path.split(".") if path else ():
         if isinstance(value, list):
             value = value[int(part)] if int(part) < len(value) else None
@@ -251,7 +251,7 @@ def _found(value: Any, path: str) -> Any:
     return value
 
 
-# What short paths may begin with. Events are those of the core group.
+# Resources with which short paths may begin. Events are those of the core group.
 _NAMESPACED: Final = {
     "/api/v1": (
         "configmaps endpoints events limitranges persistentvolumeclaims pods podtemplates "

@@ -39,9 +39,9 @@ async def test_the_sandbox_answers_as_kubernetes_does(
 ) -> None:
     # given what real API servers answered
     wanted = _recorded(recordings, group, case)
-    # when the sandbox of a minor is asked the same
+    # when the sandbox of a minor gets the same requests
     result = normalised(case, await talk(case, sandbox, SANDBOX_HOOKS, compact=forgetting))
-    # then it answers as its minor, but for places where it may follow either, and for what is listed (which differs)
+    # then it responds as its minor, or as either minor where this is allowed, except for listed differences
     assert _surprises(case, wanted, result, minor) == ""
 
 
@@ -59,9 +59,9 @@ async def test_a_real_api_server_answers_as_recorded(
 ) -> None:
     # given what was recorded of this minor
     wanted = recordings.get(plane.kubernetes, group, case.title)
-    # when it is asked again
+    # when the case is repeated
     result = normalised(case, await talk(case, real, hooks, compact=plane.compact))
-    # then it says the same, or that is what is recorded now
+    # then the responses are the same; with --record they are recorded instead
     if recorder is not None:
         recorder.setdefault((plane.kubernetes, group), {})[case.title] = result
         return
@@ -80,7 +80,7 @@ def test_the_minors_differ_only_where_it_is_noted(group: str, case: Case, record
         for path, *_ in differences(entry, other)
         if not explained(case.title, path)
     ]
-    # then what differs is noted
+    # then all differences are listed
     assert unlike == []
 
 
@@ -120,7 +120,7 @@ def test_nothing_is_recorded_of_removed_cases() -> None:
 
 
 def _recorded(recordings: Recordings, group: str, case: Case) -> list[Conversation]:
-    """What each minor answered, the newest first."""
+    """The responses of each minor, the newest minor first."""
     result = [recordings.get(minor, group, case.title) for minor in MINORS]
     known = [answers for answers in result if answers is not None]
     assert len(known) == len(result), "not recorded of all minors: run with --cluster=real --record"
@@ -128,7 +128,7 @@ def _recorded(recordings: Recordings, group: str, case: Case) -> list[Conversati
 
 
 def _surprises(case: Case, wanted: list[Conversation], surprises: Conversation, minor: str) -> str:
-    """What is not as listed, for people; empty when all is."""
+    """A description of each unlisted difference, and of each listed one that does not occur; empty: none."""
     lines: list[str] = []
     by_step = zip(case.steps, zip(*wanted, strict=True), surprises, strict=True)
     for number, (step, each_minors, answer) in enumerate(by_step, start=1):
@@ -161,7 +161,7 @@ def _gone(listed: Difference, seen: list[str]) -> str:
 
 
 def _shown(case: Case, wanted: Conversation, value: Conversation) -> str:
-    """All differences, for people."""
+    """A description of all differences."""
     lines: list[str] = []
     for number, (step, entry, other) in enumerate(zip(case.steps, wanted, value, strict=True), start=1):
         lines += _lines(number, step, list(differences(entry, other)))

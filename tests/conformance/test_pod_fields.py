@@ -43,7 +43,7 @@ PODS: Final = "/api/v1/namespaces/default/pods"
 
 
 async def asked(transport: Transport, minor: str) -> dict[str, str]:
-    """What a server makes of each field."""
+    """The outcome of each field on a server."""
     answers: dict[str, str] = {}
     for path, spec in pod_fields(minor):
         document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
@@ -61,7 +61,7 @@ async def asked(transport: Transport, minor: str) -> dict[str, str]:
 
 
 async def unlike(minor: str) -> dict[str, tuple[str | None, str]]:
-    """Fields that the sandbox of a minor treats otherwise: what its API server made of each, and what the sandbox."""
+    """Fields that the sandbox of a minor treats differently: the outcome on the API server, and in the sandbox."""
     server = ApiServer(
         clock=make_loop_clock(start=0.0), rng=random.Random(1), kubernetes=minor, checks_accounts=False
     )
@@ -123,7 +123,7 @@ def test_a_template_with_a_field_that_pods_may_have_is_neither_refused_nor_warne
 
 @pytest.mark.parametrize("minor", MINORS)
 async def test_admission_warns_of_the_fields_of_which_the_api_server_of_the_minor_warns(minor: str) -> None:
-    """The fields of the newest minor, of templates (which is what `plan` and `simulate` ask about) and of pods."""
+    """All fields of the newest minor, in templates (for `plan` and `simulate`) and in pods."""
     server = ApiServer(
         clock=make_loop_clock(start=0.0), rng=random.Random(1), kubernetes=minor, checks_accounts=False
     )
@@ -141,7 +141,7 @@ async def test_admission_warns_of_the_fields_of_which_the_api_server_of_the_mino
             )
         )
         if answer.status != 201:
-            continue  # what an API server refuses, it does not warn of
+            continue  # an API server does not warn of a field that it rejects
         of_server = set(re.findall(r'unknown field \\"([^"\\]+)', answer.headers.get("warning", "")))
         said = list_unknown_field_warnings({"spec": spec}, "spec.template", ServedFields(minor))
         of_template = {text.split('"')[1].removeprefix("spec.template.") for text in said}
@@ -158,7 +158,7 @@ class Revision(msgspec.Struct):
 
 
 def test_an_added_or_changed_field_recreates_pods_and_is_never_an_error() -> None:
-    """No field of a running pod can come while it runs."""
+    """No field can be added to a running pod."""
     settings = InPlaceSettings(vertical_scaling=True, resizes_pods=True)
     plain = {"containers": [{"name": "main", "image": "nginx:1"}]}
     changed: list[str] = []
@@ -174,7 +174,7 @@ def test_an_added_or_changed_field_recreates_pods_and_is_never_an_error() -> Non
     assert changed == []
 
 
-# plan and simulate: both play a CloneSet of such pods in a sandbox of the minor
+# plan and simulate: both run a CloneSet of such pods in a sandbox of the minor
 
 
 _SLICES: Final = 8
@@ -187,7 +187,7 @@ def played(spec: dict[str, Any], minor: str) -> Played:
 
 
 def newest_fields() -> list[str]:
-    """The fields that 1.37 has and 1.32 has not, without those within them."""
+    """Fields that 1.37 has and 1.32 does not have, without the fields below them."""
     before = {path for path, _ in pod_fields(min(MINORS, key=number_of))}
     new = [path for path, _ in pod_fields(NEWEST_MINOR) if path not in before]
     return [path for path in new if not any(path.startswith(f"{other}.") for other in new)]
@@ -224,7 +224,7 @@ def test_plan_and_simulate_refuse_no_field_that_pods_may_have(minor: str, paths:
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_plan_and_simulate_refuse_of_fields_that_a_minor_drops_what_breaks_a_rule_alone(minor: str) -> None:
+def test_plan_and_simulate_refuse_a_dropped_field_only_if_it_breaks_a_rule(minor: str) -> None:
     answers, specs = recorded(minor), dict(pod_fields(minor))
     dropped = [path for path, answer in answers.items() if answer == "dropped"]
     refused = {path for path in dropped if refusals(played(specs[path], minor))}

@@ -59,7 +59,7 @@ class Server(NamedTuple):
             assert answer.status in (200, 404), await answer.text()
 
     async def refusal(self, *, query: str = "watch=true", **headers: str | None) -> tuple[int, str]:
-        """Status and text of the answer to a handshake with other headers; None: without this header."""
+        """Status and text of the response to a handshake with other headers; None: without this header."""
         given = {**HANDSHAKE, **{name.replace("_", "-"): value for name, value in headers.items()}}
         sent = {name: value for name, value in given.items() if value is not None}
         async with self.session.get(f"{CONFIG_MAPS}?{query}", headers=sent) as answer:

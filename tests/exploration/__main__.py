@@ -61,7 +61,7 @@ def _explore(scope: Scope, *, most: int, processes: int) -> int:
 
 
 def _show(scope: Scope, graph: Graph, rule: str) -> None:
-    """The shortest way to a broken rule; the way that was gone, where a shorter one does not break it."""
+    """Print the shortest path to a broken rule. If it does not break the rule again, print the explored path."""
     steps = [step for step in graph.broken if step.rule == rule]
     step = min(steps, key=lambda step: len(graph.path_to(step.after)))
     path = tuple(graph.path_to(step.after))

@@ -20,7 +20,7 @@ def explore(
     until_broken: bool = False,
     seed: int = 0,
 ) -> list[ExploredStep]:
-    """Everything that can happen in a scope, step by step. `until_broken`: until the first rule is broken."""
+    """Try everything that can happen in a scope; return each step. `until_broken`: stop at the first broken rule."""
     return search(
         lambda choose: World(scope).play(choose),
         most_states=most_states,
@@ -33,5 +33,5 @@ def explore(
 
 
 def follow(scope: Scope, labels: Sequence[str]) -> tuple[Violation | None, tuple[str, ...]]:
-    """Play these choices, in a process of its own: the rule that is broken then, and what could come next."""
+    """Play these choices in a child process: the rule that they break, and the next possible choices."""
     return follow_labels(lambda choose: World(scope).play(choose), labels)

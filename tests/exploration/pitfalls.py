@@ -30,18 +30,18 @@ __all__ = ["PITFALLS", "Pitfall"]
 
 
 class Pitfall(msgspec.Struct, frozen=True):
-    """`source`: its place in the specifications."""
+    """A situation. `source`: its place in the specifications."""
 
     name: str
     source: str
     changes: tuple[Change, ...]
     scope: Scope
     seed: int = 1
-    """See `explore`: with which it is found soon. Where no seed finds it soon, the scope has a `lead`."""
+    """The seed of `explore()` that finds the situation soon. If no seed does, the scope has a `lead`."""
 
 
 def _one_after_the_other_waits(_original: Any) -> Any:
-    """A pod that waits for its hook is no progress, so the next is taken out of service too."""
+    """Plan like the original: a pod that waits for its hook is no progress, so the next one is deleted, too."""
 
     def surplus_in_order(ws: StatefulSetWorkingSet) -> Any:
         unhealthy = [pod.name for pod in ws.surplus if not ws.is_healthy(pod)]
@@ -102,7 +102,7 @@ def _plain(
     operations: tuple[Operation, ...] = (),
     lead: tuple[str, ...] = (),
 ) -> Scope:
-    """A small world in which nothing else happens besides."""
+    """A small world in which nothing else happens."""
     scope = next(scope for scope in scopes(kind, pods=pods) if name in scope.name)
     return msgspec.structs.replace(
         scope, name=f"{kind} {name}", operations=operations, faults=(), hand_overs=0, lag=lag, lead=lead
@@ -110,9 +110,9 @@ def _plain(
 
 
 def _status_under_way() -> Scope:
-    """A status has been worked out and not written yet, when pods are created for a scaling.
+    """A world in which a scale-up creates pods while a computed status is not written yet.
 
-    Nothing that nodes do and no event that the controller gets afterwards comes before the pods.
+    Steps of nodes, and later events for the controller, happen only after these pods are created.
     """
     scope = scopes("workloadspread", pods=2)[0]
     script = deepcopy(scope.script)

@@ -23,25 +23,25 @@ SMALL_FAULTS = ("conflict", "answer lost")
 LARGE_FAULTS = tuple(
     kind for kind in REQUEST_FAULTS if kind not in ("slow", "late effect", "no answer", "webhook timeout")
 )
-"""Those that take no time of their own."""
+"""Faults that do not delay a request."""
 
 
 class Small(msgspec.Struct, frozen=True):
-    """A change of one kind, of the smallest size. `operations`: further operations."""
+    """The smallest change of an object of one kind. `operations`: further operations."""
 
     name: str
     script: Script
     begin: Operation
     operations: tuple[Operation, ...] = ()
     before: tuple[Operation, ...] = ()
-    """What is done before anything is chosen."""
+    """Operations before the exploration begins."""
     settle_s: float = QUIET_S
     quiet_s: float = QUIET_S
     has_clock: bool = False
 
 
 def scopes(kind: str, *, pods: int = 2, is_large: bool = False) -> list[Scope]:
-    """Of a kind: small ones, or large ones."""
+    """Scopes of a kind: small ones, or large ones."""
     return [scope for small in KINDS[kind](pods) for scope in (_large(small) if is_large else _small(small))]
 
 
@@ -103,7 +103,7 @@ TEMPLATE: Object = {
 
 
 def workload(kind: str, pods: int, rolling: Object, **spec: Any) -> Object:
-    """One of so many pods, called web; fields that are None are left out."""
+    """A workload of this number of pods, called web; fields that are None are left out."""
     whole = {
         "replicas": pods,
         "selector": {"matchLabels": {"app": "web"}},
@@ -375,7 +375,7 @@ def _list_pull_jobs(pods: int) -> list[Small]:
 
 
 ENTRIES_GO_S = 1_000.0
-"""After so long a NodeImage has no entry any more that its job left."""
+"""Seconds after which a NodeImage has removed the entry of a deleted job."""
 
 
 def _pulling(kind: str, what: Object, operations: tuple[Operation, ...], nodes: int) -> Small:

@@ -16,7 +16,7 @@ from simulation.mutating import mutated
 
 pytestmark = pytest.mark.timeout(300)
 MOST_STATES = 1_500
-"""More than the worlds of the suite have."""
+"""More states than any world of the suite has."""
 SUITE = {
     "cloneset": ("in place, conflict", "in place, a watch breaks", "scaled, answer lost"),
     "statefulset": ("in order, hand-over", "parallel, image 1", "with preDelete scaled down, conflict"),
@@ -30,7 +30,7 @@ SUITE = {
     "containerrecreaterequest": ("conflict", "answer lost", "withdraw again", "hand-over"),
     "podprobemarker": ("conflict", "a watch breaks", "delete_marker marker"),
 }
-"""By kind: worlds of one pod, and of two nodes or namespaces."""
+"""Worlds by kind, with one pod, or with two nodes or namespaces."""
 
 TWO = ("broadcastjob", "resourcedistribution")
 
@@ -54,11 +54,11 @@ LARGEST = {
     ("podprobemarker", "a watch breaks"),
     ("podprobemarker", "delete_marker marker"),
 }
-"""Worlds with the most states: --exhaustive has them."""
+"""Worlds with the most states, which run only with --exhaustive."""
 
 MOST_OF_ONE_ORDER = 200
 ORDERS = 8
-"""One order finds in a dozen states what another one finds in thousands, so each has only a few."""
+"""Number of orders. One order finds in a dozen states what another finds in thousands, so each gets few states."""
 
 EVENTS = ("conflict", "answer lost", "a watch breaks", "hand-over")
 """Faults and the hand-over between replicas, as worlds name them."""
@@ -82,7 +82,7 @@ def test_every_order_of_events_settles_in_the_desired_state(kind: str, name: str
     scope = _scope(kind, name)
     # when
     graph = Graph(explore(scope, most_states=MOST_STATES))
-    # then all of it was tried, and nothing was found
+    # then everything was explored, and nothing was found
     assert not graph.left
     assert graph.rests
     assert not graph.broken, graph.broken[0].what
@@ -101,13 +101,13 @@ def test_a_pitfall_of_the_original_is_found_when_its_remedy_is_removed(pitfall: 
     # when
     with mutated(pitfall.changes):
         graph = next((graph for graph in _in_several_orders(pitfall) if graph.broken), None)
-        # then the way there breaks the rule again
+        # then the same path breaks the rule again
         assert graph is not None, "no order finds it"
         step = graph.broken[0]
         violation, _ = follow(pitfall.scope, step.path)
     assert violation is not None
     assert violation.rule == step.rule
-    # ... and not without the mutation, where that way can be gone at all
+    # ... but not without the mutation, if the path is possible there at all
     healthy, _ = follow(pitfall.scope, step.path)
     assert healthy is None
 

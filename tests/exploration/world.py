@@ -41,40 +41,40 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     script: Script
-    """Its kind and its objects; without operations and faults."""
+    """The kind and its objects, without operations and faults."""
     before: tuple[Operation, ...] = ()
-    """What is done before anything is chosen."""
+    """Operations before the exploration begins."""
     begin: Operation
-    """What a person does first."""
+    """The first operation of a person, and the first step."""
     operations: tuple[Operation, ...] = ()
-    """Of which one may happen at any time after that."""
+    """Operations of a person, of which one may happen at any time after the first."""
     faults: tuple[str, ...] = ()
-    """Of which one may happen at any write."""
+    """Faults, of which one may happen at any write."""
     breaks: int = 0
-    """How many watches may break: instead of an event the server says that its history is gone."""
+    """Maximum number of watches that break: instead of an event, the server reports that its history is compacted."""
     lag: int = 1000
-    """How many events of a resource its watch may be behind: with that many, one of them comes next."""
+    """Maximum number of events by which a watch may lag. At this lag, one of its events is the next step."""
     hand_overs: int = 0
     settle_s: float = QUIET_S
-    """How long it is left alone before anything is chosen."""
+    """Seconds without any choice before the exploration begins."""
     quiet_s: float = QUIET_S
-    """So long nothing may have come of waiting for the world to be at rest."""
+    """Seconds without a step after which the world is at rest."""
     has_clock: bool = False
-    """Whether two moments are never one state: where the time of day decides."""
+    """Whether states at two times always differ, because the time of day affects decisions."""
     lead: tuple[str, ...] = ()
-    """How the first choices begin: what can happen is tried from there on."""
+    """Prefixes of the first choices; the exploration begins after them."""
     deepest: int = 0
-    """No way is followed for more steps than this; 0: all are to their end."""
+    """Maximum number of steps of a path; 0: unlimited."""
     moment_s: float = 0.0
-    """Waits that are no longer than this may end while other things wait: webhooks gather requests for so long."""
+    """A delay of at most this length may end while other steps wait: webhooks collect requests for this long."""
     last: tuple[str, ...] = ()
-    """What comes only where nothing else waits, by how it begins (`node `): so a world is smaller."""
+    """Prefixes (such as `node `) of steps that are possible only if no other step waits. This reduces the states."""
     are_answers_apart: bool = False
-    """Whether events may come between a write and its answer."""
+    """Whether events may arrive between a write and its response."""
 
 
 class World(Stage):
-    """A running scope: see the module."""
+    """A running scope; see the module's docstring."""
 
     has_steady_watches = True
     is_overseen = False
@@ -93,7 +93,7 @@ class World(Stage):
         self._has_begun = False
 
     async def play(self, choose: Chooser) -> NoReturn:
-        """Bring it to rest, and then let `choose` decide, for ever. Raises RuntimeError where there is no rest."""
+        """Bring the world to rest, then let `choose` decide forever. Raises RuntimeError if it never comes to rest."""
         scope = self._scope
         async with self.running():
             for operation in self._scope.before:
@@ -113,7 +113,7 @@ class World(Stage):
             await moments.run()
         raise AssertionError
 
-    # ── what is chosen ───────────────────────────────────────────────────────
+    # ── choices ──────────────────────────────────────────────────────────────
 
     def beginning(self) -> Choice | None:
         """See DecidedWorld."""
@@ -163,7 +163,7 @@ class World(Stage):
         await self._kill()
         self._start_manager()
 
-    # ── where things wait ────────────────────────────────────────────────────
+    # ── gates ────────────────────────────────────────────────────────────────
 
     def _new_storage(self) -> VersionedStorage:
         return VersionedStorage(clock=self._clock, start=START, shelves=self._rules.shelves)
@@ -206,7 +206,7 @@ class World(Stage):
         await self._gates.wait(f"hook of pods/{pod}")
         await super()._put_labels(pod, labels, state)
 
-    # ── what a state is ──────────────────────────────────────────────────────
+    # ── states ───────────────────────────────────────────────────────────────
 
     def _remembered_by(self, manager: Any) -> str:
         assert isinstance(self._storage, VersionedStorage)
@@ -245,7 +245,7 @@ class World(Stage):
         return "\n".join(parts)
 
     def names(self) -> Names:
-        """See DecidedWorld. Random names of pods end in five letters; their claims have the same."""
+        """See DecidedWorld. Random names of pods end in five letters, like the names of their claims."""
         assert isinstance(self._storage, VersionedStorage)
         ends = {key.name.rpartition("-")[2] for shelf, key in self._storage.order if shelf == str(PODS)}
         current = {

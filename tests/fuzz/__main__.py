@@ -15,13 +15,13 @@ BATCH = 40
 
 
 def play(seed: int, *, reviewed: bool, count: int = BATCH) -> Findings:
-    """One batch in virtual time."""
+    """Play one batch in virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(hunt(list(mutants(count, seed=seed)), reviewed=reviewed, seed=seed))
 
 
 def main() -> int:
-    """Play batches until so many objects were sent."""
+    """Play batches until this number of objects was sent."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--objects", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0)

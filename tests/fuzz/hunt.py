@@ -21,13 +21,13 @@ from support.sandbox import pod
 __all__ = ["Findings", "hunt"]
 
 SETTLE_S: Final = 600.0
-"""So long the first waits of the brake, and backoffs, may take."""
+"""Maximum duration of the first waits for objects that change too often, and of backoffs."""
 LOOK_S: Final = 120.0
 MOST_PER_S: Final = 1.0
 MOST_BYTES: Final = 2_000_000
-"""Of an object, as users write: more no API server takes."""
+"""Maximum size of an object as users write it; API servers accept no larger objects."""
 MOST_REMEMBERED: Final = 20_000
-"""Python objects that one stored object may leave in the manager and the sandbox together."""
+"""Python objects that manager and sandbox together may gain while the settled batch is observed."""
 
 
 class Findings(msgspec.Struct, kw_only=True):
@@ -37,11 +37,11 @@ class Findings(msgspec.Struct, kw_only=True):
     refused: int = 0
     problems: list[str] = []
     grown: int = 0
-    """Python objects that are there after the batch was looked at, beyond those that were there when it had settled."""
+    """Growth of the number of Python objects while the settled batch is observed."""
 
 
 async def hunt(batch: Sequence[Mutant], *, reviewed: bool, seed: int = 1) -> Findings:
-    """Store the batch, and look at the manager once it has settled. `reviewed`: whether its webhooks are asked."""
+    """Store the batch, and observe the manager once it has settled. `reviewed`: whether its webhooks are called."""
     findings = Findings()
     async with busy_cluster(reviewed=reviewed, seed=seed) as place:
         await place.create(PODS, pod("web", labels={"app": "web"}))

@@ -30,11 +30,11 @@ ODD: Final[Sequence[Any]] = (
     {"matchExpressions": [{"key": "app", "operator": "WAT"}]},
     {"metadata": {"labels": {"apps.kruise.io/specified-delete": "x"}}},
 )
-"""Values of every type, and texts that mean something somewhere."""
+"""Values of every type, and texts that have a meaning in some field."""
 LABELS: Final = {"app": "web"}
 MOST_CHANGES: Final = 3
 OTHER_TYPE: Final = 0.15
-"""How often a value of another type is tried, which a schema mostly refuses."""
+"""Share of changes to a value of another type, which a schema usually rejects."""
 
 
 class Mutant(msgspec.Struct, frozen=True):
@@ -46,12 +46,12 @@ class Mutant(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """For people."""
+        """Description of the object for people."""
         return f"{self.resource.kind} {'; '.join('.'.join(map(str, path)) for path in self.changed)}"
 
 
 def mutants(count: int, *, seed: int) -> Iterator[Mutant]:
-    """So many objects; of each kind about as many."""
+    """This number of objects, about as many of each kind."""
     rng = random.Random(seed)
     bases = list(_bases())
     for number in range(count):
@@ -60,7 +60,7 @@ def mutants(count: int, *, seed: int) -> Iterator[Mutant]:
 
 
 def _bases() -> Iterator[tuple[Resource, Document]]:
-    """What is changed: one object of each kind in turn, once as users write it, once with every field."""
+    """The objects that are changed: each kind in turn, as users write it, and with every field."""
     stored = {whole.resource.kind: whole for whole in objects().values() if whole.is_stored}
     written: dict[str, list[Document]] = {}
     for file in sorted((ROOT / "examples").glob("**/*.yaml")):
@@ -97,7 +97,7 @@ def _metadata(base: Document, resource: Resource, number: int) -> Document:
 
 
 def _odd(value: Any, rng: random.Random) -> Any:
-    """Mostly of the same type, as a schema asks for; two alike where there was one."""
+    """Another value, usually of the same type as the schema requires; for a list, sometimes its first item twice."""
     if rng.random() < OTHER_TYPE:
         return rng.choice(ODD)
     if isinstance(value, list) and value and rng.random() < 0.5:

@@ -32,7 +32,7 @@ def test_the_same_seed_gives_the_same_objects() -> None:
 
 
 async def test_the_hunt_detects_an_object_that_is_never_at_rest() -> None:
-    """Were it blind, all of the above would hold."""
+    """The hunt reports such an object. If it never did, the tests above would always pass."""
     async with busy_cluster(reviewed=False) as place:
         await asyncio.sleep(5)
         queue = next(

@@ -36,9 +36,9 @@ NOT_DECIDING = (
     "insight.py",
     "__init__.py",
 )
-"""What declares, or writes pages."""
+"""Files that contain declarations, or generate pages."""
 BUDGET_S = {"unit": 3.0, "properties": 2.0, "scenarios": 20.0, "simulation": 12.0, "exploration": 30.0}
-"""So much CPU, as it was measured, is spent on a mutant at each level."""
+"""Seconds of measured CPU time for a mutant at each level."""
 
 
 class Case(msgspec.Struct):
@@ -52,7 +52,7 @@ class Case(msgspec.Struct):
 
 
 def main() -> int:
-    """0: no survivor is without an explanation."""
+    """The exit code; 0: every survivor is explained."""
     parser = argparse.ArgumentParser(prog="mutation", description=__doc__)
     parser.add_argument(
         "files", nargs="+", help="files or folders under pykruise/, such as kinds/cloneset or pods"
@@ -117,7 +117,7 @@ def _short(path: Path) -> str:
 
 
 def _of_admission() -> list[str]:
-    """What speaks of it, wherever it is, but for what starts processes."""
+    """Tests that mention admission, in any folder, except tests that start processes."""
     tests = sorted((ROOT / "packages/pykruise/tests").rglob("test_*.py"))
     paths = [path for path in tests if "pykruise.admission" in path.read_text()]
     paths.append(ROOT / "tests/properties/test_admission_properties.py")
@@ -125,7 +125,7 @@ def _of_admission() -> list[str]:
 
 
 def _of_runtime() -> list[str]:
-    """Its own, and those of a kind that uses all of it."""
+    """The runtime's own tests, and those of CloneSets, which use the whole runtime."""
     own = [
         ROOT / "packages/kube/tests/runtime",
         ROOT / "packages/pykruise/tests/plans",
@@ -135,7 +135,7 @@ def _of_runtime() -> list[str]:
 
 
 def _tests(kinds: Sequence[str], *, is_all: bool, with_scenarios: bool) -> list[str]:
-    """Of these kinds, or of all."""
+    """Tests of these kinds, or of all kinds."""
     unit, tests = ROOT / "packages/pykruise/tests", ROOT / "tests"
     admission = [
         path
@@ -194,7 +194,7 @@ def _judge(
 
 
 def _try(cases: Sequence[Case], proofs: Sequence[Proof], functions: Functions, processes: int) -> None:
-    """Each mutant in a copy of this process."""
+    """Try each mutant in a copy of this process."""
     by_line: dict[tuple[str, int], list[int]] = defaultdict(list)
     for index, proof in enumerate(proofs):
         for file, lines in proof.lines.items():
@@ -227,7 +227,7 @@ def _try(cases: Sequence[Case], proofs: Sequence[Proof], functions: Functions, p
 
 
 def _chosen(case: Case, proofs: list[Proof]) -> list[Proof]:
-    """The cheapest first, of the folder that mirrors the file's before others, as many as a budget lets."""
+    """The proofs within the budget: first those of the folder that mirrors the file's, and the cheapest first."""
     folder = f"tests/{Path(case.file).parent}"
     proofs.sort(
         key=lambda proof: (LEVELS.index(proof.level), folder not in proof.name, proof.cost_s, proof.name)
@@ -242,7 +242,7 @@ def _chosen(case: Case, proofs: list[Proof]) -> list[Proof]:
 
 
 def _attempt(case: Case, proofs: Sequence[Proof], functions: Functions) -> tuple[str, str]:
-    """In a copy: which of them notices the mutant first."""
+    """Find the first proof that detects the mutant, in a copy of the process."""
     try:
         functions.patch(case.path, case.mutant)
     except NotPatchedError as error:

@@ -32,7 +32,7 @@ class Child:
 
 
 def start(work: Callable[[], Any], *, cpu_s: float) -> Child:
-    """Begin it. It has so many seconds of CPU, and ten times as many by the clock."""
+    """Start the work in a copy. It may use this many seconds of CPU, and ten times as many of wall-clock time."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -54,7 +54,7 @@ def start(work: Callable[[], Any], *, cpu_s: float) -> Child:
 
 
 def wait(children: list[Child]) -> tuple[Child, Any]:
-    """The first of them that has ended, and its answer: a LimitError where there is none."""
+    """Wait for the first copy that ends, and return it with its result; without a result, with a LimitError."""
     while True:
         pipes = {child.pipe: child for child in children}
         ready, _, _ = select.select(list(pipes), [], [], 1.0)
@@ -80,7 +80,7 @@ def _answer(child: Child) -> Any:
 
 
 def in_child(work: Callable[[], Any], *, cpu_s: float) -> Any:
-    """What it returns. Raises LimitError."""
+    """The result of the work. Raises LimitError."""
     _, answer = wait([start(work, cpu_s=cpu_s)])
     if isinstance(answer, LimitError):
         raise answer

@@ -16,7 +16,7 @@ Lines = dict[str, set[int]]
 
 @contextmanager
 def tracing(files: Collection[str]) -> Iterator[Lines]:
-    """The lines of these files that run in the block, in this thread."""
+    """Trace the lines of these files that run in the block, in this thread."""
     result: Lines = {file: set() for file in files}
 
     def on_call(frame: FrameType, _event: str, _argument: Any) -> Any:

@@ -12,5 +12,5 @@ EXPLAINED = Path(__file__).parent / "explained.toml"
 
 
 def explained() -> dict[str, dict[str, str]]:
-    """By file and name of a mutant: why it changes nothing that a test could ask for."""
+    """The reason why a mutant changes nothing that a test could check, by file and name of the mutant."""
     return tomllib.loads(EXPLAINED.read_text())

@@ -54,9 +54,9 @@ EMPTY = {
     "dict": ({},),
     "Mapping": ({},),
 }
-"""By the name of a function's type: what it may return instead."""
+"""Other values that a function may return, by the name of its return type."""
 NOT_LOOKED_AT = {"because", "message", "detail", "problem", "expected", "why", "remedy", "what", "strict"}
-"""Arguments that are sentences; and `strict`, by which a program falls over that is wrong already."""
+"""Arguments that are sentences; and `strict`, which only detects errors in the program itself."""
 UNTOUCHED = {"__repr__", "__str__", "__hash__"}
 
 
@@ -77,7 +77,7 @@ class Mutant(msgspec.Struct, frozen=True):
     tree: ast.Module
 
     def apply(self) -> ast.Module:
-        """The tree with this change. It stays changed: a process that has made one mutant makes no other."""
+        """The tree with this change. It stays changed, so a process applies only one mutant."""
         change = self.change
         if change.index is None:
             setattr(change.parent, change.field, change.new)
@@ -87,7 +87,7 @@ class Mutant(msgspec.Struct, frozen=True):
 
 
 def functions_of(tree: ast.Module) -> Iterator[tuple[Place, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Functions of a module and methods of its classes; what is inside one belongs to it."""
+    """Functions of a module and methods of its classes; inner functions belong to the outer one."""
 
     def inside(
         body: list[ast.stmt], prefix: str
@@ -103,7 +103,7 @@ def functions_of(tree: ast.Module) -> Iterator[tuple[Place, ast.FunctionDef | as
 
 
 def mutants_of(source: str) -> Iterator[Mutant]:
-    """All mutants of a module. Those of one text in one function are numbered from the second on."""
+    """All mutants of a module. Mutants with the same text in one function are numbered from the second on."""
     tree = ast.parse(source)
     for place, function in functions_of(tree):
         names: Counter[str] = Counter()
@@ -117,7 +117,7 @@ def mutants_of(source: str) -> Iterator[Mutant]:
 
 
 class Change(msgspec.Struct, frozen=True):
-    """`field` of `parent` (at `index`, if it is a list) becomes `new`."""
+    """A change: `field` of `parent` (at `index`, if it is a list) becomes `new`."""
 
     parent: ast.AST
     field: str
@@ -249,7 +249,7 @@ class _Changes:
 
 
 def _others(node: ast.expr, *, is_condition: bool) -> Iterator[ast.expr]:
-    """What may stand in place of an expression. A condition becomes True and False: it need not be negated as well."""
+    """Expressions that may replace an expression. A condition becomes True and False, which covers its negation."""
     match node:
         case ast.Compare(left, ops, comparators):
             for place, operator in enumerate(ops):
@@ -291,12 +291,12 @@ def _others(node: ast.expr, *, is_condition: bool) -> Iterator[ast.expr]:
 
 
 def _like_boundary(operator: ast.AST) -> int:
-    """Which step of a whole number is the same as moving the boundary: `x < 2` is `x <= 1`."""
+    """The step of an integer that equals a moved boundary: `x < 2` is `x <= 1`."""
     return {ast.Lt: 1, ast.LtE: -1, ast.Gt: -1, ast.GtE: 1}[type(operator)]
 
 
 def _is_sentence(node: ast.Assign) -> bool:
-    """Whether what is assigned is for people."""
+    """Whether the assigned value is a text for people."""
     return any(isinstance(target, ast.Name) and target.id in NOT_LOOKED_AT for target in node.targets)
 
 

@@ -38,12 +38,12 @@ class Functions:
             ):
                 self._caches.append(function_type)
 
-        # A copy that collects garbage would else look at everything that is there, and so copy it.
+        # Otherwise a garbage collection in a copy would visit all objects, and so copy their memory.
         gc.collect()
         gc.freeze()
 
     def patch(self, path: Path, mutant: Mutant) -> None:
-        """Put a mutant into this process, which cannot take it back."""
+        """Put a mutant into this process, which cannot remove it again."""
         place = mutant.place
         module = compile(mutant.apply(), str(path), "exec")
         code = next(

@@ -28,7 +28,7 @@ __all__ = ["LEVELS", "Proof", "collect", "covered", "seeds_of", "worlds_of"]
 
 LEVELS = ("unit", "properties", "scenarios", "simulation", "exploration")
 SLOWEST_S = 60.0
-"""A test that takes longer (of CPU, traced) is no proof here."""
+"""Maximum CPU time of a traced test; a slower one is not used as a proof."""
 
 
 UNUSED = ("cacheprovider", "xdist", "logging", "stepwise", "junitxml")
@@ -57,14 +57,14 @@ class _Watcher:
         self.has_failed = self.has_failed or report.failed
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Instead of running the tests."""
+        """Call `then` instead of running the tests."""
         assert self.then is not None
         self.then(session.items)
         return True
 
 
 def collect(paths: Sequence[str], then: Callable[[list[Proof]], None]) -> None:
-    """Collect the tests of these files and folders, and go on in a session of pytest that runs none of them itself."""
+    """Collect the tests of these files and folders, and call `then` in pytest's session, which runs no tests itself."""
     watcher = _Watcher()
 
     def with_items(items: list[pytest.Item]) -> None:
@@ -102,12 +102,12 @@ def seeds_of(generators: Sequence[str], count: int) -> list[Proof]:
 def _breaks(generator: str, seed: int) -> bool:
     try:
         return bool(run(generate(seed, generator)).violations)
-    except Exception:  # what falls over has noticed
+    except Exception:  # an exception detects the mutant, too
         return True
 
 
 def worlds_of(kinds: Sequence[str]) -> list[Proof]:
-    """What the suite explores of these kinds."""
+    """The worlds of these kinds that the test suite explores."""
     return [
         Proof("exploration", scope.name, partial(_is_found, scope))
         for kind in kinds
@@ -123,7 +123,7 @@ def _is_found(scope: Any) -> bool:
 
 
 def covered(proofs: Sequence[Proof], files: Sequence[Path]) -> list[Proof]:
-    """Those that run lines of these files, with the lines. Raises where one fails although nothing is mutated."""
+    """Proofs that run lines of these files, with these lines. Raises an error if one fails without a mutant."""
     names = {str(file) for file in files}
 
     def look() -> list[tuple[int, Lines, float, bool]]:

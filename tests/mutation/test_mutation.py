@@ -42,7 +42,7 @@ def test_texts_for_people_are_not_mutated(body: str) -> None:
     assert _names(body) == set()
 
 
-def test_a_mutant_is_what_a_process_runs_from_then_on_and_no_other_process() -> None:
+def test_only_the_patched_process_runs_the_mutant() -> None:
     # given one in a function that this process has imported
     path = Path(the_module.__file__)
     mutant = next(mutant for mutant in mutants_of(path.read_text()) if mutant.name == "_like_boundary: 1 → 2")

@@ -37,9 +37,9 @@ class Work(NamedTuple):
     is_namespaced: bool
     has_scale: bool
     is_created: bool
-    """Whether the client creates and deletes it; else it is there."""
+    """Whether the client creates and deletes the object; otherwise it exists already."""
     mark: str
-    """The value of the annotation that the client writes; another one for each piece of work."""
+    """The value of the annotation that the client writes; it differs for each piece of work."""
     document: Document
 
     @property
@@ -75,11 +75,11 @@ class Client(Protocol):
         ...
 
     def scale(self, replicas: int) -> Document:
-        """Write the scale, and return it as it is then."""
+        """Write the scale, and return the new one."""
         ...
 
     def status(self) -> Document:
-        """Read the subresource."""
+        """Read the status subresource."""
         ...
 
     def patch_status(self, patch: Document) -> Document: ...
@@ -88,7 +88,7 @@ class Client(Protocol):
 
 
 class Place:
-    """A cluster with pykruise, and the objects that clients need. `kubectl`: the program of the cluster.
+    """A cluster with pykruise, and the objects that clients need. `kubectl`: its path.
 
     `only_stored`: clients use only the stored version of each kind.
     """
@@ -107,7 +107,7 @@ class Place:
         self._until(self._pod_is_ready)
 
     def clear(self) -> None:
-        """Delete it again."""
+        """Delete all objects of clients."""
         self.kubectl("delete", "namespace", NAMESPACE, "--timeout=120s")
 
     def kubectl(self, *words: str, text: str | None = None) -> str:
@@ -189,7 +189,7 @@ def do_all(client: Client, work: Work) -> None:
         assert "replicas" in scale["status"]
     status = client.status()
     assert status["metadata"]["name"] == work.name
-    # then the subresource writes the status, and nothing else
+    # then the subresource writes only the status
     unchanged = {"status": status["status"]} if "status" in status else {}
     changed = client.patch_status({"metadata": {"annotations": {SEEN_BY: "status"}}, **unchanged})
     assert changed["metadata"]["annotations"][SEEN_BY] == work.mark
@@ -238,7 +238,7 @@ def _object(kind: str, spec: Document, *, name: str = "sample") -> Document:
 
 
 def samples_of(pod: str) -> Mapping[str, Document]:
-    """A small object of each kind that users create, as it is stored. `pod`: the name of one that is ready."""
+    """A small object of each kind that users create, as it is stored. `pod`: the name of a ready pod."""
     nowhere = _template("none")
     nowhere["spec"]["nodeSelector"] = {"example.com/no": "node"}
     once = _template("once")

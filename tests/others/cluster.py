@@ -52,7 +52,7 @@ class Cluster:
         self._last_answer = ""
 
     async def start(self) -> None:
-        """Install pykruise and start it beside simulated nodes; returns when it leads and its webhooks answer."""
+        """Install pykruise and start it beside simulated nodes; returns when it leads and its webhooks respond."""
         self._spawn(
             "kubelets",
             f"--kubeconfig={self.plane.kubeconfig}",
@@ -75,7 +75,7 @@ class Cluster:
         await self.until(self._is_answering, what="pykruise's webhooks answer")
 
     def stop(self) -> None:
-        """End what was started here."""
+        """End all processes that `start()` started."""
         for process in self._running:
             process.send_signal(signal.SIGTERM)
         for process in self._running:
@@ -86,7 +86,7 @@ class Cluster:
                 process.wait()
 
     def kubectl(self, *words: str, text: str | None = None, check: bool = True) -> str:
-        """The output of kubectl with the rights of an admin; of one that may fail, its errors too."""
+        """The output of kubectl with the rights of an admin; without `check`, also its errors."""
         command = [str(self.plane.find_binary("kubectl")), f"--kubeconfig={self.plane.kubeconfig}", *words]
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         assert not check or not done.returncode, f"{' '.join(words)}: {done.stderr}"
@@ -106,19 +106,19 @@ class Cluster:
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
     def json_patch(self, kind: str, name: str, operations: "Sequence[Document]") -> None:
-        """Change an object by operations."""
+        """Apply a JSON patch to an object."""
         self.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(operations))
 
     def apply(self, *documents: Document) -> None:
-        """Apply objects as a user does, from the client's side."""
+        """Apply objects with a client-side apply, as users do."""
         self.kubectl("apply", "-f", "-", text=yaml.safe_dump_all(documents))
 
     def patch(self, kind: str, name: str, patch: Document, *words: str) -> None:
-        """Merge a change into an object."""
+        """Apply a merge patch to an object."""
         self.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(patch), *words)
 
     def get(self, kind: str, name: str) -> Document:
-        """An object; empty where there is none."""
+        """An object; empty if it does not exist."""
         text = self.kubectl("get", kind, name, "-o", "json", "--ignore-not-found")
         document: Document = json.loads(text) if text else {}
         return document
@@ -130,7 +130,7 @@ class Cluster:
         return items
 
     def images(self, app: str) -> "list[str]":
-        """Images of the pods of an app that are not about to go, one each, sorted."""
+        """The image of each pod of an app that does not terminate, sorted."""
         pods = self.list("pods", f"app={app}")
         lasting = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         return sorted(pod["spec"]["containers"][0]["image"] for pod in lasting)
@@ -148,7 +148,7 @@ class Cluster:
             await asyncio.sleep(0.3)
 
     def log(self, program: str) -> str:
-        """All that one of pykruise's programs has written."""
+        """The log of one of pykruise's programs."""
         return (self.folder / f"{program}.log").read_text(errors="replace")
 
     def _failures(self) -> Path:
@@ -171,7 +171,7 @@ class Cluster:
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=printed.stdout)
 
     def _is_answering(self) -> bool:
-        """Whether a new object gets its defaults, which only a webhook writes."""
+        """Whether a new object gets its defaults, which only a webhook sets."""
         labels = {"app": "asked"}
         template = {
             "metadata": {"labels": labels},

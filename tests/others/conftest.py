@@ -61,7 +61,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @contextmanager
 def running(loop: "Loop", manager: M) -> Iterator[M]:
-    """A manager of another project beside pykruise's: installed, started, and stopped at the end."""
+    """The manager of another project next to pykruise's: installed, started, and stopped at the end."""
     try:
         loop.run(manager.install())
         loop.run(manager.start())
@@ -71,7 +71,7 @@ def running(loop: "Loop", manager: M) -> Iterator[M]:
 
 
 class Loop:
-    """An event loop for fixtures that many tests share; those tests are plain functions."""
+    """An event loop for fixtures that many tests share. Tests that use it are plain functions."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
@@ -81,7 +81,7 @@ class Loop:
         return self._runner.run(work)
 
     def close(self) -> None:
-        """End it."""
+        """Close the loop."""
         self._runner.close()
 
 
@@ -94,7 +94,7 @@ def loop() -> Iterator[Loop]:
 
 @pytest.fixture(scope="session")
 def needed(request: pytest.FixtureRequest) -> Callable[[Part, str], Path]:
-    """The folder of a part of the testbed; skips the test where it may not be built."""
+    """The folder of a part of the testbed; skips the test if the part is not built and may not be built."""
 
     def folder(part: Part, minor: str) -> Path:
         if request.config.getoption("--cluster") != "real":
@@ -130,7 +130,7 @@ def cluster(
 
 @pytest.fixture(scope="module", params=["sandbox", "real"])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A cluster with what clients work with: the sandbox over HTTPS, and a real API server.
+    """A cluster with the objects that clients need: the sandbox over HTTPS, and a real API server.
 
     In the sandbox clients use one version of each kind; with --exhaustive every version, as on the real API server.
     """

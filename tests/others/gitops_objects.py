@@ -29,7 +29,7 @@ WAITING: Final = ("BroadcastJob", "EphemeralJob")
 
 
 def samples(place: Place, client: str) -> list[Document]:
-    """A small object of every kind that users create, but for jobs that wait."""
+    """A small object of every kind that users create, except jobs that wait."""
     return [document for document in every_sample(place, client) if document["kind"] not in WAITING]
 
 
@@ -49,7 +49,7 @@ def key(document: Document) -> str:
 
 
 class State(NamedTuple):
-    """A document in a state, and the result of a wait for it: "" is success."""
+    """A document in a state, and the result of a wait for it; "" means success."""
 
     name: str
     document: Document
@@ -57,7 +57,7 @@ class State(NamedTuple):
 
 
 def workloads(place: Place, state: str) -> Iterator[Document]:
-    """One of each kind that has pods, with a pod on any node."""
+    """A workload of each kind that has pods, with a pod on any node."""
     for document in every_sample(place, "wait"):
         spec = document["spec"]
         templates = [
@@ -94,7 +94,7 @@ def states(place: Place) -> Iterator[State]:
     for document in workloads(place, "healthy"):
         yield State("healthy", document, "")
     for document in workloads(place, "slow"):
-        if document["kind"] != "BroadcastJob":  # simulated pods of jobs end
+        if document["kind"] != "BroadcastJob":  # simulated pods of jobs always end
             yield State("progressing", with_image(document, NEVER_READY), "InProgress")
     for document in workloads(place, "failed"):
         if document["kind"] == "BroadcastJob":
@@ -110,7 +110,7 @@ def states(place: Place) -> Iterator[State]:
 
 
 def is_observed(place: Place, document: Document) -> None:
-    """Return when it has a status: before, kstatus takes any object for ready."""
+    """Return when the object has a status. Before, kstatus takes any object for ready."""
     group = document["apiVersion"].partition("/")[0]
     resource = f"{document['kind'].lower()}s.{group}/{document['metadata']['name']}"
     place.kubectl("wait", "-n", NAMESPACE, resource, "--for=jsonpath={.status.conditions}", "--timeout=60s")

@@ -10,7 +10,7 @@ TESTBED: Final = Path(__file__).parents[2] / "testbed"
 
 
 def version_in_module(module: str, folder: str) -> str:
-    """The version that a folder requires, without the v. `folder`: below the testbed, or any absolute one."""
+    """The version that a folder requires, without the v. `folder`: relative to the testbed, or absolute."""
     text = (TESTBED / folder / "go.mod").read_text()
     required = re.search(rf"{re.escape(module)} v(\S+)", text)
     assert required, f"{folder} does not require {module}"

@@ -13,7 +13,7 @@ Program = Callable[..., Any]
 
 
 def program_of(path: Path) -> Program:
-    """Return a function that asks the program. Positional arguments: its words; `environment`: further variables."""
+    """Return a function that calls the program with these words as arguments. `environment`: further variables."""
 
     def ask(question: Any, *words: str, **environment: str) -> Any:
         done = subprocess.run(

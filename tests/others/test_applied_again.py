@@ -25,7 +25,7 @@ def test_a_repeated_server_side_apply_changes_nothing(place: Place) -> None:
         first = applied(place, document)
         # when
         second = applied(place, document)
-        # then nothing that admission or a controller has written is taken away
+        # then nothing that admission or a controller has written is removed
         assert second["metadata"]["generation"] == first["metadata"]["generation"], document
         assert second["spec"] == first["spec"]
         where = () if item.namespace is None else ("-n", NAMESPACE)

@@ -54,7 +54,7 @@ PREFIX: Final = "hpa"
 
 @pytest.fixture
 def metrics(cluster: Cluster, loop: Loop) -> Iterator[None]:
-    """The API that a metrics server has."""
+    """A CRD with the API of a metrics server."""
     cluster.apply(POD_METRICS)
     names = "customresourcedefinition", "pods.metrics.k8s.io"
     cluster.kubectl("wait", "--for=condition=Established", "/".join(names))
@@ -86,7 +86,7 @@ class Meter:
         self._cluster = cluster
 
     def pods(self) -> dict[str, list[str]]:
-        """Names of lasting pods by app."""
+        """Names of pods that do not terminate, by app."""
         result: dict[str, list[str]] = {app_of(PREFIX, *scaled): [] for scaled in SCALED}
         for pod in self._cluster.list("pods"):
             app = pod["metadata"].get("labels", {}).get("app", "")
@@ -95,7 +95,7 @@ class Meter:
         return result
 
     def write(self, mebibytes: int) -> dict[str, list[str]]:
-        """Say that each pod uses so much; returns the pods."""
+        """Report this usage for each pod, and return the pods."""
         pods = self.pods()
         documents = [
             {
@@ -135,13 +135,13 @@ def test_the_autoscaler_scales_every_kind_that_has_a_scale(
         loop.run(cluster.until(claim, what=what, within_s=150))
 
     until(lambda: are_many(meter.pods(), 2), "two pods each")
-    # when each pod uses twice what it shall
+    # when each pod uses twice the target
     meter.write(2 * MEBIBYTES)
     cluster.apply(*(autoscaler(*scaled) for scaled in SCALED))
     # then there are twice as many
     until(lambda: are_many(meter.pods(), 4), f"four pods each: {meter.pods()}")
     until(lambda: all(is_able(item) for item in autoscalers(cluster)), "all autoscalers are able to scale")
-    # and when all use a quarter of it, one pod is enough
+    # and when each pod uses a quarter of the target, one pod is enough
     until(lambda: are_many(meter.write(MEBIBYTES // 4), 1), "one pod each")
     cluster.kubectl("delete", "hpa", *(app_of(PREFIX, *scaled) for scaled in SCALED))
     for kind, api_version in SCALED:

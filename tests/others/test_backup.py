@@ -47,7 +47,7 @@ ORDER: Final = (
 """Kinds in the order in which they are restored."""
 
 JOBS: Final = ("BroadcastJob", "ImagePullJob", "ImageListPullJob", "AdvancedCronJob")
-"""They run again when they are restored, as a Job of Kubernetes does, so a backup leaves them out."""
+"""Kinds that a backup leaves out: they run again when they are restored, like a Job of Kubernetes."""
 
 OF_THE_CLUSTER: Final = ("kube-root-ca.crt", "default")
 NAMESPACE: Final = "default"
@@ -70,7 +70,7 @@ def two(needed: Callable[[Part, str], Path], loop: Loop, tmp_path: Path) -> Iter
 
 
 def backup(cluster: Cluster) -> dict[str, list[Document]]:
-    """The objects of each kind, as a backup tool writes them back."""
+    """The objects of each kind, as a backup tool restores them."""
     kept: dict[str, list[Document]] = {}
     for kind in ORDER:
         listed = json.loads(cluster.kubectl("get", kind, "-A", "-o", "json", check=True))["items"]
@@ -105,7 +105,7 @@ def restorable(item: Document) -> Document:
 
 
 def pods(cluster: Cluster) -> dict[str, str]:
-    """UID of each pod that stays, by name."""
+    """UID of each pod that does not terminate, by name."""
     listed = cluster.list("pods")
     return {
         pod["metadata"]["name"]: pod["metadata"]["uid"]
@@ -115,7 +115,7 @@ def pods(cluster: Cluster) -> dict[str, str]:
 
 
 def makeup(cluster: Cluster) -> Counter[tuple[str, str, str]]:
-    """How many pods there are of each app, revision and set of images."""
+    """Number of pods of each app, revision and set of images."""
     return Counter(
         (
             pod["metadata"]["labels"].get("app", ""),
@@ -129,7 +129,7 @@ def makeup(cluster: Cluster) -> Counter[tuple[str, str, str]]:
 async def settled(
     cluster: Cluster, *, all_ready: bool = True, quiet_s: float = 8.0, within_s: float = 180.0
 ) -> None:
-    """Return when the pods have not changed for a while. `all_ready`: and are ready, too."""
+    """Return when the pods have not changed for a while, and with `all_ready` are ready."""
     end, last, since = time.monotonic() + within_s, pods(cluster), time.monotonic()
     while time.monotonic() < end:
         await asyncio.sleep(1)
@@ -142,7 +142,7 @@ async def settled(
 
 
 def unready(cluster: Cluster) -> dict[str, Any]:
-    """Pods that are not ready, with the conditions that say so."""
+    """Pods that are not ready, with their conditions."""
 
     def missing(pod: Document) -> list[str]:
         conditions: list[Any] = (pod.get("status") or {}).get("conditions") or []
@@ -181,7 +181,7 @@ def test_a_restore_into_a_new_cluster_makes_the_same_pods_once(
         if kept[kind]:
             new.kubectl("apply", "--server-side", "-f", "-", text=yaml.safe_dump_all(kept[kind]))
     loop.run(settled(new))
-    # then there are as many pods of each revision, and none was made and taken away again
+    # then each revision has as many pods as before, and no pod was created and deleted again
     assert makeup(new) == before
     events = json.loads(new.kubectl("get", "events", "-o", "json"))["items"]
     assert [event["message"] for event in events if event["reason"] in ("SuccessfulDelete", "Killing")] == []

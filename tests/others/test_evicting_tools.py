@@ -51,7 +51,7 @@ class Apps:
         self._changes = 0
 
     def _prefix_of(self, owner: Owner) -> str:
-        """Kinds of Kubernetes have a prefix of their own, because they share names of kinds with pykruise."""
+        """The prefix of names. Kinds of Kubernetes have another one, because pykruise has kinds of the same name."""
         return self._prefix if owner[1].startswith("apps.kruise.io") else f"kubernetes-{self._prefix}"
 
     def name_of(self, owner: Owner) -> str:
@@ -141,7 +141,7 @@ class Descheduler:
         self._program, self._cluster, self._folder = program, cluster, folder
 
     def run(self, apps: list[str], *, limits: Document | None = None, evictor: Document | None = None) -> str:
-        """Return its log. `limits`: of evictions; `evictor`: arguments of its evictor."""
+        """Run it, and return its log. `limits`: of evictions; `evictor`: arguments of its evictor."""
         lifetime = {
             "maxPodLifeTimeSeconds": LIFETIME_S,
             "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": apps}]},
@@ -243,7 +243,7 @@ def karpenter(needed: Callable[[Part, str], Path], cluster: Cluster) -> Program:
 
 
 def treatments(karpenter: Program, apps: Apps, owner: Owner) -> list[Document]:
-    """How Karpenter treats each pod of an owner."""
+    """The way in which Karpenter treats each pod of an owner."""
     answers = karpenter("pods")
     return [answers[pod["metadata"]["name"]] for pod in apps.pods_of(owner)]
 
@@ -268,7 +268,7 @@ def test_karpenter_treats_pods_by_their_owner(karpenter: Program, apps: Apps) ->
             assert treatment["evictable"], owner
             assert treatment["drainable"], owner
             assert (treatment["daemonSet"], treatment["statefulSet"]) == (False, False), owner
-    # then only a DaemonSet of Kubernetes itself is one for Karpenter
+    # then Karpenter treats only a DaemonSet of Kubernetes as a DaemonSet
     assert all(item["daemonSet"] and not item["reschedulable"] for item in treatments(karpenter, apps, OWN))
     # and a template's annotations reach the pods
     for treatment in treatments(karpenter, apps, CLONE_SET):

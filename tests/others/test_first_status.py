@@ -93,7 +93,7 @@ def test_before_its_first_status_an_object_is_ready_unless_its_definition_has_a_
         place.kubectl("create", "-f", "-", text=items)
         # then
         assert statuses(place, flux, objects) == dict.fromkeys(created, "Current")
-        # when the definitions have a default, it holds for what is stored and for what is created
+        # when the definitions have a default, it applies to stored and to new objects
         define(place, (copied(crd, has_default=True) for crd in build_crds()))
         assert statuses(place, flux, objects) == {
             kind: "Current" if kind in WITHOUT_GENERATION else "InProgress" for kind in created
@@ -103,7 +103,7 @@ def test_before_its_first_status_an_object_is_ready_unless_its_definition_has_a_
         assert statuses(place, flux, objects) == {
             kind: "Current" if kind in WITHOUT_GENERATION else "InProgress" for kind in created
         }
-        # and nothing of it is stored: without it, all is as it was
+        # and the default is not stored: without it, the states are as before
         define(place, (copied(crd, has_default=False) for crd in build_crds()))
         assert statuses(place, flux, objects) == dict.fromkeys(created, "Current")
     finally:

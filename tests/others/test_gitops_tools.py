@@ -52,7 +52,7 @@ real: Final = pytest.mark.parametrize("place", ["real"], indirect=True)
 
 
 def objects_of_every_kind() -> Iterator[tuple[str, Document, Any]]:
-    """Each object that the declaration of its kind tells apart, with its phase."""
+    """An object for each state that the declaration of its kind distinguishes, with its phase."""
     for kind in KINDS.values():
         shown = shown_by(kind)
         for name, document in objects_of(kind):
@@ -88,13 +88,13 @@ def test_argo_cd_reads_every_state_of_every_kind_as_explain_does(argo: Program) 
 
 @real
 @runs_flux("every kind: applied, waited for, applied again without a change; drift is corrected")
-def test_flux_applies_every_kind_and_corrects_drift_alone(flux: Program, place: Place) -> None:
+def test_flux_applies_every_kind_and_corrects_only_drift(flux: Program, place: Place) -> None:
     documents = samples(place, "flux")
     names = [key(document) for document in documents]
     kubeconfig = str(place.kubeconfig)
     # when
     first = flux(documents, "apply", KUBECONFIG=kubeconfig, TIMEOUT="60s")
-    # then all are there and ready
+    # then all exist and are ready
     assert first == {"actions": dict.fromkeys(names, "created"), "wait": ""}
     # and nothing that admission or a controller writes is drift
     second = flux(documents, "apply", KUBECONFIG=kubeconfig, TIMEOUT="60s")
@@ -155,7 +155,7 @@ def test_argo_cd_syncs_and_prunes_every_kind(argo: Program, place: Place) -> Non
     # when one is no longer in the repository
     gone = next(document for document in documents if document["kind"] == "CloneSet")
     pruned = ask("sync", [document for document in documents if document is not gone])
-    # then it is deleted, and the others stay as they are
+    # then it is deleted, and the others do not change
     assert {item["object"] for item in pruned if item["status"] == "Pruned"} == {key(gone)}
     rest = [document for document in documents if document is not gone]
     assert ask("diff", rest) == []

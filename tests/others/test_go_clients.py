@@ -26,7 +26,7 @@ ADDED: Final = {
 
 
 def as_json(work: Work) -> dict[str, Any]:
-    """The work as programs in other languages read it."""
+    """The work as JSON, for programs in other languages."""
     return {**work._asdict(), "name": work.name, "namespace": work.namespace or "", "seen_by": SEEN_BY}
 
 

@@ -70,7 +70,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Path]:
 
 
 def check_in_place(folder: Path) -> None:
-    """Each pod of the kinds that update in place was updated in place."""
+    """Check that each pod of the kinds that update in place was updated in place."""
     for kind in ("cloneset", "statefulset"):
         figures = json.loads((folder / f"update-{kind}.json").read_text())
         assert (figures["pods"], figures["notInPlace"], figures["notReady"]) == (WORKLOADS * PODS, 0, 0)

@@ -88,13 +88,13 @@ class Helm:
 
 @pytest.fixture
 def programs(needed: Callable[[Part, str], Path]) -> dict[str, Path]:
-    """Both releases."""
+    """The programs of both releases."""
     return {"4": needed(HELM, HELM.minors[-1]) / "helm", "3": build_helm_3()}
 
 
 @pytest.fixture
 def helm(programs: dict[str, Path], place: Place, tmp_path: Path, release: str) -> Iterator[Helm]:
-    """One release on the cluster with pykruise. What a failed test leaves would make the next tests fail."""
+    """Helm in one version, on the cluster with pykruise. Afterwards all charts are uninstalled, in any case."""
     helm = Helm(programs[release], place.kubeconfig, tmp_path, NAMESPACE)
     yield helm
     all_of_helm_3 = ("--all",) if release == "3" else ()  # Helm 4 lists releases in every state
@@ -106,7 +106,9 @@ def helm(programs: dict[str, Path], place: Place, tmp_path: Path, release: str) 
 @runs_in_both(
     "every kind: installed and waited for, upgraded without a change, with one, rolled back, uninstalled"
 )
-def test_helm_carries_every_kind_through_its_life(helm: Helm, place: Place, release: str) -> None:
+def test_helm_installs_upgrades_rolls_back_and_uninstalls_every_kind(
+    helm: Helm, place: Place, release: str
+) -> None:
     idle = samples(place, f"helm{release}")
     running = [state.document for state in states(place) if state.name == "healthy"]
     documents = [*idle, *running]
@@ -134,7 +136,7 @@ def test_helm_carries_every_kind_through_its_life(helm: Helm, place: Place, rele
     assert await_images(place, workloads, "web:1", within_s=LONG_S[release]) == {"web:1"}
     # when it is uninstalled
     helm.run("uninstall", "every", "--wait", "--timeout=90s")
-    # then nothing of it stays
+    # then none of its objects remain
     assert read_items(place, documents) == []
 
 
@@ -155,7 +157,7 @@ def read_generations(place: Place, documents: Iterable[Document]) -> dict[str, i
 
 
 def read_images(place: Place, workloads: Iterable[Document]) -> set[str]:
-    """Images of the pods of these workloads that do not terminate; an empty one for a workload without a pod."""
+    """Images of the pods of these workloads that do not terminate; an empty text for a workload without a pod."""
     names = {document["metadata"]["name"] for document in workloads}
     pods = json.loads(place.kubectl("get", "pods", "-n", NAMESPACE, "-o", "json"))["items"]
     read = {
@@ -168,7 +170,7 @@ def read_images(place: Place, workloads: Iterable[Document]) -> set[str]:
 
 
 def await_images(place: Place, workloads: Sequence[Document], image: str, *, within_s: float) -> set[str]:
-    """The images of the pods, as soon as all have this one."""
+    """The images of the pods; waits until all pods have this image."""
     until = time.monotonic() + within_s
     while (images := read_images(place, workloads)) != {image} and time.monotonic() < until:
         time.sleep(0.5)
@@ -206,7 +208,7 @@ def bare_plane(programs: dict[str, Path]) -> Iterator[ControlPlane]:
 
 
 @runs_in_both("pykruise's own chart: installed, upgraded, rolled back, uninstalled")
-def test_helm_carries_our_own_chart_through_its_life(
+def test_helm_installs_upgrades_rolls_back_and_uninstalls_our_chart(
     programs: dict[str, Path], bare_plane: ControlPlane, tmp_path: Path, release: str
 ) -> None:
     helm = Helm(programs[release], bare_plane.kubeconfig, tmp_path, "default")

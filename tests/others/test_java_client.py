@@ -29,7 +29,7 @@ SOURCE: Final = HERE / f"java-client-{RELEASE}"
 
 @pytest.fixture(scope="module")
 def program(request: pytest.FixtureRequest) -> list[str]:
-    """The command that runs it; skips where it is not built and may not be."""
+    """The command that runs the client; skips the test if the client is not built and may not be built."""
     missing = [name for name in ("java", "javac", "mvn") if shutil.which(name) is None]
     if missing:
         pytest.skip(f"no {' and no '.join(missing)}")

@@ -28,7 +28,7 @@ def interpret(needed: Callable[[Part, str], Path]) -> Program:
 
 
 def questions() -> Iterator[tuple[Document, Any]]:
-    """Each interpreter with each object that its kind tells apart, and the phase of the object."""
+    """Each interpreter with an object for each state that its kind distinguishes, and the phase of the object."""
     for interpreter in build_interpreters():
         target = interpreter["spec"]["target"]
         kind = KINDS[target["kind"].lower()]
@@ -46,7 +46,7 @@ def template() -> Document:
 
 
 def statuses() -> Document:
-    """Statuses of two clusters that have taken the change up."""
+    """Statuses of two clusters that have observed the change."""
     one = {"readyReplicas": 2, "generation": 4, "observedGeneration": 4, "labelSelector": "app=web"}
     return {"statuses": [one, {**one, "readyReplicas": 3}], "replicas": REPLICAS}
 

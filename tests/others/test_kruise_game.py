@@ -81,7 +81,7 @@ class Game:
         return {server["metadata"]["name"]: server for server in listed}
 
     def has_servers(self, *names: str) -> None:
-        """Exactly these have pods, and are ready."""
+        """Wait until exactly these servers have pods and are ready."""
 
         def are_there() -> bool:
             servers = self.servers()

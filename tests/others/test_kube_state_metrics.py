@@ -74,7 +74,7 @@ def wait_for(scrape: Scrape, process: "subprocess.Popen[bytes]") -> None:
 def test_each_series_of_each_kind_has_the_values_of_the_objects(
     cluster: Cluster, loop: Loop, scrape: Scrape
 ) -> None:
-    # given workloads that are as they should be
+    # given workloads in their desired state
     for example in (
         "cloneset.yaml",
         "statefulset.yaml",
@@ -112,7 +112,7 @@ def test_each_series_of_each_kind_has_the_values_of_the_objects(
         for resource in build_custom_resource_state()["spec"]["resources"]
         for metric in resource["metrics"]
     }
-    # then every series of every kind has been taken up, also where there are no objects
+    # then every series of every kind was read, also if there are no objects
     log = scrape.log.read_text()
     taken = {
         name for line in re.findall(r"familyNames=\[([^\]]*)\]", log) for name in re.findall(r'"(\w+)"', line)

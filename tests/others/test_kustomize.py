@@ -14,7 +14,7 @@ from testbed.build import CONTROL_PLANE, Part, default_version
 
 pytestmark = pytest.mark.real_time
 VERSION: Final = "5.8.1"
-"""That of kubectl 1.37."""
+"""The version of Kustomize in kubectl 1.37."""
 
 Document = dict[str, Any]
 Kustomize = Callable[[Sequence[Document], Document], list[Document]]
@@ -44,7 +44,7 @@ PLACES: Final = {kind: (*path, "spec", "containers") for kind, path in _POD_TEMP
     ("apps.kruise.io/v1beta1", "SidecarSet"): ("containers",),
     ("apps.kruise.io/v1alpha1", "EphemeralJob"): ("template", "ephemeralContainers"),
 }
-"""By kind: where containers are in its spec."""
+"""Paths of containers in the spec, by kind."""
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ RAN: Final = "every kind in every version: list, create, patch, watch, scale, st
 
 
 def _plain(value: Any) -> Document:
-    """The document as JSON has it."""
+    """The document as plain JSON values."""
     document: Document = json.loads(json.dumps(value, default=lambda other: other.to_dict()))
     return document
 
@@ -48,7 +48,7 @@ def _plain(value: Any) -> Document:
 
 
 class Official:
-    """The official client's dynamic one."""
+    """The dynamic client of the official client."""
 
     def __init__(self, dynamic: DynamicClient, work: Work) -> None:
         self._work = work
@@ -222,7 +222,7 @@ def work_with_kr8s(place: Place) -> int:
 
 
 async def _close(api: Any) -> None:
-    """Close what it leaves open: it has no call for that, and a watch that is left keeps its connection."""
+    """Close the connections of kr8s, which has no call for this. An open watch would keep its connection."""
     await asyncio.get_running_loop().shutdown_asyncgens()
     await api._session.aclose()
     await asyncio.sleep(0.25)  # TLS connections end a moment later
@@ -238,7 +238,7 @@ def _is_seen(item: Document, work: Work) -> bool:
 
 
 def _work_with(place: Place, name: str, connected: Callable[[Work], Client]) -> int:
-    """How many kinds in versions a client has worked with."""
+    """Do all work with a client, and return the number of kinds in versions."""
     count = 0
     for work in place.work(name):
         try:
@@ -338,7 +338,7 @@ class Operator:
         self._listener.start()
 
     def until(self, word: str, work: list[Work]) -> None:
-        """Return when it has said so of all objects."""
+        """Return when the operator has reported this word for all objects."""
         end = time.monotonic() + 90
         wanted = {(word, item.kind, item.name) for item in work}
         while missing := wanted - self._said:
@@ -347,11 +347,11 @@ class Operator:
             time.sleep(0.1)
 
     def log(self) -> str:
-        """All that it has logged."""
+        """The whole log."""
         return self._log.read_text()
 
     def end(self) -> None:
-        """End it."""
+        """End the operator."""
         self._process.terminate()
         self._process.wait(20)
         self._listener.join()
@@ -377,7 +377,7 @@ def test_an_operator_of_kopf_handles_every_kind(place: Place, served_version: st
     operator = Operator(place, work, tmp_path)
     made = [item for item in work if item.is_created]
     try:
-        # then it sees what is there
+        # then it sees the existing objects
         operator.until("seen", [item for item in work if not item.is_created])
         # when objects are created, changed and deleted
         for item in made:
@@ -387,7 +387,7 @@ def test_an_operator_of_kopf_handles_every_kind(place: Place, served_version: st
         _label(place, made, "again=1")
         operator.until("updated", made)
         _delete(place, made)
-        # then its handlers run, and its finalizers go
+        # then its handlers run, and its finalizers are removed
         operator.until("deleted", made)
         place.kubectl("wait", "--for=delete", "--timeout=60s", "-n", "clients", *_names(made))
     finally:

@@ -106,7 +106,7 @@ def canary(name: str, workload: Workload, *steps: Document) -> Document:
 
 
 def waits(share: str) -> Document:
-    """A step that ends when a person says so."""
+    """A step that ends when a person approves it."""
     return {"replicas": share, "pause": {}}
 
 
@@ -158,7 +158,7 @@ class Stage:
         )
 
     def ends(self, image: str, *, pods: int | None = None) -> None:
-        """The Rollout is over, all pods have the image, and the workload is its own again."""
+        """Wait until the Rollout is over: all pods have the image, and the workload has no marks of it."""
         self.has_images([image] * (pods or self.workload.pods))
         self.until(lambda: self.rollout()["phase"] == "Healthy", "the Rollout is healthy")
         annotations = self.cluster.get(self.workload.resource, self.name)["metadata"].get("annotations", {})
@@ -197,7 +197,7 @@ def test_a_canary_continues_when_it_is_approved(stage: Staging, workload: Worklo
     )
     # when
     it.set_image(NEW)
-    # then one pod is new until a person says more
+    # then one pod is new until a person approves more
     it.pauses_in(1)
     assert sorted(it.images()) == sorted([NEW, *[OLD] * (workload.pods - 1)])
     it.approve()
@@ -205,7 +205,7 @@ def test_a_canary_continues_when_it_is_approved(stage: Staging, workload: Worklo
 
 
 @runs("CloneSet: set back in a step")
-def test_a_canary_that_is_set_back_leaves_nothing_new(stage: Staging) -> None:
+def test_a_reverted_canary_leaves_no_new_pod(stage: Staging) -> None:
     it = stage(CLONE_SET, "back")
     it.begin(canary("back", CLONE_SET, waits("40%"), {"replicas": "100%"}))
     it.set_image(NEW)
@@ -305,7 +305,7 @@ def test_blue_and_green_pods_run_side_by_side_until_approved(stage: Staging) -> 
     it.begin(*service("blue"), blue_green("blue"))
     # when
     it.set_image(NEW)
-    # then all new pods are there beside all old ones, and none of them counts as available
+    # then all new pods exist beside all old ones, and no new pod counts as available
     it.has_images([*[OLD] * 5, *[NEW] * 5])
     it.pauses_in(1)
     it.approve()
@@ -342,7 +342,7 @@ def test_green_pods_are_deleted_when_a_blue_green_release_is_reverted(stage: Sta
     it.pauses_in(1)
     # when
     it.set_image(OLD)
-    # then the old pods are still those of before
+    # then the old pods are the same as before
     it.ends(OLD)
     assert {pod["metadata"]["uid"] for pod in it.cluster.list("pods", "app=green")} == old
 

@@ -63,7 +63,7 @@ class Workloads:
         ]
 
     def have(self, pods: int) -> None:
-        """Return when each has so many pods."""
+        """Return when each workload has this number of pods."""
         apps = [target["name"] for target in self.targets]
         self.until(lambda: {count_pods(self.cluster, app) for app in apps} == {pods}, f"{pods} pods each")
 
@@ -143,13 +143,13 @@ def test_vpa_finds_the_pods_of_a_target_and_the_controller_of_a_pod(vpa: Program
     answer = vpa(question, KUBECONFIG=str(cluster.plane.kubeconfig))
     # then
     for target, selected, controller in zip(targets, answer["targets"], answer["pods"], strict=True):
-        if target["kind"] in NAMES_OF_KUBERNETES:  # VPA asks for a kind of apps/v1
+        if target["kind"] in NAMES_OF_KUBERNETES:  # VPA looks for the kind in apps/v1
             assert selected["error"], target
             assert controller["error"], target
             continue
         assert selected == {"selector": f"app={target['name']}", "error": ""}, target
         assert controller["error"] == ""
-        if target["kind"] == "UnitedDeployment":  # a scale has no owners, so VPA does not see this kind above
+        if target["kind"] == "UnitedDeployment":  # a scale has no owners, so VPA finds a CloneSet
             assert controller["kind"] == "CloneSet"
             assert controller["name"].startswith(target["name"])
         else:

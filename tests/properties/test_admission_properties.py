@@ -176,7 +176,7 @@ def test_one_wrong_value_anywhere_is_answered_and_patches_can_be_applied(
     asked = request(resource, wrong, old=old, name="web", namespace="shop")
     reply = answered(mutate, posted(asked))
     if reply.allowed:
-        # what an API server makes of the patch is a fixed point
+        # a second review of the patched object changes nothing
         changed = reply.applied_to(wrong)
         again = answered(mutate, posted(request(resource, changed, old=old, name="web", namespace="shop")))
         assert again.allowed

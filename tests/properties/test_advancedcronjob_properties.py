@@ -32,9 +32,9 @@ steps = st.lists(
 
 
 def happen(world: CronWorld, event: str, number: int) -> None:
-    """What the event does; `number` are seconds, or which child."""
+    """Apply the event; `number`: seconds, or the index of a child."""
     active = [name for name, child in world.children.items() if "status" not in child]
-    # A child that the status does not know yet leaves no trace when it is gone: that it is made again is right.
+    # A deleted child that the status does not know yet leaves no trace: its second creation is correct.
     known = [name for name in sorted(world.children) if int(name.rpartition("-")[2]) <= last_of(world)]
     match event:
         case "pass":
@@ -50,7 +50,7 @@ def happen(world: CronWorld, event: str, number: int) -> None:
             del world.children[known[number % len(known)]]
         case "pause" | "resume":
             world.spec(paused=event == "pause")
-        case "forget" if known:  # the annotation of a child is garbled
+        case "forget" if known:  # the annotation of a child is damaged
             child = world.children[known[number % len(known)]]
             child["metadata"]["annotations"]["apps.kruise.io/scheduled-at"] = "long ago"
         case _:
@@ -64,7 +64,7 @@ def last_of(world: CronWorld) -> float:
 
 @given(st.sampled_from(sorted(PERIODS)), specs, steps)
 @examples(1)
-def test_no_run_starts_twice_and_no_time_is_invented(
+def test_only_scheduled_times_start_a_job_and_each_time_starts_one_at_most(
     schedule: str, spec: dict[str, Any], story: list[tuple[str, int, int | None]]
 ) -> None:
     world = CronWorld(schedule, **spec)
@@ -91,7 +91,7 @@ def test_no_run_starts_twice_and_no_time_is_invented(
 
 @given(st.sampled_from(sorted(PERIODS)), specs, steps)
 @examples(0.5)
-def test_once_all_is_well_the_next_time_is_served_and_the_history_is_short(
+def test_the_next_time_is_served_after_any_disturbance_and_the_history_is_short(
     schedule: str, spec: dict[str, Any], story: list[tuple[str, int, int | None]]
 ) -> None:
     world = CronWorld(schedule, **{**spec, "startingDeadlineSeconds": None})

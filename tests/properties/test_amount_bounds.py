@@ -27,13 +27,13 @@ Document = dict[str, Any]
 PathOf = tuple[str, ...]
 
 NO_AMOUNTS: Final = frozenset({"port", "reserveOrdinals"})
-"""Int-or-string fields that say no number of things: the name of a field, or of the list that it is in."""
+"""Int-or-string fields that are no amounts: the name of a field, or of the list that contains it."""
 
 COUNTS: Final = frozenset({"parallelism"})
-"""Fields that are numbers in some kinds and amounts in others."""
+"""Fields that are plain numbers in some kinds and int-or-percent amounts in others."""
 
 PARTS: Final = frozenset({"template", "containers", "initContainers"})
-"""Of a spec: what is made of it has its own definition."""
+"""Parts of a spec whose fields belong to another definition."""
 
 WITH_AMOUNTS: Final = [(kind, amount) for kind in list_kinds() for amount in kind.amounts]
 
@@ -47,7 +47,7 @@ BESIDE: Final[Mapping[str, Document]] = {
     "UnitedDeployment.replicas": {"minReplicas": None, "maxReplicas": None},
     "UnitedDeployment.minReplicas": {"maxReplicas": None},
 }
-"""Fields beside an amount that it does not go with as the example has them."""
+"""Values of other fields that the example needs, because its own values do not fit an amount."""
 
 
 def test_every_int_or_percent_field_of_a_definition_is_in_the_table_of_its_kind() -> None:
@@ -76,12 +76,12 @@ def rules() -> tuple[ReviewRule, ...]:
 
 
 def reviewed(kind: Kind, doc: Document) -> AdmissionAnswer:
-    """What both reviews make of its creation."""
+    """The response of both reviews to the creation of the document."""
     return after_both(rules(), kind.resource, doc)
 
 
 def example(kind: Kind) -> Document:
-    """A manifest of the kind that is admitted."""
+    """A manifest of the kind that admission accepts."""
     text = (ROOT / "examples" / f"{kind.resource.kind.lower()}.yaml").read_text("utf-8")
     doc = next(document for document in yaml_documents(text) if document["kind"] == kind.resource.kind)
     api_version = kind.resource.api_version
@@ -93,7 +93,7 @@ def with_amount(kind: Kind, amount: Amount, value: Any) -> Document:
     node = doc
     for step in amount.path[:-1]:
         node = node[0] if step == EACH else node.setdefault(step, [{"name": "a"}] if step == EACH else {})
-    doc["spec"].get("topology", {}).pop("scheduleStrategy", None)  # it knows other amounts
+    doc["spec"].get("topology", {}).pop("scheduleStrategy", None)  # it allows other amounts
     beside = BESIDE.get(f"{kind.resource.kind}.{amount.path[-1]}", {})
     for name, given in beside.items():
         node.pop(name, None)
@@ -131,7 +131,7 @@ def test_a_zero_amount_is_refused_or_valid_or_a_warning_names_what_it_stops(
 ) -> None:
     answer = reviewed(kind, with_amount(kind, amount, value))
     if isinstance(value, str) and answer.refusal is not None and amount.takes_zero:
-        return  # it takes no percentages
+        return  # the field allows no percentages
     assert (answer.refusal is None) is amount.takes_zero
     said = [warning for warning in answer.warnings if f"{amount.path[-1]}: {value}" in warning]
     assert bool(said) is bool(amount.takes_zero and (amount.stops or amount.least))

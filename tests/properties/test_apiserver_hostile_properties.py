@@ -155,10 +155,10 @@ def test_every_request_gets_an_answer_and_none_breaks_the_server(requests: list[
         for method, path, query, headers, body in requests:
             # when
             response = await api.server.handle(method, path, query=query, headers=headers, body=body)
-            # then: a 500 with this reason is an exception and no refusal
+            # then: a 500 with this reason is an exception, not a rejection
             _check(response)
             assert b'"InternalError"' not in response.body, response.body
-        # and what is stored can still be read
+        # and the stored objects can still be read
         for path in (PODS, CONFIG_MAPS, CRDS):
             assert (await api.get(path)).status == 200
 
@@ -226,7 +226,7 @@ async def test_nasty_bodies_get_a_status(method: str, media: str, body: bytes) -
 
 
 async def test_an_object_at_the_depth_limit_can_be_written_changed_shown_and_deleted() -> None:
-    # given a resource that takes anything, and an object that is nearly too deep
+    # given a resource that accepts anything, and an object that is nearly too deep
     api = Api.fresh()
     crd = widget_crd(subresources=False)
     for version in crd["spec"]["versions"]:

@@ -156,7 +156,7 @@ def changed(draw: st.DrawFn, doc: Any) -> Any:
 
 @st.composite
 def operations(draw: st.DrawFn) -> Any:
-    """A JSON patch, more or less."""
+    """A JSON patch, not always valid."""
     steps = st.lists(names, max_size=4).map(lambda parts: "".join(f"/{part}" for part in parts))
     return draw(
         st.lists(
@@ -247,7 +247,7 @@ def test_every_request_gets_an_answer_and_nothing_breaks_inside(
             if answer.status >= 400 and answer.headers["content-type"].startswith("application/json"):
                 status = orjson.loads(answer.body)
                 assert (status["kind"], status["code"]) == ("Status", answer.status)
-        # and what is stored can still be read, with its owners
+        # and the stored objects can still be read, with their field managers
         for path in OBJECTS:
             answer = await server.handle("GET", path)
             assert answer.status == 200 or path == WIDGETS

@@ -27,7 +27,7 @@ OLDER: Final = {
 
 
 WHOLE_UNITED: Final = OLDER.pop("uniteddeployments.v1alpha1")
-"""With the fields of both dialects of its CloneSet template, of which a manifest speaks one."""
+"""A document with the fields of both dialects of the CloneSet template. A manifest uses one of them."""
 
 
 def of_one_dialect(*, is_newer: bool) -> Document:
@@ -86,7 +86,7 @@ VARIANTS: Final = {
     "surging, spelled out": daemonset({"rollingUpdateType": "Surging", "maxSurge": 1, "maxUnavailable": 0}),
     "standard": daemonset({"rollingUpdateType": "Standard", "maxSurge": 1, "maxUnavailable": 0}),
 }
-"""What a conversion reads in what schemas leave open, or by its value."""
+"""Documents with open fields, or with values, that a conversion reads."""
 
 CASES: Final = {**OLDER, **VARIANTS}
 
@@ -97,12 +97,12 @@ def stored(doc: Document) -> Document:
 
 
 def read(doc: Document) -> Document:
-    """As the client reads it after it has written it."""
+    """The document as the client reads it after it has written it."""
     return convert(stored(doc), doc["apiVersion"], TABLE)
 
 
 def applied(live: Any, manifest: Any) -> Any:
-    """The live object with what the manifest says."""
+    """The live object with the values of the manifest."""
     if isinstance(live, dict) and isinstance(manifest, dict):
         return {**live, **{field: applied(live.get(field), value) for field, value in manifest.items()}}
     return manifest
@@ -117,7 +117,7 @@ def leaves(node: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def with_small_pods(node: Any) -> Any:
-    """The document with pods of one container alone: no conversion looks into a pod, and copying it takes long."""
+    """The document with pods of one container, because no conversion reads pods, and copying them takes long."""
     if not isinstance(node, dict):
         return node
     if node.get("containers") and "restartPolicy" in node:
@@ -141,7 +141,7 @@ def spec_of(doc: Document) -> Any:
 
 
 def pruned(node: Any) -> Any:
-    """Without empty objects, which say nothing."""
+    """The document without empty objects, which have no meaning."""
     if not isinstance(node, dict):
         return node
     kept = {field: pruned(value) for field, value in node.items()}

@@ -50,7 +50,7 @@ steps = st.lists(st.tuples(events, st.integers(0, 5), st.none() | st.integers(0,
 
 
 def happen(world: BroadcastWorld, event: str, number: int) -> None:
-    """What the event does to the node of that number, or its pod, if it has one."""
+    """Apply the event to the node of that number, or to its pod, if it has one."""
     name = f"n{number}"
     here = name in world.placed
     match event:

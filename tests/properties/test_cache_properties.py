@@ -56,7 +56,7 @@ class World:
             pace=self.rng.choice((None, Pace(burst=1, per_s=50.0, wait_s=0.02))),
         )
         self.replica: dict[Key, Item] = {}
-        self.behind: dict[Key, int] = {}  # of each key: the version before which nothing may be shown
+        self.behind: dict[Key, int] = {}  # the oldest version that may be shown, by key
         self.on_the_way: list[tuple[int, Answer]] = []
         self.stale_lists = 0
         self.values = 0
@@ -83,7 +83,7 @@ class World:
             assert indexed == {item.name: item for item in shown.values() if item.owner == owner}
 
     def check_key(self, of: Key, item: Item | None) -> None:
-        """What is shown held from some version on, and ended after the version known before (or never)."""
+        """Check that the shown object is that of some version, and that this version is not older than a known one."""
         behind = self.behind.get(of, 0)
         state = (item.uid, item.resource_version) if item else None
         for begin, end, held in self.states(of.name):
@@ -118,7 +118,7 @@ class World:
             self.open_gate()
 
     def write(self, step: Step) -> Written | None:
-        """A write by oneself; None for every other step (and for writes that the server refuses)."""
+        """A write of the own client; None for every other step, and for rejected writes."""
         server, name = self.server, step.name
         there = server.objects.get(name)
         match step.what:
@@ -132,7 +132,7 @@ class World:
                 return None
 
     def delete(self, what: str, name: str) -> Written | None:
-        """Delete what the cache shows, by its uid."""
+        """Delete the object that the cache shows, by its uid."""
         item = self.cache.get(key(name))
         there = self.server.objects.get(name)
         if item is None:
@@ -208,7 +208,7 @@ class World:
                 )
                 server.refuse("list", refusals[step.number % 3])
             case "list begins":
-                # The answer is made now and arrives some steps later; until then there is no watch.
+                # The response is created now, and arrives some steps later; until then there is no watch.
                 if server.list_gate is None:
                     server.list_gate = asyncio.Event()
                     self.gate_opens_in = step.number
@@ -220,7 +220,7 @@ class World:
                 pass
 
     def repeat(self, number: int) -> None:
-        """Something that was delivered arrives once more."""
+        """Deliver an earlier event once more."""
         for stream in self.server.streams:
             delivered = [change for change in self.server.history if change.version <= stream.seen]
             if delivered:
@@ -230,7 +230,7 @@ class World:
                 self.server.send(line(*event))
 
     def prepare_stale_list(self) -> None:
-        """The next list is of now, though a write was answered since."""
+        """Make the next list stale: a write after it gets its response first."""
         if "stale" in self.server.objects or self.stale_lists == 3:
             return
         self.stale_lists += 1
@@ -321,7 +321,7 @@ def virtual_time() -> Iterator[asyncio.Runner]:
 @examples(2, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=steps, seed=st.integers(0, 3))
 @example(
-    # An object that others deleted and made anew while the own write that follows overtakes all of it.
+    # Others deleted and created an object again, and the response to the next own write arrives before all of it.
     steps=[
         Step("other creates"),
         Step("deliver", number=1),

@@ -29,7 +29,7 @@ LABELS = st.none() | st.dictionaries(KEYS, VALUES)
 
 
 def holds(expression: str, labels: dict[str, str] | None, namespace: str = "shop") -> bool:
-    """What is used of CEL is Python with other operators."""
+    """Evaluate a CEL expression: the parts that are used are Python with other operators."""
     text = expression.replace("&&", "and").replace("||", "or").replace("!(", "not (")
     text = text.replace("true", "True") if expression == ALWAYS else text.replace("false", "False")
     names = {

@@ -99,7 +99,7 @@ def builders(draw: st.DrawFn) -> CloneSetBuilder:
 
 @st.composite
 def builders_with_claims(draw: st.DrawFn) -> CloneSetBuilder:
-    """... whose pods have all, some or none of their claims, and whose claims all, some or no pods."""
+    """A CloneSet whose pods have all, some or no claims, and whose claims have all, some or no pods."""
     builder = draw(builders())
     templates = draw(st.sampled_from([["data"], ["data", "logs"], []]))
     builder.with_templates(*templates, reuse=draw(st.booleans()))
@@ -120,7 +120,7 @@ def builders_with_claims(draw: st.DrawFn) -> CloneSetBuilder:
 
 @st.composite
 def builders_under_way(draw: st.DrawFn) -> CloneSetBuilder:
-    """... whose pods are anywhere in their lives, with hooks that hold them or do not."""
+    """A CloneSet whose pods are in any lifecycle state, with or without hooks that hold them."""
     builder = draw(builders())
     hooks = draw(st.sets(st.sampled_from(["preDelete", "inPlaceUpdate", "preNormal"])))
     for hook in sorted(hooks):
@@ -229,7 +229,7 @@ def test_the_partition_keeps_old_pods(builder: CloneSetBuilder) -> None:
 
 
 @given(builders())
-def test_paused_updates_nothing(builder: CloneSetBuilder) -> None:
+def test_a_paused_cloneset_updates_no_pod(builder: CloneSetBuilder) -> None:
     assert replaced(plan_cloneset(builder.paused().snapshot())) == set()
 
 
@@ -261,7 +261,7 @@ SAYS_WHY = ("Waiting", "FailedScale", "FailedUpdate", "SelectorMismatch")
 
 
 def says_why(status: dict[str, Any]) -> bool:
-    """Whether a condition that is True has a reason, a time since when, and words."""
+    """Whether the status has a true condition with a reason, a time and a message."""
     return any(
         condition["type"] in SAYS_WHY
         and condition["status"] == "True"
@@ -273,7 +273,7 @@ def says_why(status: dict[str, Any]) -> bool:
 
 
 def has_converged(snapshot: CloneSetSnapshot, update: str) -> bool:
-    """Every pod wanted is there, new and available, and none is to go."""
+    """Whether all wanted pods exist, new and available, and no pod is to be deleted."""
     spec, pods = snapshot.cloneset.spec, active(snapshot)
     assert spec is not None
     return (
@@ -289,7 +289,7 @@ def has_converged(snapshot: CloneSetSnapshot, update: str) -> bool:
 def test_an_unconverged_cloneset_has_a_waiting_reason_and_a_converged_one_has_none(
     builder: CloneSetBuilder,
 ) -> None:
-    """always finishes or says why"""
+    """A plan finishes or reports a reason."""
     snapshot = builder.snapshot()
     plan = plan_cloneset(snapshot)
     status = plan.status if plan.status is not None else snapshot.cloneset.stored_status
@@ -298,7 +298,7 @@ def test_an_unconverged_cloneset_has_a_waiting_reason_and_a_converged_one_has_no
         assert not waits
     else:
         assert says_why(status)
-        assert all("; " in wait["message"] for wait in waits)  # what happened; what to do
+        assert all("; " in wait["message"] for wait in waits)  # the cause; the remedy
 
 
 @given(builders(), st.randoms(use_true_random=False))
@@ -321,7 +321,7 @@ def test_the_plan_does_not_depend_on_the_order_of_pods(builder: CloneSetBuilder,
 
 
 def without_memory(plan: Plan) -> Plan:
-    """What it decides."""
+    """The plan without its memory."""
     return msgspec.structs.replace(plan, memory=None)
 
 
@@ -341,7 +341,7 @@ class World:
         self.most_pods = 0
         self.memories = Memories()
         self.views: dict[bytes, PodView] = {}
-        """As in a cache, a pod that has not changed is the same view."""
+        """Views by the text of the pod. As in a cache, an unchanged pod keeps its view."""
 
     def snapshot(self) -> CloneSetSnapshot:
         builder = cloneset(0)
@@ -358,7 +358,7 @@ class World:
         return self.views.setdefault(text, project_pod(text))
 
     def turn(self) -> Plan:
-        """Plan, and carry it out completely. What the last plan has seen changes nothing but how long it takes."""
+        """Plan, and carry the plan out completely. The memory of the last plan affects only the speed."""
         self.turns += 1
         snapshot = self.snapshot()
         plan = plan_cloneset(snapshot)
@@ -410,7 +410,7 @@ class World:
                 self.cloneset = apply_merge_patch(self.cloneset, action.body)
 
     def collect(self) -> bool:
-        """Let go what is on its way out, or whose owner is gone; True when there was something."""
+        """Delete terminating objects, and objects whose owner is deleted; return whether there were any."""
         uids = {pod["metadata"]["uid"] for pod in self.pods.values()} | {UID}
         gone = 0
         for store in (self.pods, self.claims):
@@ -422,7 +422,7 @@ class World:
         return gone > 0
 
     def kubelets(self) -> bool:
-        """Schedule and start one pod; True when there was one to start."""
+        """Schedule or start one pod; return whether there was one."""
         for pod in sorted(self.pods.values(), key=lambda pod: pod["metadata"]["name"]):
             conditions = {condition["type"]: condition for condition in pod["status"].get("conditions") or []}
             if pod["status"].get("phase") == "Failed":
@@ -443,7 +443,7 @@ class World:
 
     @staticmethod
     def _restart(pod: dict[str, Any]) -> bool:
-        """Run what the spec says, with a new id for each container that runs something else."""
+        """Run the containers of the spec, with a new id for each container with another image."""
         ran = {status["name"]: status for status in pod["status"].get("containerStatuses") or []}
         moved = False
         for container in pod["spec"]["containers"]:
@@ -467,7 +467,7 @@ class World:
 
 @given(builders(), st.randoms(use_true_random=False))
 def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rng: Any) -> None:
-    # given a world that changes by chance while plans are carried out
+    # given a world that changes randomly while plans are carried out
     world = World(builder)
     spec = world.cloneset["spec"]
     limits, _ = limits_of(builder.view().spec)  # type: ignore[arg-type]
@@ -499,7 +499,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rn
     old = sum(pod.revision != new for pod in views)
     if not spec["updateStrategy"]["rollingUpdate"].get("paused"):
         assert old <= limits.partition
-    # and every pod serves, nothing more is planned, and every remaining old pod says why it is
+    # and every pod serves, nothing more is planned, and the plan gives a reason for each old pod
     assert all(pod.is_serving for pod in views)
     plan = plan_cloneset(world.snapshot())
     assert plan.is_settled
@@ -508,7 +508,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: CloneSetBuilder, rn
 
 @given(builders())
 def test_an_executed_plan_leaves_nothing_to_plan(builder: CloneSetBuilder) -> None:
-    """Phases follow each other; but without news from nodes they end, and no write is planned twice"""
+    """Phases follow each other. Without reports of nodes they end, and no write is planned twice."""
     world = World(builder)
     seen: set[str] = set()
     for _ in range(12):
@@ -525,7 +525,7 @@ def test_an_executed_plan_leaves_nothing_to_plan(builder: CloneSetBuilder) -> No
 
 @given(builders())
 def test_surplus_pods_are_deleted_in_the_order_of_the_specification(builder: CloneSetBuilder) -> None:
-    """cloneset 6.6: no pod stays that is on no node, in an earlier phase or less available than a victim"""
+    """cloneset 6.6: pods without a node, in an earlier phase or less available are deleted first"""
     snapshot = builder.snapshot()
     plan = plan_cloneset(snapshot)
     chosen = {
@@ -601,7 +601,7 @@ def test_an_in_place_rollout_keeps_every_pod_and_the_budget_despite_disturbances
         if wanted and rng.random() < 0.1:
             world.cloneset["spec"]["template"] = wanted.pop(0)
         plan = world.turn()
-        # then never is one recreated, and never are more out of service than allowed
+        # then no pod is recreated, and never are more pods out of service than allowed
         assert {pod["metadata"]["uid"] for pod in world.pods.values()} == uids
         assert len(available(world.snapshot())) >= replicas - unavailable
         moved = rng.random() < 0.7 and world.kubelets()
@@ -611,7 +611,7 @@ def test_an_in_place_rollout_keeps_every_pod_and_the_budget_despite_disturbances
             world.now += plan.requeue_after_s
     else:
         raise AssertionError(f"still not settled: {plan}")
-    # and in the end as many are new as the partition lets, each running what its revision says
+    # and finally as many pods are new as the partition allows, each with the containers of its revision
     assert len(available(world.snapshot())) == replicas
     assert plan.status is None
     target = f"nginx:{images[-1]}"
@@ -632,7 +632,7 @@ def test_repeated_rollbacks_keep_one_revision_per_template(
         for _ in range(100):
             if world.turn().is_settled and not world.kubelets():
                 break
-        # then all pods are of it, and history holds no more than it may
+        # then all pods have its revision, and the history keeps its limit
         wanted = plan_cloneset(world.snapshot())
         assert wanted.is_settled
         hashes = {pod.revision for pod in active(world.snapshot())}
@@ -704,7 +704,7 @@ def test_a_claim_is_deleted_with_or_after_its_pod_and_not_reused(
 def test_new_pods_finally_have_their_claims_and_only_reuse_keeps_others(
     builder: CloneSetBuilder, rng: Any
 ) -> None:
-    # given a world in which everything goes on to its end
+    # given a world in which all work is completed
     builder.occupied.clear()
     world = World(builder)
     waiting = {

@@ -33,7 +33,7 @@ anything: st.SearchStrategy[Any] = st.sampled_from([{"spec": {"x": [1, {"y": Non
 
 
 def of_schema(schema: Mapping[str, Any], field: str = "") -> st.SearchStrategy[Any]:
-    """Values that the schema allows; lists have items that differ in what they are recognised by."""
+    """Values that the schema allows; the items of a list have different identities."""
     if schema.get("x-kubernetes-int-or-string"):
         return st.one_of(st.integers(0, 9), st.sampled_from(["10%", "7"]))
     if "enum" in schema:
@@ -101,7 +101,7 @@ def other_version(doc: Document) -> str:
 
 
 def lacks(result: Any, wanted: Any, path: str = "") -> list[str]:
-    """Paths of what is in `wanted` and not, or otherwise, in `found`."""
+    """Paths in `wanted` whose values are missing or different in `result`."""
     if wanted is None or wanted == "":
         return []
     if isinstance(wanted, dict) and isinstance(result, dict):
@@ -125,13 +125,13 @@ def lacks(result: Any, wanted: Any, path: str = "") -> list[str]:
 
 
 def identity(item: Any) -> str:
-    """What an item of a list is recognised by."""
+    """The field that identifies an item of a list."""
     names = (item.get(name) for name in ("name", "type", "key", "tag")) if isinstance(item, dict) else ()
     return next((name for name in names if isinstance(name, str) and name), "")
 
 
 def meant(doc: Document) -> Document:
-    """The document as its kind says it when only the meaning counts."""
+    """The document in the normal form of its kind, which has only the meaning."""
     group, _, _ = doc["apiVersion"].partition("/")
     normalize = TABLE[group, doc["kind"]].normalize
     copy: Document = json.loads(json.dumps(doc))

@@ -23,31 +23,31 @@ from support.work_meter import WorkMeter
 
 SIZES: Final = (4, 8, 16)
 DEPTHS: Final = (0, 1, 2)
-"""The deepest lists make the largest documents, and most of the work of all these tests: --exhaustive has them."""
+"""Depths of the large lists. The deepest cause most of the work of these tests, so they run only with --exhaustive."""
 STEEPEST: Final = 1.6
-"""How much more an additional byte may cost at the larger sizes than at the smaller ones. n log n: 1.2; n²: 2."""
+"""Maximum ratio of the cost of an additional byte at larger sizes to that at smaller sizes. n log n: 1.2; n²: 2."""
 NOTICED: Final = 8
-"""Counts beyond what grows in proportion that say something."""
+"""Minimum number of counts above proportional growth that is reported."""
 
 NUMBERS: Final = (200_000, 1_000_000_000)
-"""Above LARGEST_SET (kinds/statefulset/limits.py): more pods no cluster has, and no set is reckoned with."""
+"""Numbers above LARGEST_SET (kinds/statefulset/limits.py): no cluster has as many pods, and no plan computes them."""
 DIGITS: Final = 64
-"""What texts of the larger numbers may cost on a line."""
+"""Maximum additional cost of a line for texts with larger numbers."""
 
 LONGEST_S: Final = 600.0
-"""Time limit of a review: lines are counted, not seconds, so a busy machine must not end one."""
+"""Time limit of a review. It is long, because a busy machine must not end a review."""
 
 IMMUTABLE: Final = ("containerrecreaterequests",)
-"""Kinds whose changes are refused at once: nothing but a creation is looked at."""
+"""Kinds whose changes are rejected immediately, so only creations are measured."""
 
 METER: Final = WorkMeter()
 
 LABELS: Final = {f"key-{number}": f"a-{number}" for number in range(2 * SIZES[-1])}
-"""What selectors that are made of a schema select, however large."""
+"""Labels that the selectors of generated documents select, in any size."""
 
 Document = dict[str, Any]
 Make = Callable[[int], bytes]
-"""A document of a size, as JSON: each use has a copy of its own."""
+"""A function that returns a document of a size, as JSON: each use has its own copy."""
 Use = Callable[[Document], None]
 
 
@@ -62,10 +62,10 @@ class Kind:
         self.uses = uses
         is_read = "explain" in uses or sum(name.startswith("/") for name in uses) > 1
         self.opens = self.is_stored and is_read
-        """Whether pod templates and the like are looked into. Other kinds carry them about."""
+        """Whether pod templates and similar parts are read. Other kinds only copy them."""
 
     def to_document(self, growth: Growth) -> Document:
-        """One as large as is asked for."""
+        """A document of this size."""
         result: Document = document_of(self._schema, growth)
         labels = {"app": "web"}
         metadata = {"name": "web", "uid": "u-1", "resourceVersion": "7", "generation": 2, "labels": labels}
@@ -80,7 +80,7 @@ class Kind:
 
 
 def kinds() -> list[Kind]:
-    """Every kind in every version, from the registry. The one place that knows where kinds are registered."""
+    """Every kind in every version. Only this function knows where kinds are registered."""
     with METER.instrumented():
         from pykruise.admission.reviewers import build_reviewers
         from pykruise.admission.settings import AdmissionSettings
@@ -121,7 +121,7 @@ def kinds() -> list[Kind]:
 
 
 def _reviewed(reviews: Any, path: str, plural: str, resource: Document) -> Use:
-    """An update of everything: all that a creation looks at, and what changed besides."""
+    """A review of an update of the whole document, which includes the work for a creation."""
     group, _, version = resource["apiVersion"].partition("/")
 
     def use(doc: Document) -> None:
@@ -140,14 +140,14 @@ def _reviewed(reviews: Any, path: str, plural: str, resource: Document) -> Use:
         )
         answer = orjson.loads(asyncio.run(reviews.answer(path, body, timeout_s=LONGEST_S)))["response"]
         code = answer.get("status", {}).get("code", 200)
-        refused = 400 if plural == "persistentpodstates" else 422  # each kind as its specification says
+        refused = 400 if plural == "persistentpodstates" else 422  # according to each specification
         assert code in (200, refused), answer
 
     return use
 
 
 def _converted(wanted: str) -> Use:
-    """There and back."""
+    """A conversion to the version and back."""
     from pykruise.kinds import list_conversions
     from pykruise.kube.schemas.conversion import convert
 
@@ -158,7 +158,7 @@ def _converted(wanted: str) -> Use:
 
 
 class _Cluster:
-    """The reads of pod admission if there is one object."""
+    """The reads of pod admission in a cluster with one object."""
 
     def __init__(self, doc: Document) -> None:
         self._doc = doc
@@ -198,7 +198,7 @@ class _Cluster:
 
 
 def _new_pods() -> Use:
-    """Admission of a pod that the object may be about."""
+    """Admission of a pod that the object may affect."""
     from pykruise.admission.reviewers import ReviewContext, build_reviewers
     from pykruise.kube.webhooks.reviews import ReviewDispatcher
     from pykruise.plans.review import Lookups
@@ -229,7 +229,7 @@ def _new_pods() -> Use:
 
 
 def _explained(known: Any) -> Use:
-    """What `explain` says, and so what the manager would do: the plan is the kind's own."""
+    """An explanation, which contains the plan of the manager."""
     from pykruise.cli.explain import read_and_explain
     from pykruise.kube.errors import KubeError
     from pykruise.kube.ids import Key
@@ -239,14 +239,14 @@ def _explained(known: Any) -> Use:
         stored = {"clonesets": [workload], known.resource.plural: [doc], "pods": list(pods_of(workload))}
         client: Any = StoredObjects(stored)
         key = Key(doc["metadata"].get("namespace", ""), doc["metadata"]["name"])
-        with suppress(KubeError):  # its workload is of no kind that it can be about
+        with suppress(KubeError):  # the kind of its workload is not supported
             asyncio.run(read_and_explain(client, key, now=1_800_000_000.0, kind=known))
 
     return use
 
 
 def _target_of(doc: Document) -> Document:
-    """The workload that an object is about."""
+    """The workload that an object refers to."""
     template = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "main", "image": "b"}]}}
     name = (doc["spec"].get("targetRef") or {}).get("name", "web")
     return {
@@ -286,12 +286,12 @@ def pods_of(owner: Document, count: int = 3) -> Iterator[Document]:
 
 
 _WARM: Final[set[Use]] = set()
-"""What has made already what is made once."""
+"""Uses that have already filled their caches."""
 
 
 def steep_lines(use: Use, make: Make) -> dict[str, list[int]]:
-    """Lines whose work grows faster than the documents, with their counts. One that only begins to do something at
-    some size is no such line, so larger documents have the last word."""
+    """Lines whose work grows faster than the documents, with their counts. The result of larger documents decides,
+    because a line that only starts to work at some size seems to grow."""
     documents = [make(size) for size in SIZES]
     sizes = [len(document) for document in documents]
     if sizes[-1] == sizes[0]:
@@ -337,10 +337,10 @@ STORAGE: Final = {
     for crd in open_crds()
     for version in crd["spec"]["versions"]
 }
-"""Which kinds there are in which versions, and whether objects are stored in that one."""
+"""The versions of all kinds, and whether objects are stored in this version."""
 STORED: Final = [name for name, is_stored in STORAGE.items() if is_stored]
-"""The other versions are grown with --exhaustive alone: a conversion goes there and back, and a review converts them
-and is then one of the stored version."""
+"""Names of the stored versions. The other versions are measured only with --exhaustive, because their reviews convert
+the object to the stored version."""
 
 GROWTHS: Final = [
     pytest.param(
@@ -354,7 +354,7 @@ GROWTHS: Final = [
 
 @pytest.fixture(scope="module")
 def by_name() -> Mapping[str, Kind]:
-    """Made once, when the first test runs: importing everything instrumented takes seconds."""
+    """Kinds by name, created once, because importing all instrumented modules takes seconds."""
     return {kind.name: kind for kind in kinds()}
 
 
@@ -421,7 +421,7 @@ def test_the_value_of_a_number_costs_nothing(by_name: Mapping[str, Kind], kind: 
         assert [line for line, count in large.items() if count > 2 * small.get(line, 0) + DIGITS] == [], name
 
 
-# Many pods in trouble, of objects that are small.
+# Small objects with many pods that have a problem.
 
 TROUBLES: Final[Mapping[str, Document]] = {
     "cannot pull the image": {"reason": "ImagePullBackOff"},
@@ -518,11 +518,11 @@ ABOUT: Final[Mapping[str, Document]] = {
         ],
     },
 }
-"""Specs of the objects that are about the pods of others."""
+"""Specs of objects that affect the pods of other objects."""
 
 
 def _explained_pods(plural: str, trouble: Document) -> Use:
-    """`explain` of an object with as many pods as there are names."""
+    """`explain` of an object with as many pods as the document has names."""
     from pykruise.cli.explain import read_and_explain
     from pykruise.cli.insight.known_kinds import list_known_kinds
     from pykruise.kube.ids import Key
@@ -576,7 +576,7 @@ def test_explaining_grows_linearly_with_the_number_of_pods(plural: str, trouble:
     assert steep_lines(use, _names) == {}
 
 
-# Inputs that schemas do not make, but users can. Each cost seconds or minutes once.
+# Inputs that schemas do not generate, but users can write. Each once took seconds or minutes.
 
 
 def _strategic(field: str, directive: Document) -> Use:
@@ -712,9 +712,9 @@ def _names(size: int) -> bytes:
 
 
 def test_the_meter_detects_work_that_no_call_shows() -> None:
-    """Were it blind, all of the above would hold."""
+    """The meter detects such a line. If it never did, the tests above would always pass."""
 
-    # given something that counts names one by one
+    # given a function that counts names one by one
     with METER.instrumented():
         from pykruise.kube.documents import is_same
 

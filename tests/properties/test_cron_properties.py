@@ -32,7 +32,7 @@ def some(low: int, high: int, most: int = 3) -> st.SearchStrategy[frozenset[int]
 
 
 class Wanted:
-    """A schedule as sets; None: a star."""
+    """A schedule as sets of numbers; None stands for a star."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Wanted:
 
 
 def shown_at(wall: datetime, zone: ZoneInfo) -> set[float]:
-    """When the clocks show this: once, twice, or never."""
+    """The instants at which the clocks show this time: one, two or none."""
     candidates = {wall.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1)}
     return {at for at in candidates if datetime.fromtimestamp(at, zone).replace(tzinfo=None, fold=0) == wall}
 
@@ -127,7 +127,7 @@ def test_any_year_of_any_schedule_matches_the_oracle(wanted: Wanted, zone: str, 
     st.integers(0, 40 * 86400),
 )
 @examples(0.5)
-def test_the_latest_of_a_span_is_found_without_walking_through_it(
+def test_the_latest_time_of_a_span_is_found_without_visiting_all_times(
     wanted: Wanted, zone: str, start_s: int, span_s: int
 ) -> None:
     after = datetime(2026, 1, 1, tzinfo=UTC).timestamp() + start_s
@@ -142,7 +142,7 @@ def test_the_latest_of_a_span_is_found_without_walking_through_it(
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1e6), st.floats(0, 1e6))
-def test_intervals_are_counted_from_where_they_began(seconds: int, after: float, span_s: float) -> None:
+def test_intervals_are_counted_from_their_start(seconds: int, after: float, span_s: float) -> None:
     every = parse_schedule(f"@every {seconds}s")
     moments: Sequence[int] = [
         int(after) + number * seconds

@@ -24,7 +24,7 @@ def beat(builder: DaemonSetBuilder, node: str) -> None:
 
 
 def again(builder: DaemonSetBuilder, node: str) -> None:
-    """The node is another one of the same name."""
+    """Replace the node by another one with the same name."""
     builder.nodes[node]["metadata"]["uid"] += "x"
 
 
@@ -80,7 +80,7 @@ OF_THE_SET: dict[str, Callable[[DaemonSetBuilder], Any]] = {
 
 
 def happen(builder: DaemonSetBuilder, draw: Callable[[Any], Any]) -> None:
-    """One thing, to a node, to a pod, or to the set."""
+    """Change one thing: a node, a pod, or the set."""
     what = draw(st.sampled_from(["node", "node", "pod", "pod", "pod", "join", "pod comes", "set"]))
     name = draw(NAMES)
     if what == "join" and name not in builder.nodes:
@@ -116,11 +116,11 @@ def test_a_snapshot_with_memory_equals_one_without(
     mirror = Mirror(builder)
     mirror.snapshot()
     for _ in range(data.draw(st.integers(1, 12))):
-        # when a few things happen, and then it is looked at again
+        # when a few things happen, and another snapshot is made
         for _ in range(data.draw(st.integers(1, 3))):
             happen(builder, data.draw)
         kept, fresh = mirror.snapshot(), mirror.afresh()
-        # then there is no difference, also in the order of things
+        # then there is no difference, also in the order
         assert kept.overview == fresh.overview
         assert list(kept.overview.states) == list(fresh.overview.states)
         assert plan_daemonset(kept) == plan_daemonset(fresh)

@@ -261,7 +261,7 @@ class World:
                 }
 
     def collect(self) -> bool:
-        """Let one terminating pod go; True when there was one."""
+        """Delete one terminating pod; return whether there was one."""
         for name, pod in self.pods.items():
             if pod["metadata"].get("deletionTimestamp"):
                 del self.pods[name]
@@ -269,7 +269,7 @@ class World:
         return False
 
     def kubelets(self) -> bool:
-        """Schedule or start one pod; True when there was one to start."""
+        """Schedule or start one pod; return whether there was one."""
         time = format_time(self.builder.now)
         for pod in sorted(self.pods.values(), key=lambda pod: pod["metadata"]["name"]):
             if pod["metadata"].get("deletionTimestamp") or pod["status"].get("phase") == "Failed":
@@ -313,7 +313,7 @@ class World:
 
 
 def settle(world: World, rng: Any, *, turns: int = 500, look: Any = None) -> Plan:
-    """Carry plans out, and let the cluster move by chance, until nothing moves any more."""
+    """Carry plans out, and let the cluster change randomly, until nothing changes any more."""
     for _ in range(turns):
         plan = world.turn()
         if look is not None:
@@ -330,10 +330,10 @@ def settle(world: World, rng: Any, *, turns: int = 500, look: Any = None) -> Pla
 
 @given(builders(), st.randoms(use_true_random=False))
 def test_everything_settles_where_the_spec_wants_it(builder: DaemonSetBuilder, rng: Any) -> None:
-    # given a world that moves by chance while plans are carried out
+    # given a world that changes randomly while plans are carried out
     world = World(builder)
     plan = settle(world, rng)
-    # then every node that runs one has one pod that serves, and no node that must not has one
+    # then each node that must run a pod has one that serves, and each node that must not has none
     snapshot = world.snapshot()
     here = by_node(live(snapshot))
     for name, state in snapshot.overview.states.items():
@@ -342,7 +342,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: DaemonSetBuilder, r
             assert [pod.is_ready for pod in pods] == [True]
         elif state.place is Place.LEAVE:
             assert pods == []
-    # and each that stays old says why
+    # and the plan gives a reason for each old pod
     hashed = builder.update_hash
     old = [pod for pod in live(snapshot) if pod.revision != hashed]
     assert {pod.name for pod in old} <= set(plan.skipped)
@@ -384,7 +384,7 @@ def test_a_rollout_keeps_max_unavailable_despite_disturbances(
         if wanted:
             builder.with_spec(template=wanted.pop(0))
     settle(world, rng, turns=800, look=look)
-    # then as many nodes are new as the partition lets, each running what its revision says
+    # then as many nodes are new as the partition allows, each with the containers of its revision
     pods = live(world.snapshot())
     target = f"nginx:{images[-1]}"
     new = sum(pod.containers[0].image == target for pod in pods)
@@ -431,7 +431,7 @@ def test_repeated_rollbacks_keep_one_revision_per_template(nodes: int, images: l
             plan = world.turn()
             if not world.collect() and not world.kubelets() and plan.is_settled:
                 break
-        # then all pods are of it, and history holds no more than it may
+        # then all pods have its revision, and the history keeps its limit
         snapshot = world.snapshot()
         assert plan_daemonset(snapshot).is_settled
         assert {pod.revision for pod in live(snapshot)} == ({builder.update_hash} if nodes else set())
@@ -441,7 +441,7 @@ def test_repeated_rollbacks_keep_one_revision_per_template(nodes: int, images: l
         )
 
 
-def test_the_worlds_pods_have_the_gate_that_updates_in_place_want() -> None:
-    """A world without it would prove nothing about them."""
+def test_pods_of_the_world_have_the_readiness_gate_for_in_place_updates() -> None:
+    """Without this gate, the tests above would check no in-place update."""
     pods = daemonset(1, rollingUpdateType="InPlaceIfPossible").pod_views()
     assert keys.IN_PLACE_READY in pods[0].readiness_gates

@@ -205,7 +205,7 @@ class Model:
         self.targets[name] = msgspec.structs.replace(old, state=state, failures=failures)
 
     def move(self, draw: Sequence[int]) -> None:
-        """Each target that is active or ending may end, by the numbers drawn."""
+        """End active or ending targets according to the drawn numbers."""
         for number, name in zip(draw, sorted(self.targets), strict=False):
             match self.targets[name].state, number:
                 case TargetState.ACTIVE, 0:
@@ -224,7 +224,7 @@ def test_every_target_of_a_job_that_is_not_held_gets_an_outcome(
 ) -> None:
     model = Model(count)
     can_go_on = not policy.is_paused and policy.parallelism != 0
-    for draw in [*moves, *[[1] * 6] * 20]:  # by and by all end
+    for draw in [*moves, *[[1] * 6] * 20]:  # finally all targets end
         decision = decide_fan_out(model.targets.values(), policy, model.run, now=model.now)
         was_over = model.run.finished_at is not None
         model.carry_out(decision)

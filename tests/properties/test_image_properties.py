@@ -91,7 +91,7 @@ class World:
             where[action.key.name] = apply_merge_patch(before, action.body)
 
     def agent(self, name: str, phase: str) -> None:
-        """The agent says this of everything that is asked for."""
+        """Report this phase for all requests of the node, as its agent does."""
         view = self.view(name)
         images: dict[str, Any] = {}
         for image, entry in view.entries:
@@ -148,7 +148,7 @@ def test_parallelism_is_kept_every_node_counts_once_and_versions_never_decrease(
     world = world_of(nodes, parallelism, ends)
     for operation in operations:
         versions = {name: world.view(name).find_entry(IMAGE) for name in world.nodes}
-        # Another job that has the image pulled anew makes nodes active that were not: that is not the job's doing.
+        # Another job that pulls the image again may have made more nodes active than this job allows.
         before = _active(world, operation[1]) if operation[0] == "job" else 0
         play(world, operation)
         if operation[0] == "job":
@@ -189,7 +189,7 @@ def test_a_job_completes_when_agents_answer_after_any_disturbance(
             world.reconcile_node(name)
     for job in world.jobs.values():
         assert job["status"]["completionTime"]
-    # and when the jobs are gone, so are their entries
+    # and when the jobs are deleted, their entries are removed
     world.jobs.clear()
     for name in world.nodes:
         for _ in range(3):
@@ -200,7 +200,7 @@ def test_a_job_completes_when_agents_answer_after_any_disturbance(
 
 @given(operations=OPERATIONS)
 def test_a_settled_nodeimage_stays_settled(operations: list[tuple[str, Any]]) -> None:
-    """Two looks at the same world write nothing the second time."""
+    """A second reconcile of the same world writes nothing."""
     world = world_of(3, 2, ends=True)
     for operation in operations:
         play(world, operation)

@@ -35,7 +35,7 @@ OWN_ANNOTATIONS = {keys.IN_PLACE_STATE_ANNOTATION, keys.IN_PLACE_GRACE_ANNOTATIO
 priorities = st.fixed_dictionaries({name: st.sampled_from([None, 0, 1, 2]) for name in NAMES})
 templates = st.fixed_dictionaries(
     {
-        # Few values: a target that takes an earlier one back, in whole or in part, is what goes wrong.
+        # Few values, so that targets often return to an earlier one, in whole or in part: this is error-prone.
         "images": st.fixed_dictionaries(
             {"c1": st.sampled_from(["v1", "v2"]), "c2": st.sampled_from(["v1", "v2"]), "c3": st.just("v1")}
         ),
@@ -72,7 +72,7 @@ def resources(wanted: dict[str, Any]) -> Document:
 
 
 def pod_of(wanted: dict[str, Any], order: dict[str, int | None], **extra: Any) -> PaperPod:
-    """A pod of that template; other managers' fields all over it."""
+    """A pod of that template, with fields of other managers in many places."""
     document = pod_document(
         *(
             container(
@@ -103,7 +103,7 @@ def is_as_wanted(pod: PaperPod, wanted: dict[str, Any]) -> bool:
 
 
 def kubelet_turn(pod: PaperPod) -> None:
-    """Containers whose image changed restart; resources come into force."""
+    """Restart containers with a changed image, and apply resources."""
     for name in NAMES:
         spec, status = pod.spec_of(name), pod.status_of(name)
         if status["imageID"] != f"docker.io/library/{name}@sha256:{spec['image']}":
@@ -114,7 +114,7 @@ def kubelet_turn(pod: PaperPod) -> None:
 
 
 def settle(pod: PaperPod, now: float) -> float:
-    """Let engine and kubelet take turns until nothing is left to do; raises if that never comes."""
+    """Let engine and kubelet act alternately until nothing is left to do. Fails if this does not happen."""
     for _ in range(30):
         result = find_next_step(pod.view(), now=now, settings=SETTINGS)
         match result:
@@ -204,7 +204,7 @@ interruptions = st.lists(
 def test_the_pod_reaches_its_last_target_despite_interruptions(
     first: dict[str, Any], turns: list[tuple[Any, ...]], order: dict[str, int | None]
 ) -> None:
-    """Targets change in the middle, writes get lost or doubled, the manager restarts, the kubelet is slow."""
+    """Targets change during updates, writes are lost or sent twice, the manager restarts, the kubelet is slow."""
     # given
     pod = pod_of(first, order)
     revisions = {"web-r0": revision(first)}
@@ -232,14 +232,14 @@ def test_the_pod_reaches_its_last_target_despite_interruptions(
 def begin(
     pod: PaperPod, revisions: dict[str, Revision], number: int, *, fate: str, grace: int, now: float
 ) -> None:
-    """Start the update to a revision as a plan would: only if the pod's label is of another one."""
+    """Start the update to a revision like a plan: only if the pod's label names another one."""
     label = pod.labels()[keys.REVISION_LABEL]
     if label == f"web-r{number}":
         return
     spec = spec_between(revisions[label], revisions[f"web-r{number}"], number, grace)
     labels = {keys.REVISION_LABEL: f"web-r{number}"}
     writes = start(pod.view(), spec, labels=labels, now=now, settings=SETTINGS)
-    # A resize alone is not seen on the pod: taken back in that very moment, it would stay. Left out here.
+    # A lone resize is not visible on the pod, so it would stay if the target changed back. This case is left out.
     breaks_off = fate == "first write only" and writes[0].subresource != "resize"
     pod.write(*(writes[:1] if breaks_off else writes))
     if fate == "twice":

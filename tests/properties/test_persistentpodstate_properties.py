@@ -44,7 +44,7 @@ def world_of(owner: str = "") -> StateWorld:
 
 
 def happen(world: StateWorld, event: str, number: int) -> None:
-    """What the event does; `number`: which pod, node or value."""
+    """Apply the event; `number`: the index of a pod, node or value."""
     ordinal, node = number % 4, f"n{number % NODES}"
     spec = world.workload["spec"] if world.workload is not None else {}
     state = world.state["spec"] if world.state is not None else {}
@@ -89,7 +89,7 @@ def happen(world: StateWorld, event: str, number: int) -> None:
 
 
 def wanted(world: StateWorld) -> set[int]:
-    """The ordinals that the workload has: counted from its start, without those reserved."""
+    """The ordinals of the workload, counted from its start, without reserved ones."""
     spec: dict[str, Any] = world.workload["spec"] if world.workload is not None else {"replicas": 0}
     reserved = set()
     for ordinal in spec.get("reserveOrdinals", ()):
@@ -112,7 +112,7 @@ def own(world: StateWorld) -> dict[str, dict[str, Any]]:
 
 
 def is_recorded(world: StateWorld, name: str) -> bool:
-    """Whether the pod is there to be recorded."""
+    """Whether the pod can be recorded: it is ready and on an existing node."""
     pod = own(world).get(name)
     if pod is None or pod["spec"]["nodeName"] not in world.nodes:
         return False
@@ -156,7 +156,7 @@ def test_an_executed_plan_settles_with_every_ready_pod_recorded(
         world.carry_out(world.plan(), writes=writes)
 
     world.sync()
-    for pod in world.pods.values():  # all came back somewhere else
+    for pod in world.pods.values():  # all pods returned on other nodes
         pod["spec"]["nodeName"] = f"n{(int(pod['spec']['nodeName'][1:]) + 1) % NODES}"
 
     world.sync()

@@ -36,7 +36,7 @@ class World:
         return [tied(name, ready=False) if name in self.down else doc for name, doc in self.pods.items()]
 
     def control(self) -> None:
-        """The controller looks, and writes its status."""
+        """Reconcile, and write the status."""
         self.server.conflicts_to_come = 0
         stored = self.server.budgets["pub"]
         plan = plan_budget(world(stored, self.documents(), [workload(CLONE_SET, PODS)]))
@@ -78,7 +78,7 @@ def test_no_request_is_admitted_beyond_the_budget(script: list[Step], amount: di
                     it.control()
             case "fail" | "recover":
                 (it.down.add if what == "fail" else it.down.discard)(name)
-                it.control()  # what happens by itself is seen
+                it.control()  # the controller sees failures immediately
             case "control":
                 it.control()
             case "conflict":
@@ -86,7 +86,7 @@ def test_no_request_is_admitted_beyond_the_budget(script: list[Step], amount: di
 
 
 def ask(it: World, names: list[str], by: int, what: str, desired: int) -> None:
-    """Each pod is asked for through another replica; those that are allowed to go never leave too few."""
+    """Request a disruption of each pod through the replicas in turn; the admitted ones never leave too few pods."""
 
     async def all_at_once() -> list[Any]:
         return await asyncio.gather(

@@ -115,7 +115,7 @@ def test_applying_a_strategic_patch_twice_changes_nothing_more(old: Doc, new: Do
 def test_a_strategic_patch_leaves_foreign_containers_and_labels_in_place(
     old: Doc, new: Doc, live: Doc
 ) -> None:
-    # given another client's container and label on whatever the live object has become
+    # given another client's container and label in the live object
     live = deep_copy(live)
     live.setdefault("metadata", {}).setdefault("labels", {})["foreign"] = "1"
     live.setdefault("spec", {}).setdefault("containers", []).append({"name": "foreign"})
@@ -137,7 +137,7 @@ def test_any_document_can_be_merged_in_as_a_patch_without_leaving_nulls_or_chang
     before = deep_copy([doc, patch])
     # when
     result = apply_strategic_merge(doc, patch, definition=POD)
-    # then what the patch says holds, field by field
+    # then the result has each field of the patch
     for name, value in patch.get("metadata", {}).get("labels", {}).items():
         assert result["metadata"]["labels"][name] == value
     for item in patch.get("spec", {}).get("containers", []):

@@ -39,7 +39,7 @@ VALUES = st.recursive(
 
 @st.composite
 def of_kind(draw: st.DrawFn, kind: str, depth: int = 0) -> Any:
-    """Documents that are mostly right: a few fields of a definition, with values of the right type."""
+    """Documents that are mostly valid: a few fields of a definition, with values of the right type."""
     kind = kind.removeprefix("*")
     if kind.startswith("[]"):
         return [draw(of_kind(kind[2:], depth + 1)) for _ in range(draw(st.integers(0, 2)))]
@@ -86,7 +86,7 @@ def test_any_document_of_a_kind_is_decoded_defaulted_and_validated(name: str, da
     assert strategy.default(deep_copy(made)) == made
     assert all(cause.message and cause.reason for cause in causes)
     json.dumps(build_table(entry, [made], now=0.0))
-    # and what may be created may be updated to itself
+    # and an update of a valid document to itself is valid
     again = strategy.prepare_update(deep_copy(made), made)
     problems = strategy.validate_update(again, made)
     assert causes or not problems

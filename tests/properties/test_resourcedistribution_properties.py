@@ -51,7 +51,7 @@ def worlds(draw: st.DrawFn) -> DistributionWorld:
 
 
 def target_names(world: DistributionWorld) -> set[str]:
-    """All, named or selected; without those excluded; never the system's."""
+    """The target namespaces: all, named or selected ones, without excluded ones and the system's."""
     given: dict[str, Any] = world.document["spec"]["targets"]
 
     def listed(field: str) -> set[str]:
@@ -91,7 +91,7 @@ def test_an_executed_plan_settles(world: DistributionWorld) -> None:
     world.carry_out(world.plan())
 
     plan = world.plan()
-    world.carry_out(plan)  # the status counts what was written
+    world.carry_out(plan)  # the status counts the written copies
 
     assert not list(plan.steps)
     assert world.plan().status == world.status

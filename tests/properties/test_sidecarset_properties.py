@@ -40,7 +40,7 @@ def sidecars(draw: st.DrawFn, name: str) -> Document:
 
 @st.composite
 def sets(draw: st.DrawFn) -> list[Document]:
-    """Up to three SidecarSets that do not share names."""
+    """Up to three SidecarSets without common container names."""
     free = list(draw(st.permutations(SIDECARS)))
     sets = []
     for name in ("one", "two", "three")[: draw(st.integers(1, 3))]:
@@ -54,7 +54,7 @@ def sets(draw: st.DrawFn) -> list[Document]:
 
 @st.composite
 def pods(draw: st.DrawFn) -> Document:
-    """A pod with any of what sidecars take from it."""
+    """A pod with random fields that sidecars read."""
     main = container(
         "main",
         env=[{"name": "A", "value": "1"}],
@@ -77,13 +77,13 @@ def test_injection_is_whole_repeatable_and_does_not_depend_on_the_order_of_sets(
     if isinstance(result, InjectionError):
         assert result.sidecarset
         return
-    # whole: every sidecar of every SidecarSet is there, once
+    # whole: the pod has every sidecar of every SidecarSet once
     for item in given_sets:
         for sidecar in item["spec"]["containers"]:
             is_hot = sidecar.get("upgradeStrategy") is not None
             for name in name_hot_pair(sidecar["name"]) if is_hot else (sidecar["name"],):
                 assert names(result).count(name) == 1
-    # nothing of the pod is lost, but a container whose place was taken
+    # nothing of the pod is lost, except containers that a sidecar replaces
     assert result["spec"]["unknownField"] == before["spec"]["unknownField"]
     assert {"main"} <= set(names(result))
     own = [name for name in names(result) if name in names(before)]
@@ -94,7 +94,7 @@ def test_injection_is_whole_repeatable_and_does_not_depend_on_the_order_of_sets(
         assert len(paths) == len(set(paths))
         variables = [entry["name"] for entry in item.get("env") or ()]
         assert len(variables) == len(set(variables))
-    # repeatable, in any order of the sets, and again on its own result
+    # repeatable: in any order of the sets, and with its own result as input
     assert injected(doc, *shuffled) == result
     assert names(injected(result, *given_sets) or {"spec": {"containers": []}}) == names(result)
 
@@ -144,7 +144,7 @@ def test_an_upgrade_keeps_its_budget_and_partition_and_settles(
                 _one_round(world)
     world.run_all()
     world.settle()
-    # everything that may be upgraded is, as far as the partition lets it
+    # all pods are upgraded that the partition does not keep old
     managed = world.managed().values()
     waiting = [pod for pod in managed if not pod.is_updated]
     allowed = count_kept_back(partition, of=count)
@@ -156,7 +156,7 @@ def test_an_upgrade_keeps_its_budget_and_partition_and_settles(
 
 
 def _one_round(world: SidecarWorld) -> None:
-    """A plan, carried out: it stays within the budget and never goes below the partition."""
+    """Carry out a plan, and check that it keeps the budget and the partition."""
     before = world.managed()
     spec = world.view.spec
     assert spec is not None
@@ -171,7 +171,7 @@ def _one_round(world: SidecarWorld) -> None:
     assert not costly or len(costly) + busy <= most
     waiting = [name for name, pod in before.items() if not pod.is_updated]
     assert not going or len(waiting) - len(going) >= keep
-    # a second look at what was just written asks for nothing more
+    # a second plan does not upgrade the same pods again
     assert not set(upgraded(world.plan())) & set(going)
 
 

@@ -27,7 +27,7 @@ MARKS: Final = [(field, key) for field, keys in SINGLE_POD_KEYS.items() for key 
 
 
 def template_places(document: Document) -> Iterator[Path]:
-    """Where the document has a pod template, or a patch of one."""
+    """Places in the document with a pod template, or with a patch of one."""
     for path in paths(document):
         value = get_path(document, *path)
         if isinstance(value, dict) and "metadata" in value and get_path(value, "spec", "containers"):
@@ -40,7 +40,7 @@ WITH_TEMPLATES: Final = sorted(
 
 
 def causes_of(whole: Whole, document: Document) -> list[Cause]:
-    """What the validating reviews of the kind refuse."""
+    """Errors of the kind's validating reviews."""
     rules = [
         rule
         for rule in build_reviewers(AdmissionSettings(gates=Gates.of(**dict.fromkeys(GATES, True))))
@@ -53,7 +53,7 @@ def causes_of(whole: Whole, document: Document) -> list[Cause]:
 
 
 def field_of(path: Path) -> str:
-    """`spec.subsets[0].patch.metadata`"""
+    """A place as text, such as `spec.subsets[0].patch.metadata`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
 
 
@@ -63,7 +63,7 @@ def test_all_kinds_that_create_pods_are_covered() -> None:
 
 
 @pytest.mark.parametrize("name", WITH_TEMPLATES)
-def test_no_template_and_no_patch_may_have_it(name: str) -> None:
+def test_no_template_and_no_patch_may_have_a_pod_specific_key(name: str) -> None:
     whole = objects()[name]
     for path in template_places(whole.document):
         for field, key in MARKS:
@@ -75,11 +75,11 @@ def test_no_template_and_no_patch_may_have_it(name: str) -> None:
 
 
 OWNERS: Final = ("CloneSet", "StatefulSet", "DaemonSet", "BroadcastJob")
-"""Kinds whose controllers make pods of their template."""
+"""Kinds whose controllers create pods from their template."""
 
 
 def stored(kind: str, mark: tuple[str, str]) -> tuple[Any, Document]:
-    """A workload as a cluster has it whose webhooks were away."""
+    """A workload that was stored while no webhook responded."""
     field, key = mark
     resource = find_kind(kind).resource
     metadata: Document = {"labels": {"app": "web"}}
@@ -124,7 +124,7 @@ async def _is_empty(place: Any) -> bool:
     return not await _pods(place)
 
 
-def test_a_template_gives_all_else_to_its_pods() -> None:
+def test_a_template_gives_all_other_keys_to_its_pods() -> None:
     marked = {field: {"app": "web", **dict.fromkeys(keys, "x")} for field, keys in SINGLE_POD_KEYS.items()}
     plain = {field: {"app": "web"} for field in SINGLE_POD_KEYS}
     assert read_pod_metadata({"metadata": {**marked, "finalizers": ["a/b"]}}) == {

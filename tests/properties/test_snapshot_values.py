@@ -18,11 +18,11 @@ from support.stored_worlds import stored_world
 
 PLAIN: Final = (str, bytes, int, float, bool, type(None), Fraction)
 KINDS: Final = {kind.name: kind for kind in list_known_kinds() if kind.name != "nodepodprobe"}
-"""A NodePodProbe has no example: the agent's side of a PodProbeMarker."""
+"""Kinds by name, without NodePodProbe, which has no example: it is the agent's side of a PodProbeMarker."""
 
 
 def others_in(value: Any, known: dict[int, Any], path: str) -> Iterator[str]:
-    """Everything that is neither a frozen value nor a collection, with its place. `known` holds what was looked at."""
+    """Values that are neither frozen nor collections, with their places. `known` holds the examined values."""
     if isinstance(value, PLAIN) or id(value) in known:
         return
     known[id(value)] = value

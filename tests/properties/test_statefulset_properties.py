@@ -101,7 +101,7 @@ def _change(builder: StatefulSetBuilder, number: int, change: str) -> None:
 
 
 def wanted_of(snapshot: StatefulSetSnapshot) -> list[int]:
-    """Ordinals that the set wants, worked out the slow way."""
+    """Ordinals that the set wants, computed in a simple, slow way."""
     spec = snapshot.statefulset.spec
     assert spec is not None
     taken: set[int] = set()
@@ -136,7 +136,7 @@ def test_only_wanted_and_missing_ordinals_are_created(builder: StatefulSetBuilde
 @examples(0.8)
 @given(builders())
 def test_order_is_never_broken(builder: StatefulSetBuilder) -> None:
-    """OrderedReady: one pod is made or deleted at a time, in its turn."""
+    """OrderedReady: one pod is created or deleted at a time, in its turn."""
     builder.with_spec(podManagementPolicy="OrderedReady", scaleStrategy=None)
     builder.with_rolling(maxUnavailable=1, unorderedUpdate=None)
     snapshot = builder.snapshot()
@@ -157,7 +157,7 @@ def test_order_is_never_broken(builder: StatefulSetBuilder) -> None:
 @examples(0.8)
 @given(builders())
 def test_updates_take_no_more_out_of_service_than_they_may(builder: StatefulSetBuilder) -> None:
-    # given all ways in which a plan takes a wanted pod that serves out of service
+    # given the wanted pods that a plan takes out of service, in any way
     snapshot = builder.snapshot()
     spec = snapshot.statefulset.spec
     assert spec is not None
@@ -167,7 +167,7 @@ def test_updates_take_no_more_out_of_service_than_they_may(builder: StatefulSetB
     hit = {split_name(name)[1] for name in taken_out(plan)} & set(wanted)
     block = spec.rolling_update
     most = (block.max_unavailable if block else None) or 1
-    # then those that were down cost nothing, and the others fit into what is left
+    # then pods that were already down cost nothing, and the others fit into the rest of the budget
     assert not hit - down or len(hit | down) <= int(most)
 
 
@@ -176,7 +176,7 @@ def _serves(snapshot: StatefulSetSnapshot, pod: PodView | None) -> bool:
 
 
 def taken_out(plan: Plan) -> set[str]:
-    """Pods that are deleted, or moved out of their service."""
+    """Pods that are deleted, or taken out of service."""
     out = set[str]()
     for step in plan.steps:
         if step.action.resource != PODS:
@@ -227,7 +227,7 @@ def _values(plan: Plan) -> Any:
 @examples(0.5)
 @given(builders())
 def test_an_unconverged_set_has_a_waiting_reason(builder: StatefulSetBuilder) -> None:
-    """Never silently stuck."""
+    """The set never waits without a reason."""
     snapshot = builder.snapshot()
     plan = plan_statefulset(snapshot)
     pods, wanted = by_number(snapshot), wanted_of(snapshot)
@@ -262,7 +262,7 @@ class World:
         return self.builder.snapshot()
 
     def turn(self, *, writes: int | None = None) -> Plan:
-        """Plan, and carry it out; only its first `writes` writes when the manager is killed then."""
+        """Plan, and carry the plan out. `writes`: number of writes after which the manager is killed."""
         plan = plan_statefulset(self.snapshot())
         for step in list(plan.steps)[:writes]:
             self._carry_out(step.action)
@@ -312,7 +312,7 @@ class World:
                 store[name] = {**new, "metadata": metadata}
 
     def collect(self) -> bool:
-        """Let one terminating pod go, or one claim whose owners are all gone; True when there was one."""
+        """Delete one terminating pod, or one claim whose owners are all deleted; return whether there was one."""
         for name, pod in self.pods.items():
             if pod["metadata"].get("deletionTimestamp") and not pod["metadata"].get("finalizers"):
                 del self.pods[name]
@@ -328,7 +328,7 @@ class World:
         return False
 
     def hooks(self) -> bool:
-        """Take a hook off a pod that waits for it, or put it back; True when there was one."""
+        """Remove a hook from a pod that waits for it, or add it again; return whether there was such a pod."""
         if not self.builder.spec.get("lifecycle"):
             return False
         for pod in self.pods.values():
@@ -343,7 +343,7 @@ class World:
         return False
 
     def kubelets(self) -> bool:
-        """Schedule, start or heal one pod; True when there was one."""
+        """Schedule, start or heal one pod; return whether there was one."""
         time = format_time(self.builder.now)
         for pod in sorted(self.pods.values(), key=lambda pod: str(pod["metadata"]["name"])):
             if pod["metadata"].get("deletionTimestamp") or pod["status"].get("phase") == "Failed":
@@ -387,7 +387,7 @@ class World:
 
 
 def settle(world: World, rng: Any, *, turns: int = 400, look: Callable[[], None] = lambda: None) -> Plan:
-    """Carry plans out, and let the cluster move by chance, until nothing moves any more."""
+    """Carry plans out, and let the cluster change randomly, until nothing changes any more."""
     for _ in range(turns):
         killed_at = rng.randrange(3) if rng.random() > 0.85 else None
         plan = world.turn(writes=killed_at)
@@ -406,7 +406,7 @@ def settle(world: World, rng: Any, *, turns: int = 400, look: Callable[[], None]
 @examples(0.4)
 @given(builders(), st.randoms(use_true_random=False))
 def test_everything_settles_where_the_spec_wants_it(builder: StatefulSetBuilder, rng: Any) -> None:
-    # given a world that moves by chance while plans are carried out, and managers that are killed in between
+    # given a world that changes randomly while plans are carried out, and managers that are killed
     world = World(builder)
     names = {f"data-web-{number}" for number in wanted_of(world.snapshot())}
     numbers = set(wanted_of(world.snapshot()))
@@ -418,15 +418,15 @@ def test_everything_settles_where_the_spec_wants_it(builder: StatefulSetBuilder,
         assert not set(world.deleted_claims) & names, "no claim of a wanted pod is collected"
 
     plan = settle(world, rng, look=look)
-    # then just the wanted pods are there, and all of them serve
+    # then only the wanted pods exist, and all serve
     snapshot = world.snapshot()
     pods = by_number(snapshot)
     assert sorted(pods) == sorted(numbers)
     assert all(pod.is_serving for pod in pods.values())
-    # and each that stays old says why
+    # and the plan gives a reason for each old pod
     hashed = builder.update_name.rpartition("-")[2]
     assert {pod.name for pod in pods.values() if pod.revision != hashed} <= set(plan.skipped)
-    # and no claim is lost that the policy retains
+    # and every claim that the policy retains exists
     policy = builder.spec.get("persistentVolumeClaimRetentionPolicy") or {}
     if policy.get("whenScaled") == "Retain":
         assert world.deleted_claims == []
@@ -473,7 +473,7 @@ def test_a_rollout_keeps_max_unavailable_despite_disturbances(
         if wanted:
             builder.with_spec(template=wanted.pop(0))
     settle(world, rng, look=look)
-    # then as many pods as the partition leaves are of the last template, the highest ones
+    # then the pods with the highest ordinals have the last template, as many as the partition allows
     pods = by_number(world.snapshot())
     new = {number for number, pod in pods.items() if pod.containers[0].image == f"nginx:{images[-1]}"}
     assert set(range(partition, replicas)) <= new
@@ -485,7 +485,7 @@ def _with_image(pod_template: Document, image: str) -> Document:
     return result
 
 
-def test_the_worlds_pods_have_the_gate_that_updates_in_place_want() -> None:
-    """A world without it would prove nothing about them."""
+def test_pods_of_the_world_have_the_readiness_gate_for_in_place_updates() -> None:
+    """Without this gate, the tests above would check no in-place update."""
     assert keys.IN_PLACE_READY in updatable(1).pod_views()[0].readiness_gates
     assert template() == statefulset(1).spec["template"]

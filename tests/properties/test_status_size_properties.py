@@ -34,7 +34,7 @@ class Grows(msgspec.Struct, frozen=True):
 
     by: str
     most: int = 0
-    """Entries; 0: as many as the spec has, or as the named limit says."""
+    """Maximum number of entries; 0: the number in the spec, or the named limit."""
 
 
 OWN_CONDITIONS: Final = Grows("conditions: one for each type")
@@ -65,7 +65,7 @@ GROWS: Final[Mapping[tuple[str, str], Grows]] = {
     ("WorkloadSpread", "versionedSubsetStatuses.*.*.creatingPods"): Grows("maxReplicas of the subset"),
     ("WorkloadSpread", "versionedSubsetStatuses.*.*.deletingPods"): Grows("maxReplicas of the subset"),
 }
-"""All lists and maps of entries in statuses but for lists of names, which are cut."""
+"""All lists and maps of entries in statuses, except lists of names, which are shortened."""
 
 
 def schemas() -> Iterator[tuple[str, Object]]:
@@ -81,7 +81,7 @@ SCHEMAS: Final = dict(schemas())
 
 
 def entries_in(schema: Object, path: Path = ()) -> Iterator[str]:
-    """Paths of lists and maps whose number of entries no schema bounds; a list of strings is none."""
+    """Paths of lists and maps whose number of entries has no limit in the schema, except lists of strings."""
     for name, inner in schema.get("properties", {}).items():
         yield from entries_in(inner, (*path, name))
     item = schema.get("items") or schema.get("additionalProperties")
@@ -92,7 +92,7 @@ def entries_in(schema: Object, path: Path = ()) -> Iterator[str]:
 
 
 def hostile(schema: Object, *, texts: bool, name: str = "") -> Any:
-    """The largest value; without `texts` its messages and lists of names are empty."""
+    """The largest value; without `texts`, its messages and lists of names are empty."""
     match schema.get("type"):
         case "object" if "properties" in schema:
             return {key: hostile(inner, texts=texts, name=key) for key, inner in schema["properties"].items()}
@@ -122,10 +122,10 @@ def size(value: Any) -> int:
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
-def test_a_status_is_small_besides_its_entries_with_any_texts_of_others(kind: str) -> None:
+def test_a_status_without_its_entries_is_small_for_texts_of_any_length(kind: str) -> None:
     status = fit_status(hostile(SCHEMAS[kind], texts=True))
     assert size(status) - size(hostile(SCHEMAS[kind], texts=False)) <= MOST_MORE
-    # and what fits is left as it is
+    # and a status that fits does not change
     assert fit_status(status) is status
 
 
@@ -135,7 +135,7 @@ def test_each_list_of_entries_has_something_that_bounds_it(kind: str) -> None:
     assert paths == {path for name, path in GROWS if name == kind}
 
 
-def test_the_parts_of_the_bound_are_within_it() -> None:
+def test_the_limits_of_the_parts_are_below_the_limit_of_the_whole() -> None:
     conditions = 10 * MOST_TEXT
     assert conditions + MOST_TOLD + MOST_NAMED < MOST_MORE
 

@@ -29,30 +29,30 @@ REVIEWED: Final = {
     for kind in list_known_kinds()
     if kind.reviews.validating is not None or kind.reviews.mutating
 }
-"""Kinds whose specs anything is refused of."""
+"""Kinds whose reviews can reject a spec."""
 
 RELATIVE: Final[Mapping[str, Mapping[str, str]]] = {
     "sidecarset": {"spec.injectionStrategy.revision": "which revisions there are is asked at each injection"},
     "workloadspread": {"spec.targetRef": "which kinds may be spread is on a white list"},
 }
-"""Fields that a review judges by other objects, which may come and go: what is stored may be right."""
+"""Fields that a review compares with other objects, which may change: a stored value may be valid later."""
 
 MADE_BY_OTHERS: Final = ("nodeimage", "persistentpodstate")
-"""Their own controllers make them: there is no world without."""
+"""Kinds whose objects are created by controllers, so there is no fresh world."""
 
 LET_GO: Final = ("containerrecreaterequest",)
-"""What is over is let go in any case: its pod would stay out of service."""
+"""Kinds whose finished objects always release their pod, which would otherwise stay out of service."""
 
 SETTLED: Final = [name for name in REVIEWED if name not in LET_GO]
 FRESH: Final = [name for name in REVIEWED if name not in MADE_BY_OTHERS]
 ALL_MEANT: Final = ("ephemeraljob",)
-"""Each value of theirs that is refused keeps its meaning."""
+"""Kinds in which every rejected value keeps its meaning."""
 
 MENDED: Final = ("persistentpodstate",)
-"""Its own spec is put right, since a workload's annotations say what it should be."""
+"""Kinds whose spec is corrected according to the annotations of a workload."""
 
 IDLE: Final = {"advancedcronjob", "containerrecreaterequest", "workloadspread"}
-"""Kinds whose example asks for nothing at that moment: for them only the report is proved."""
+"""Kinds whose example plans no write in a fresh world: for these only the report is tested."""
 
 
 def whole_of(kind: Kind) -> Whole:
@@ -69,7 +69,7 @@ def rules_of(kind: Kind) -> Sequence[ReviewRule]:
 
 
 def writes_of(plan: Plan, kind: Kind) -> Iterator[str]:
-    """Everything but the object's own status."""
+    """All writes of a plan, except the status of the object itself."""
     for step in plan.steps:
         action = step.action
         is_own = action.resource.kind == kind.resource.kind
@@ -93,7 +93,7 @@ def is_left_to_its_meaning(kind: Kind, field: str) -> bool:
 
 
 def problem_of(kind: Kind, spoilt: Spoilt, fields: Sequence[str], plan: Plan | None) -> str:
-    """What is wrong with a plan of a document that is refused for these fields; empty: nothing."""
+    """The problem of a plan for a document with these rejected fields; empty: none."""
     if plan is None:
         return ""
     if writes := list(writes_of(plan, kind)):
@@ -118,7 +118,7 @@ async def problems_in(world: World) -> list[str]:
 
 
 def spoilt_options(kind: Kind, base: Document) -> Iterator[Spoilt]:
-    """`base` with each annotation that is an option of the kind, and texts that no option accepts."""
+    """`base` with each annotation that is an option of the kind, set to texts that no option accepts."""
     metadata = base["metadata"]
     for option in kind.stored.options if kind.stored is not None else ():
         for text in ("", "W A T", "-1", "é☃"):
@@ -139,7 +139,7 @@ def test_invalid_options_are_refused_by_admission_and_have_the_own_prefix() -> N
 
 
 def played(kind: Kind, *, is_settled: bool) -> tuple[list[str], Plan | None]:
-    """All problems, and the plan of the example as it is."""
+    """All problems, and the plan of the unchanged example."""
 
     async def play() -> tuple[list[str], Plan | None]:
         async with stored_world(kind, is_settled=is_settled) as world:
@@ -150,10 +150,10 @@ def played(kind: Kind, *, is_settled: bool) -> tuple[list[str], Plan | None]:
 
 
 @pytest.mark.parametrize("name", FRESH)
-def test_a_value_that_admission_refuses_makes_nothing(name: str) -> None:
+def test_a_value_that_admission_refuses_creates_nothing(name: str) -> None:
     problems, plan = played(REVIEWED[name], is_settled=False)
     assert problems == []
-    # The example itself has something to be made, or the above would prove nothing.
+    # The plan of the example has writes; without any, the test above would prove nothing.
     assert plan is not None
     assert bool(list(writes_of(plan, REVIEWED[name]))) is (name not in IDLE)
 

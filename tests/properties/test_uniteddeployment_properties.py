@@ -35,7 +35,7 @@ states = st.fixed_dictionaries(
 
 
 def as_is(value: dict) -> dict:
-    """A state that can be: at most `current` pods are ready, and pods in reserve are why it is unschedulable."""
+    """A possible state: at most `current` pods are ready, and only pods that are not ready are reserved."""
     current = value["current"] or 0
     ready = min(value["ready"], current)
     return {**value, "ready": ready, "reserved": min(value["reserved"], current - ready)}
@@ -52,7 +52,7 @@ def parts(draw: st.DrawFn) -> list[SubsetShare]:
 
 @st.composite
 def bounds(draw: st.DrawFn) -> list[SubsetShare]:
-    """Subsets with bounds, as admission takes them: one of them at least is unbounded."""
+    """Subsets with bounds that admission accepts: at least one has no upper bound."""
     shares = []
     count = draw(st.integers(1, 6))
     unbounded = draw(st.integers(0, count - 1))
@@ -71,7 +71,9 @@ def bounds_of(share: SubsetShare, replicas: int) -> tuple[int, int]:
 
 @given(parts(), counts)
 @examples(2)
-def test_equal_parts_are_all_replicas_and_hardly_differ(shares: list[SubsetShare], replicas: int) -> None:
+def test_all_parts_sum_to_the_replicas_and_equal_ones_hardly_differ(
+    shares: list[SubsetShare], replicas: int
+) -> None:
     try:
         result = allocate(shares, replicas=replicas)
     except AllocationError:
@@ -158,7 +160,7 @@ def test_adaptive_subsets_lose_no_replica_while_one_finds_nodes(
 @given(bounds(), counts)
 @examples(2)
 def test_adaptive_subsets_with_ready_pods_are_not_changed(shares: list[SubsetShare], replicas: int) -> None:
-    """Pods that are ready move only because another's minimum asks for their place."""
+    """Ready pods move only because the minimum of another subset requires it."""
     first = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
     settled = [
         SubsetShare(
@@ -185,7 +187,7 @@ def test_pods_that_become_ready_before_an_adaptive_allocation_is_executed_do_not
             share,
             current=first[share.name],
             ready=share.ready + late,
-            # A subset without a workload has no pods that could say so.
+            # A subset without a workload has no pods that could be unschedulable.
             is_unschedulable=share.is_unschedulable and share.current is not None,
         )
         for share, late in zip(shares, more, strict=False)
@@ -198,7 +200,7 @@ def test_pods_that_become_ready_before_an_adaptive_allocation_is_executed_do_not
 def test_working_replicas_equal_the_desired_ones_in_reserve_mode(
     shares: list[SubsetShare], replicas: int
 ) -> None:
-    """No more than the replicas and those in reserve; and no fewer while a subset has room."""
+    """All pods are at most the replicas plus the idle ones; enough of them work if a subset has room."""
     result = allocate(shares, replicas=replicas, mode=Mode.RESERVE)
     held = [
         item
@@ -330,7 +332,7 @@ def test_a_plan_does_not_depend_on_the_order_in_which_objects_are_listed(
 def test_all_reserved_pods_finally_work_again(
     subsets: list[dict[str, Any]], replicas: int, story: list[tuple[str, Any]]
 ) -> None:
-    """Substitutes go, and every pod says that it works."""
+    """Substitutes are deleted, and every pod works."""
     world = UnitedWorld(*subsets, replicas=replicas)
     adaptive = {"reserveUnschedulablePods": True, "unschedulableDuration": 60}
     world.spec["topology"]["scheduleStrategy"] = {"type": "Adaptive", "adaptive": adaptive}

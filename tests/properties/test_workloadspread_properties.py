@@ -90,23 +90,23 @@ class World:
 
 @examples(0.6)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=3), st.lists(EVENTS, max_size=40))
-def test_no_subset_is_given_more_than_it_takes_and_no_place_is_lost(
+def test_no_subset_gets_more_pods_than_its_limit_and_no_slot_is_lost(
     limits: list[int], events: list[str]
 ) -> None:
     # given
     world = World(limits)
     for event in events:
-        # when pods are admitted, show themselves, go, and the controller looks, in any order
+        # when pods are admitted, appear and are deleted, and the controller reconciles, in any order
         getattr(world, event)()
         # then
         counted = world.counted()
         assert all(counted[name] <= most for name, most in world.limits.items())
         assert "" not in counted
-    # when the controller has seen everything, and pods that went before they were seen are given up
+    # when the controller has seen everything, and has forgotten admitted pods that never appeared
     while world.admitted:
         world.show()
     world.sync(later_s=60)
-    # then every place that is not taken is free
+    # then every unused slot is free
     counted = world.counted()
     statuses = world.view.list_entries(UNVERSIONED)
     free = {status.name: status.missing_replicas for status in statuses if status.name in world.limits}

@@ -32,20 +32,20 @@ from support.wrong_values import Document, Path, Whole, objects, pod, relabelled
 KEPT: Final = ("mended", "stored")
 REFUSED: Final = (400, 403, 422)
 BEARABLE: Final = (403, 422)
-"""Where only what is stored cannot be read."""
+"""Codes for writes of an object whose stored state cannot be read."""
 Ask = Callable[[Reviewer, AdmissionRequest], AdmissionAnswer]
 PLACE: Final = re.compile(r"\b(apiVersion|metadata|spec|status|type)\b|not a Pod: |no conversion of")
 NAMES: Final = sorted(objects())
 
 
 def some(most: int) -> Any:
-    """How many documents of a kind there are in a plain run; with --exhaustive all of most kinds."""
+    """Parameter `most`: the number of documents of a kind; with --exhaustive all documents of most kinds."""
     marks = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]
     return pytest.mark.parametrize("most", [pytest.param(most), pytest.param(4000, marks=marks)])
 
 
 def writes(whole: Whole, wrong: Document) -> Iterator[tuple[str, AdmissionRequest]]:
-    """All ways in which the document can be met with."""
+    """All requests that can contain the document."""
 
     def asked(new: Document, old: Document | None) -> AdmissionRequest:
         return request(whole.resource, new, old=old, name="web")
@@ -58,7 +58,7 @@ def writes(whole: Whole, wrong: Document) -> Iterator[tuple[str, AdmissionReques
 
 
 def _run(runner: asyncio.Runner, reviewer: Reviewer, asked: AdmissionRequest) -> AdmissionAnswer:
-    """Of a review that waits: for its turn, or with a time limit."""
+    """The response of a review that may wait, for its turn or with a time limit."""
 
     async def answer() -> AdmissionAnswer:
         return await reviewer(asked)
@@ -69,7 +69,7 @@ def _run(runner: asyncio.Runner, reviewer: Reviewer, asked: AdmissionRequest) ->
 def problem_of(
     rule: ReviewRule, asked: AdmissionRequest, *, ask: Ask = at_once, codes: Collection[int] = REFUSED
 ) -> str:
-    """What is wrong with the answer; empty: nothing. `codes` are those of a refusal."""
+    """The problem of the response; empty: none. `codes`: codes of a rejection."""
     try:
         answer = ask(rule.reviewer, asked)
         encode_answer(Review("admission.k8s.io/v1", asked), answer, mutating=rule.mutating)
@@ -82,7 +82,7 @@ def problem_of(
 
 
 def raised(error: Exception) -> str:
-    """What was raised, and where."""
+    """The error, and its place."""
     at = traceback.extract_tb(error.__traceback__)[-1]
     return f"{at.filename.rpartition('pykruise/')[2]}:{at.lineno} {error!r}"
 
@@ -93,13 +93,13 @@ def assert_none(problems: Sequence[str]) -> None:
 
 
 def codes_of(way: str, whole: Whole, path: Path, wrong: Document) -> Collection[int]:
-    """What the write may be refused with: what is stored so can be mended, and labelled, where no schema sees to it."""
+    """Codes with which the write may be rejected. A stored value that no schema forbids must be correctable."""
     is_bearable = way in KEPT and whole.is_open(path) and get_path(wrong, *path) is not None
     return BEARABLE if is_bearable else REFUSED
 
 
 def place(path: Path, wrong: Document) -> str:
-    """For people who read what failed."""
+    """The place of the wrong value, for messages of tests."""
     return f"{'.'.join(map(str, path))} is {get_path(wrong, *path)!r}"
 
 
@@ -199,7 +199,7 @@ STORED: Final = [
 
 
 def stored_ones(whole: Whole, most: int) -> Iterator[tuple[Path, Document]]:
-    """Those that an API server may have stored: it sees to metadata, and that spec and status are objects."""
+    """Documents that an API server may have stored: it checks metadata, and that spec and status are objects."""
     for path, wrong in spoilt(whole, most=most):
         if path[0] in ("spec", "status") and isinstance(wrong[path[0]], dict):
             yield path, wrong
@@ -228,13 +228,13 @@ def test_a_null_sidecar_counts_as_an_empty_one(field: str) -> None:
 OF_PODS: Final = (
     *("PersistentPodState", "PodProbeMarker", "PodUnavailableBudget", "SidecarSet", "WorkloadSpread"),
 )
-"""Kinds that admission of pods reads."""
+"""Kinds that pod admission reads."""
 
 
 @some(40)
 @pytest.mark.parametrize("name", [name for name in STORED if objects()[name].resource.kind in OF_PODS])
 def test_every_new_pod_gets_an_answer_with_any_stored_object(name: str, most: int) -> None:
-    """With 500 where what is stored gives no pod: it is not the pod that is wrong."""
+    """A stored object with which no pod can be computed results in 500, because the pod is not wrong."""
     whole = objects()[name]
     problems = []
     with asyncio.Runner() as runner:

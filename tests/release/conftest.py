@@ -21,5 +21,5 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Sources:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where parts of the release are made."""
+    """Folder for the parts of the release."""
     return tmp_path_factory.mktemp("release")

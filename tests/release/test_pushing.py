@@ -26,7 +26,7 @@ class StrictRegistry(ThreadingHTTPServer):
         self.manifests: dict[str, bytes] = {}
         self.uploads = 0
         self.login = ""
-        """Which login gets a token; empty: anybody."""
+        """The login that gets a token; empty: any login."""
 
     @property
     def place(self) -> str:
@@ -38,7 +38,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: Any) -> None:
-        """Quiet."""
+        """Log nothing."""
 
     def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)
@@ -102,7 +102,7 @@ def server() -> Iterator[StrictRegistry]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """An archive of two architectures that have a layer in common."""
+    """An archive for two architectures with a common layer."""
     common = build_files_layer({"etc/same": b"same"})
     both = {
         name: build_image([common, build_files_layer({"etc/arch": name.encode()})], architecture=name)
@@ -122,7 +122,7 @@ def test_an_archive_of_two_architectures_arrives_whole(server: StrictRegistry, f
         "amd64",
         "arm64",
     ]
-    assert server.uploads == len(server.blobs) == 5  # a layer in common, a layer and a configuration of each
+    assert server.uploads == len(server.blobs) == 5  # a common layer, a layer and a configuration of each
     registry.push(read_archive(file), tag="v2")
     assert server.uploads == 5
     assert server.manifests["mirror/web/manifests/v2"] == root

@@ -53,7 +53,7 @@ spec:
 
 
 class Place:
-    """An empty home, and a PATH with nothing in it but kubectl and the system's programs."""
+    """An empty home, and a PATH with only kubectl and the system's programs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -119,7 +119,7 @@ def test_pykruise_without_extras_explains_and_names_missing_packages(tmp_path: P
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[HttpSandbox]:
-    """A cluster that knows nothing of OpenKruise."""
+    """A cluster without OpenKruise's kinds."""
     with HttpSandbox(tmp_path / "kubeconfig") as sandbox:
         yield sandbox
 
@@ -214,14 +214,14 @@ def test_the_file_of_the_plugin_works_against_a_cluster_with_the_manifests(
     # given a home with kubectl and the file of this platform
     place = Place(tmp_path / "place")
     place.environ["KUBECONFIG"] = sandbox.kubeconfig
-    venv.create(tmp_path / "python")  # a Python that has nothing installed, for the file to find
+    venv.create(tmp_path / "python")  # a Python without packages, which the file must find
     place.path.append(tmp_path / "python/bin")
     shutil.copy(RELEASE / f"kubectl-kruise-{VERSION}-linux-amd64", place.bin / "kubectl-kruise")
     assert VERSION in place.run("kubectl", "kruise", "version", "--client")
     # when the manifests are applied as they are
     place.run("kubectl", "apply", "--server-side", "-f", str(RELEASE / "install.yaml"))
     place.run("kubectl", "get", "clonesets")
-    # then a workload can be created once its webhooks are not asked: pods of a sandbox are simulated
+    # then a workload can be created without webhooks, because the pod of the manager is only simulated
     for kind in ("mutating", "validating"):
         name = f"kruise-{kind}-webhook-configuration"
         place.run("kubectl", "delete", f"{kind}webhookconfiguration", name)
@@ -239,7 +239,7 @@ def test_the_file_of_the_plugin_works_against_a_cluster_with_the_manifests(
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[str]:
-    """A registry over HTTP that has what the release pushes; its place."""
+    """An HTTP registry with the images of the release; yields its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -311,5 +311,5 @@ def test_helm_installs_the_chart_from_a_registry(sandbox: HttpSandbox, registry:
 
 
 def image_options(registry: str) -> Sequence[str]:
-    """A chart that was made for a registry names it."""
+    """Options of Helm that set the registry of the images."""
     return ("--set", f"image.registry={registry}")

@@ -172,10 +172,10 @@ def test_manifests_name_the_images_of_the_registry_and_need_no_note(
 # ── kubectl kruise ───────────────────────────────────────────────────────────
 
 
-def test_one_file_is_the_program_that_it_is_called(
+def test_the_single_file_runs_the_program_of_its_name(
     sources: Sources, wheels: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    # given the file of this Python, without what it needs beside ours, which this environment has
+    # given the file for this Python, without third-party packages, which this environment has
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     own = list(wheels.values())
     content = plugin.build_single_file(own, {python: []})
@@ -200,7 +200,7 @@ def test_one_file_is_the_program_that_it_is_called(
     assert "1.2.3rc1" in client.stdout, client.stderr
     assert "explain" in run("kubectl_complete-kruise", "expl").stdout
     assert list((home / ".cache/pykruise").iterdir()) == [unpacked]
-    # and without a Python that it knows it says so
+    # and without a supported Python it reports the problem
     missing = run("pykruise", "version", PATH="/nowhere")
     assert missing.returncode == 1
     assert re.search(rf"needs Python {re.escape(python)}", missing.stderr)
@@ -285,7 +285,7 @@ def test_every_bill_of_materials_is_valid_and_the_same_each_time(
         name: problem for name, text in result.items() if (problem := problems_of(json.loads(text)))
     } == {}
     assert made() == result
-    assert problems_of({**bill_of(MANAGER, PACKAGES), "components": [{"nonsense": 1}]})  # it does look
+    assert problems_of({**bill_of(MANAGER, PACKAGES), "components": [{"nonsense": 1}]})  # the check works
 
 
 def test_the_bill_of_the_plugin_names_everything_that_is_locked(sources: Sources) -> None:

@@ -21,7 +21,7 @@ ONLY_THERE: Final = (
     "digest=$(docker buildx imagetools inspect",
     "gh release create ",
 )
-"""How the other steps begin: what has no place outside of the pipeline."""
+"""Beginnings of all other steps, which make sense only in the pipeline."""
 
 
 def loaded(path: Path) -> Any:
@@ -58,12 +58,12 @@ def test_no_workflow_job_may_write_without_declared_permissions(path: Path) -> N
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_no_command_is_built_of_what_others_write(path: Path) -> None:
-    """Names of branches and titles are texts of strangers; values reach a shell as variables."""
+    """Strangers choose the names of branches and titles, so these values reach a shell only as variables."""
     assert [step["run"] for step in steps(path) if "${{" in step.get("run", "")] == []
 
 
 def test_the_jobs_are_those_of_the_test_command() -> None:
-    """`make test` is what .ci/run runs; the pipeline has its parts side by side."""
+    """`.ci/run` runs `make test`; the pipeline runs its parts in parallel."""
     text = (ROOT / "Makefile").read_text()
     recipe = re.findall(r"^test: .*\n((?:\t.*\n)+)", text, re.MULTILINE)[0]
     parts = {word for line in recipe.splitlines() for word in line.split() if word in TARGETS}

@@ -98,7 +98,7 @@ class Agents:
             return False
 
     async def _end(self, name: str, number: signal.Signals) -> int:
-        """Signals go to the program itself, which `nsenter` and `env` have become or wait for."""
+        """Send the signal to the program itself: `nsenter` and `env` have become the program, or wait for it."""
         process = self._running.pop(name)
         for child in _children(process.pid):
             os.kill(child, number)
@@ -107,18 +107,18 @@ class Agents:
         return await asyncio.to_thread(process.wait)
 
     async def _account(self) -> Path:
-        """The agents' ServiceAccount with its roles; a kubeconfig with its token."""
+        """Create the agents' ServiceAccount with its roles, and return a kubeconfig with its token."""
         for name in (NAMESPACE, SECRETS_NAMESPACE):
             await self.make_namespace(name)
         await self.grant(*build_daemon_roles(Gates(), namespace=NAMESPACE))
         return await self.kubeconfig(DAEMON)
 
     async def make_namespace(self, name: str) -> None:
-        """A namespace, unless it is there."""
+        """Create a namespace if it does not exist."""
         await _create(self._stage.client, NAMESPACES, "", {"metadata": {"name": name}})
 
     async def grant(self, *roles: dict[str, Any]) -> None:
-        """Roles and their bindings."""
+        """Create roles and their bindings."""
         for role in roles:
             await self._stage.client.patch(
                 _resource(role["kind"]),
@@ -131,7 +131,7 @@ class Agents:
             )
 
     async def kubeconfig(self, account: str) -> Path:
-        """Kubeconfig of a ServiceAccount, which is created."""
+        """Create a ServiceAccount, and return its kubeconfig."""
         client = self._stage.client
         await _create(client, SERVICE_ACCOUNTS, NAMESPACE, {"metadata": {"name": account}})
         asked = {

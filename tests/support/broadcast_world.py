@@ -1,4 +1,4 @@
-"""A simulated BroadcastJob with its nodes and pods: the kind plans, and the plans are carried out.
+"""A simulated BroadcastJob with its nodes and pods: plans are computed and carried out.
 
 world = BroadcastWorld(5, parallelism=2); world.sync(); world.end("n1"); world.sync()
 
@@ -73,7 +73,7 @@ class BroadcastWorld:
             "spec": {"template": template(), **spec},
         }
         self.pods: dict[str, dict[str, Any]] = {}
-        """By name."""
+        """Pods by name."""
         self.now = NOW
         self.seed = 0
         self.settings = BroadcastJobSettings()
@@ -81,7 +81,7 @@ class BroadcastWorld:
         self.is_gone = False
         self.most_active = 0
 
-    # what is there
+    # state
 
     def snapshot(self) -> BroadcastJobSnapshot:
         self.seed += 1
@@ -121,10 +121,10 @@ class BroadcastWorld:
     def _view(self, pod: dict[str, Any]) -> PodView:
         return project_pod(orjson.dumps(pod))
 
-    # what happens
+    # events
 
     def sync(self, times: int = 3) -> Self:
-        """Plan and carry out until nothing is left to do, at most so often."""
+        """Plan and carry out until nothing is left to do, `times` times at most."""
         for _ in range(times):
             plan = self.plan()
             self.carry_out(plan)

@@ -82,7 +82,7 @@ class Broadcast:
         return counts
 
     async def pods(self) -> list[PodView]:
-        """Its pods, by name."""
+        """The job's pods, by name."""
         return await self.stage.pods(NAME)
 
     async def pod_of(self, node: str) -> PodView:
@@ -95,7 +95,7 @@ class Broadcast:
         return result
 
     async def nodes(self) -> set[str]:
-        """Nodes with a pod of it."""
+        """Nodes with a pod of the job."""
         return {pod.target_node for pod in await self.pods()}
 
     async def all_ran_once(self) -> bool:

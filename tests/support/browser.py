@@ -25,7 +25,7 @@ __all__ = ["Browser", "browsing"]
 
 IN_TIME_S: Final = 40.0
 PHONE: Final = 500
-"""Pixels: narrower pictures are those of a phone, whose bars of scrolling take no room."""
+"""Pixels: a narrower window is a phone, whose scroll bars take no room."""
 _FLAGS: Final = (
     "--headless=new",
     "--no-sandbox",  # tests run as root
@@ -43,7 +43,7 @@ class Browser:
         self.driver = driver
 
     def open(self, url: str) -> None:
-        """Go there."""
+        """Open the address."""
         self.driver.get(url)
 
     def go(self, address: str) -> None:
@@ -56,20 +56,20 @@ class Browser:
         return self.text_of("main")
 
     def text_of(self, selector: str) -> str:
-        """The visible text of the first such element, with one script: WebElement.text examines each node in turn."""
+        """The visible text of the first matching element, by one script: WebElement.text examines each node in turn."""
         text: str = self.run("return document.querySelector(arguments[0]).innerText", selector)
         return text
 
     def find(self, selector: str) -> WebElement:
-        """The first element."""
+        """The first element that the selector matches."""
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
     def all(self, selector: str) -> Sequence[WebElement]:
-        """All such elements."""
+        """All elements that the selector matches."""
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def texts(self, selector: str) -> list[str]:
-        """Texts of all these elements."""
+        """Texts of all elements that the selector matches."""
         texts: list[str] = self.run(
             "return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)", selector
         )
@@ -105,7 +105,7 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
     def problems(self, *rules: str) -> list[str]:
-        """Findings of axe-core of any impact, in a line each. `rules`: only these."""
+        """Findings of axe-core of any impact, one line each. `rules`: only these."""
         if not self.run("return Boolean(window.axe)"):
             self.run((resources.files("axe_core_python") / "axe.min.js").read_text("utf-8"))
         result = self.run_async(

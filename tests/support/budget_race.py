@@ -42,15 +42,15 @@ class Raced(msgspec.Struct, frozen=True, kw_only=True):
     answers: Mapping[str, int]
     """Number of each response: `admitted`, or the message of a rejection."""
     fewest: int
-    """Pods that served at the lowest."""
+    """The minimum of serving pods."""
     asked: tuple[int, ...] = ()
-    """Decisions by replica."""
+    """Number of decisions by replica."""
     writes: int = 0
-    """Of the budget's status by webhooks, also those that were too late."""
+    """Status writes of the webhooks, also those that were too late."""
     conflicts: int = 0
     seconds: float = 0.0
     cpu_s: float = 0.0
-    """Of this process: users, webhooks, the manager, and the sandbox's API server."""
+    """CPU time of this process: users, webhooks, the manager, and the sandbox's API server."""
 
     @property
     def decisions(self) -> int:

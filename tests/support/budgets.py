@@ -57,7 +57,7 @@ Owner = tuple[str, str, str]
 
 
 def ago(seconds: float) -> str:
-    """A time so long before now."""
+    """The time this many seconds before now."""
     return format_time(NOW - seconds)
 
 
@@ -221,7 +221,7 @@ def world(
     live: "Stored | None" = None,
 ) -> BudgetSnapshot:
     """The snapshot of a budget, from the kind's own function. `stored`: pods of the API server, if they differ
-    from those of the cache. `live`: an API server that has more than pods."""
+    from those of the cache. `live`: an API server with pods and other objects."""
     pods = list(pods)
     objects: dict[Any, list[Any]] = {
         BUDGET_VIEWS: [view(entry) for entry in (document, *others)],
@@ -318,7 +318,7 @@ class BudgetServer:
         self._version = 1
 
     def status(self, name: str = "pub") -> Document:
-        """As it is stored."""
+        """The stored status of a budget."""
         status: Document = self.budgets[name].get("status") or {}
         return status
 
@@ -346,7 +346,7 @@ class BudgetServer:
 
 
 class Replica:
-    """A `BudgetReader` over the server, and the two steps over it."""
+    """A `BudgetReader` over the server, and the two admission steps that use it."""
 
     def __init__(self, server: BudgetServer, *, gates: Gates, seed: int, is_stale: bool) -> None:
         self._server = server

@@ -50,7 +50,7 @@ MANAGER = "system:serviceaccount:kruise-system:kruise-manager"
 ALL_GATES = Gates.of(**dict.fromkeys(GATES, True))
 STILL = KubeletSettings(lease_s=None, heartbeat_s=1e9)
 AGENTS = make_simulated_agents(AgentTasks(pulls_ahead=True, recreates=True, probes=True))
-"""Nodes that do the work of agents, and write nothing while nothing changes."""
+"""Nodes that do the work of agents and, while nothing changes, write nothing."""
 
 
 class Busy(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class Busy(msgspec.Struct, frozen=True):
 
     seconds: float
     reconciles: Counter[tuple[str, Key]]
-    """By kind and object."""
+    """Number of reconciles by kind and object."""
     writes: Counter[str]
     """Number of writes by resource."""
 
@@ -77,7 +77,7 @@ class _Counting:
 
     @contextmanager
     def span(self, name: str, resource: Any, key: Any) -> Iterator[None]:
-        """A turn or a write."""
+        """Count a reconcile or a write."""
         if name == "reconcile":
             self.reconciles[resource.kind, key] += 1
         elif name == "write":
@@ -93,7 +93,7 @@ class Tracebacks(logging.Handler):
         self.kept: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One record."""
+        """Keep the record if it has a traceback."""
         if record.exc_info:
             self.kept.append(f"{record.getMessage()}\n{logging.Formatter().formatException(record.exc_info)}")
 

@@ -154,7 +154,7 @@ class CloneSetBuilder(WorkloadBuilder):
         return self
 
     def _pod(self, short: str, pod_template: dict[str, Any]) -> dict[str, Any]:
-        """Of this template, every container running."""
+        """A pod of this template, whose containers run."""
         revision_name = revision_name_of(pod_template)
         containers = copy.deepcopy(pod_template["spec"]["containers"])
         born = format_time(NOW - 7200)
@@ -208,7 +208,7 @@ class CloneSetBuilder(WorkloadBuilder):
         }
 
     def old(self, *short_names: str) -> Self:
-        """These are of the older revision."""
+        """Give these pods the older revision."""
         for short in short_names:
             labels = self.pods[short]["metadata"]["labels"]
             labels[keys.REVISION_LABEL] = self.old_revision

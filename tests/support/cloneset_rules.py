@@ -90,7 +90,7 @@ ACCEPTED: list[dict[str, Any]] = [
     ),
     bad_container(resources={"limits": {"hugepages-2Mi": "3Mi", "cpu": "1", "memory": "1Gi"}}),
 ]
-"""Specs that work: their fields over those of `to_document()`."""
+"""Valid specs: fields that replace those of `to_document()`."""
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"replicas": -1}, "spec.replicas", "Invalid"),

@@ -25,7 +25,8 @@ from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
 
 ESTABLISHED_S = 30.0
 HEAP_GROWTH = 300
-"""An API server whose heap may only double spends an eighth of its CPU on garbage in scenarios; so a third of that."""
+"""GOGC of the API server. In scenarios it spends an eighth of its CPU on garbage collection with 100, and a third of
+that with 300."""
 MANAGER_NAMESPACE = "kruise-system"
 
 GATES = Gates.of(
@@ -114,7 +115,7 @@ async def allow_election(client: Client, namespace: str) -> None:
 
 
 async def grant(client: Client, documents: Iterable[Document]) -> None:
-    """Create roles and bindings that are not there."""
+    """Create roles and bindings that do not exist."""
     for doc in documents:
         with suppress(AlreadyExistsError):
             await client.create(_ROLES[doc["kind"]], doc["metadata"].get("namespace", ""), doc)

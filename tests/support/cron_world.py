@@ -149,7 +149,7 @@ class CronWorld:
         return self
 
     def end(self, *names: str, kind: str = "Complete") -> Self:
-        """These children (default: all that run) end."""
+        """End these children (default: all that run)."""
         for name in names or [n for n, child in self.children.items() if "status" not in child]:
             condition = {"type": kind, "status": "True"}
             self.children[name]["status"] = {

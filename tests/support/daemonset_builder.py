@@ -126,7 +126,7 @@ class DaemonSetBuilder(WorkloadBuilder):
         return self
 
     def with_template(self, **spec: Any) -> Self:
-        """More of the template's spec, in both revisions."""
+        """Add fields to the template's spec, in both revisions."""
         self.spec["template"]["spec"].update(spec)
         self.old_template["spec"].update(spec)
         return self
@@ -148,7 +148,7 @@ class DaemonSetBuilder(WorkloadBuilder):
     # nodes
 
     def node(self, *names: str, **labels: str) -> Self:
-        """Nodes without a pod (of ours), new or with more labels."""
+        """Add nodes without a pod of the DaemonSet, or add labels to existing nodes."""
         for name in names:
             result = self.nodes.setdefault(
                 name,
@@ -183,7 +183,7 @@ class DaemonSetBuilder(WorkloadBuilder):
     # pods
 
     def on(self, *names: str, old: bool = False, called: str = "") -> Self:
-        """A pod on each of these nodes, called after it or `called`."""
+        """Create a pod on each of these nodes, named after the node or `called`."""
         for name in names:
             self.pods[called or name] = self._pod(called or name, name, old=old)
         return self
@@ -245,7 +245,7 @@ class DaemonSetBuilder(WorkloadBuilder):
         }
 
     def old(self, *short_names: str) -> Self:
-        """Of the older revision."""
+        """Give these pods the older revision."""
         for short in short_names:
             pod = self.pods[short]
             pod["metadata"]["labels"][keys.REVISION_LABEL] = self.old_hash
@@ -258,7 +258,7 @@ class DaemonSetBuilder(WorkloadBuilder):
         return self.old(*self.pods)
 
     def leaving(self, *short_names: str) -> Self:
-        """In PreparingDelete."""
+        """Put these pods into PreparingDelete."""
         return self.labelled({keys.STATE_LABEL: "PreparingDelete"}, *short_names)
 
     def hooked(self, *short_names: str, finalizer: str = "example.com/hook") -> Self:
@@ -267,7 +267,7 @@ class DaemonSetBuilder(WorkloadBuilder):
         return self
 
     def held(self, *short_names: str) -> Self:
-        """In PreparingDelete, for a preDelete hook that holds them."""
+        """Put these pods into PreparingDelete, with a preDelete hook that holds them."""
         return self.with_hook().leaving(*short_names).hooked(*short_names)
 
     def with_gate(self, short: str, kind: str) -> Self:
@@ -343,7 +343,7 @@ def _bound_to(node: str) -> dict[str, Any]:
 def daemonset(
     nodes: int = 5, *, pods: bool = True, image: str = "nginx:1", **rolling: Any
 ) -> DaemonSetBuilder:
-    """On nodes n1, n2, …, with a pod each unless `pods=False`; fields of rollingUpdate as keywords."""
+    """A DaemonSet on nodes n1, n2, …, with a pod each unless `pods=False`; fields of rollingUpdate as keywords."""
     builder = DaemonSetBuilder({"selector": copy.deepcopy(SELECTOR), "template": template(image)})
     builder.with_rolling(**rolling)
     names = [f"n{number}" for number in range(1, nodes + 1)]
@@ -370,5 +370,5 @@ def node_of(pod: dict[str, Any]) -> str:
 
 
 def updatable(nodes: int = 5, **rolling: Any) -> DaemonSetBuilder:
-    """As `daemonset`, of type InPlaceIfPossible and with pods that have the gate for that."""
+    """Like `daemonset`, of type InPlaceIfPossible, with pods that have the readiness gate for it."""
     return daemonset(nodes, rollingUpdateType="InPlaceIfPossible", **rolling)

@@ -32,7 +32,7 @@ class Mirror:
         self._memories = Memories()
 
     def snapshot(self) -> DaemonSetSnapshot:
-        """As a controller that runs on has it."""
+        """Snapshot with the memory of the previous one, as in a controller that keeps running."""
         return self._snapshot(self._memories)
 
     def afresh(self) -> DaemonSetSnapshot:

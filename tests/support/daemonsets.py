@@ -93,7 +93,7 @@ class Pool:
         await self.patch_node(node, {"spec": {"taints": result or None}})
 
     async def cordon(self, node: str, unschedulable: bool = True) -> None:
-        """As `kubectl cordon` does, with the taint that follows it."""
+        """Cordon a node as `kubectl cordon` does, with the taint that Kubernetes then adds."""
         await self.patch_node(node, {"spec": {"unschedulable": unschedulable or None}})
         await self.taint(node, *(["node.kubernetes.io/unschedulable:NoSchedule"] if unschedulable else []))
 
@@ -135,7 +135,7 @@ class Pool:
                 await self.patch_node(node, clean)
 
     async def leave_quietly(self, node: str) -> None:
-        """As `leave`, whether it is still there or not."""
+        """Remove the node like `leave`, also if it is already gone."""
         self.stage.kubelets.stop_node(node)
         with suppress(NotFoundError):
             await self.stage.client.delete(NODES, "", node)
@@ -163,7 +163,7 @@ class Pool:
         self.nodes.remove(node)
 
     async def by_node(self, app: str = "web") -> dict[str, list[PodView]]:
-        """Pods by the node they are for."""
+        """Pods by their target node."""
         node: dict[str, list[PodView]] = {}
         for pod in await self.stage.pods(app):
             node.setdefault(pod.target_node, []).append(pod)

@@ -29,7 +29,7 @@ def row_of(browser: Browser, name: str) -> str:
 
 
 def press(browser: Browser, title: str) -> None:
-    """A button of the row of actions: it opens the question."""
+    """Press a button of the row of actions, which opens the dialog."""
 
     def is_pressed() -> bool:
         # `until` looks again when a redraw has replaced the buttons in between

@@ -22,7 +22,7 @@ OF_OBJECTS: Final = "row of one object"
 OF_NODES: Final = "row of one node"
 
 _FREE: Final = frozenset({"labels"})
-"""Objects whose keys are those of users."""
+"""Fields whose keys users choose."""
 
 
 def read_documented_fields() -> dict[str, Table]:
@@ -44,7 +44,7 @@ def read_documented_fields() -> dict[str, Table]:
 
 def find_undocumented(table: Table, label: str, value: Mapping[str, Any], *, known: int = 0) -> Iterator[str]:
     """Each field of the object, and of objects in it, that is not in the table. `label`: its row of the table;
-    `known`: number of rows before it."""
+    `known`: number of rows to skip."""
     labels = list(table)
     place = labels.index(label, known)
     yield from (f"{label}: {field}" for field in value.keys() - table[label])

@@ -55,7 +55,7 @@ class Hand:
         return HttpTransport(await load(self.kubeconfig))
 
     def do(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Something with a client."""
+        """Run work with a client."""
 
         async def done(transport: HttpTransport) -> T:
             return await work(Client(transport))
@@ -92,11 +92,11 @@ class Hand:
         )
 
     def delete(self, resource: Resource, namespace: str, name: str) -> None:
-        """Take it away."""
+        """Delete an object."""
         self.do(lambda client: client.delete(resource, namespace, name))
 
     def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
-        """The object as it is."""
+        """The stored object."""
         return decode(self.do(lambda client: client.get(resource, namespace, name)))
 
     def token(

@@ -53,13 +53,13 @@ class Stream:
         self._fresh: dict[str, Any] | None = None
 
     async def until(self, is_there: Callable[["Stream"], bool]) -> None:
-        """Read until it is so."""
+        """Read events until the claim is true."""
         async with asyncio.timeout(IN_TIME_S):
             while not is_there(self):
                 await self.read_event()
 
     async def read_event(self) -> str:
-        """The next event's name; its rows are in `rows`. Empty: the stream ended."""
+        """Read an event and return its name; its rows are in `rows`. Empty: the stream ended."""
         said: dict[str, str] = {}
         while line := await self._answer.content.readline():
             text = line.decode().rstrip("\n")

@@ -49,7 +49,7 @@ def is_copy(doc: Mapping[str, Any], uid: str = UID) -> bool:
 
 
 class DistributionWorld:
-    """`objects`: those of the distributed kind and name, by namespace, whatever made them. `terminating`: namespaces
+    """`objects`: those of the distributed kind and name, by namespace, whoever created them. `terminating`: namespaces
     that are being deleted. `writes`: how often each namespace was written to."""
 
     def __init__(
@@ -77,12 +77,12 @@ class DistributionWorld:
         return status
 
     def change(self, **spec: Any) -> None:
-        """Other fields of the spec."""
+        """Change fields of the spec."""
         self.document["spec"] |= spec
         self.document["metadata"]["generation"] += 1
 
     def put(self, namespace: str, doc: Document, *, owner: str = "") -> None:
-        """Another client writes an object of that name; `owner`: uid of the distribution that controls it."""
+        """Write an object of that name as another client; `owner`: uid of the distribution that controls it."""
         metadata = {**doc["metadata"], "namespace": namespace, "uid": f"o-{namespace}", **self._next()}
         if owner:
             reference = {"uid": owner, "controller": True, "kind": RESOURCE_DISTRIBUTIONS.kind, "name": NAME}

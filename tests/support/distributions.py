@@ -17,7 +17,7 @@ DISTRIBUTING = ManagerSettings(gates=Gates.of(ResourceDistributionGate=True))
 
 
 def encoded(text: str) -> str:
-    """As the data of a Secret."""
+    """The text, encoded as in the data of a Secret."""
     return base64.b64encode(text.encode()).decode()
 
 

@@ -64,7 +64,7 @@ class EphemeralWorld:
 
     @property
     def conditions(self) -> dict[str, str]:
-        """Their reasons, by type."""
+        """The reason of each condition, by its type."""
         return {condition["type"]: condition["reason"] for condition in self.status.get("conditions", ())}
 
     def counts(self, *names: str) -> tuple[int, ...]:
@@ -80,7 +80,7 @@ class EphemeralWorld:
         return plan_ephemeraljob(result)
 
     def sync(self) -> Plan:
-        """Plan, and do it."""
+        """Compute a plan, and carry it out."""
         plan = self.plan()
         for step in plan.steps:
             if isinstance(step.action, Delete):
@@ -104,5 +104,5 @@ class EphemeralWorld:
         status["ephemeralContainerStatuses"] = [*others, {"name": name, "state": state}]
 
     def end(self, pod: str, *, code: int = 0, name: str = "debug") -> None:
-        """A container has ended."""
+        """End a container."""
         self.report(pod, name=name, terminated={"exitCode": code, "finishedAt": format_time(self.now)})

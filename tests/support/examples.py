@@ -9,5 +9,5 @@ from hypothesis import settings
 
 
 def examples(share: float, **others: Any) -> settings:
-    """Settings with that share of the profile's examples; `others` as for hypothesis' own."""
+    """Settings with that share of the profile's examples; `others`: further settings of hypothesis."""
     return settings(max_examples=max(1, round(share * settings.default.max_examples)), **others)

@@ -82,7 +82,7 @@ class FakeRuntime:
         self.has_events = has_events
         self.restarts_in_s = restarts_in_s
         self.ends_in_s = ends_in_s
-        """How long a container takes to end by itself when it is stopped."""
+        """Seconds until a stopped container ends by itself."""
         self.is_down = False
         self.registry: dict[str, Remote] = {}
         self.local: dict[str, Image] = {}
@@ -163,7 +163,7 @@ class FakeRuntime:
         self.is_down = False
 
     def keep(self, reference: str, *, id_: str = "sha256:" + "b" * 64, digest: str = "") -> None:
-        """An image is on the node."""
+        """Store an image on the node."""
         name = parse_image(reference)
         old = self.local.get(id_)
         tags = tuple(old.tags) if old else ()

@@ -57,14 +57,14 @@ class Line:
             await self.say(data)
 
     def reset(self) -> None:
-        """End it without a word."""
+        """Reset the connection without a response."""
         sock = self.writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
 
 Wire = Callable[[Line, Asked], Awaitable[bool | None]]
-"""The action instead of a response; True: the connection stays open."""
+"""The action instead of a response; it returns True if the connection stays open."""
 
 
 def answered(body: bytes, status: str = "200 OK", *fields: str) -> bytes:

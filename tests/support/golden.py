@@ -21,7 +21,7 @@ _AGES = re.compile(r"\(for [0-9hms]+\)|(?<=^  in )[0-9hms]+(?=:)", re.MULTILINE)
 def same_as(file: str | Path, text: str, *, namespace: str = "", with_ages: bool = True) -> None:
     """Compare a text with a file; a name without a path is one of COMMANDS.
 
-    The order of their appearance replaces random parts of names, and `namespace` becomes shop. Without `with_ages`
+    Numbers in the order of appearance replace random parts of names, and `namespace` becomes shop. Without `with_ages`
     durations are not compared.
     """
     result: dict[str, str] = {}

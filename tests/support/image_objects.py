@@ -16,7 +16,7 @@ NOW: Instant = parse_time("2026-03-01T12:00:00Z")
 
 
 def at(seconds: float) -> str:
-    """The time so long after NOW, as it is stored."""
+    """The time this many seconds after NOW, as it is stored."""
     return format_time(NOW + seconds)
 
 
@@ -33,7 +33,7 @@ def node(
 def job_document(
     name: str = "job", *, namespace: str = "shop", uid: str = "", **fields: Any
 ) -> dict[str, Any]:
-    """A stored ImagePullJob. `metadata`, `status`: further fields of these; all else is of its spec."""
+    """A stored ImagePullJob. `metadata`, `status`: further fields of these two; all others are fields of the spec."""
     metadata, status = fields.pop("metadata", {}), fields.pop("status", {})
     spec = {"image": "nginx:1.9", "completionPolicy": {"type": "Always"}, **fields}
     return {
@@ -58,7 +58,7 @@ def job(name: str = "job", **fields: Any) -> PullJobView:
 
 
 def reference(pull_job: PullJobView) -> dict[str, Any]:
-    """As an entry names a job."""
+    """The owner reference of a job in an entry of a NodeImage."""
     return {
         "apiVersion": "apps.kruise.io/v1beta1",
         "kind": "ImagePullJob",
@@ -71,7 +71,7 @@ def reference(pull_job: PullJobView) -> dict[str, Any]:
 def entry(
     tag: str = "1.9", *, jobs: Sequence[PullJobView] = (), ttl: int = 300, **fields: Any
 ) -> dict[str, Any]:
-    """One requested tag, since NOW."""
+    """One requested tag, created at NOW."""
     policy = {"ttlSecondsAfterFinished": ttl, **fields.pop("policy", {})}
     entry = {"tag": tag, "createdAt": at(0), "pullPolicy": policy, **fields}
     if jobs:

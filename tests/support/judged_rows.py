@@ -59,13 +59,13 @@ class JudgedRows:
 
 
 async def _here(client: Client, work: Callable[[Client], Awaitable[T]]) -> T:
-    """In the loop of the test, whose time is virtual."""
+    """Do the work in the test's own loop, whose time is virtual."""
     return await work(client)
 
 
 @asynccontextmanager
 async def judged_rows(stage: Stage, settings: ManagerSettings) -> AsyncIterator[JudgedRows]:
-    """Rows that go with the cluster within the block. `settings`: of its manager."""
+    """Rows that follow the cluster within the block. `settings`: those of its manager."""
     sources = Sources(stage.client, clock=stage.clock, rng=random.Random(1))
     caches = {resource: sources.find_cache(views) for resource, views in views_of_all().items()}
     feeds = Feeds(caches, clock=stage.clock)

@@ -39,7 +39,7 @@ class Step(msgspec.Struct, frozen=True):
 
     command: str
     is_last_line: bool = False
-    """Of the output during a wait, only the end counts."""
+    """Whether only the last line of the output is compared, because the lines of a wait depend on timing."""
 
 
 def by_kubectl(kubectl: Kubectl, namespace: str, folder: Path) -> Callable[[Step], Answer]:
@@ -455,4 +455,4 @@ rollout status clone/cs asts/ast --timeout=60s
 rollout status sidecarset/none
 """),
 )
-"""Of our kinds: the same on every cluster."""
+"""Steps for pykruise's kinds; they have the same outputs on every cluster."""

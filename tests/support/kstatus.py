@@ -24,13 +24,13 @@ def condition(value: dict[str, Any], kind: str) -> dict[str, Any] | None:
 
 
 def other_conditions(status: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those of a status that are a kind's own."""
+    """The conditions of a status that are a kind's own."""
     conditions: list[dict[str, Any]] = split_kstatus(status)[0].get("conditions") or []
     return conditions
 
 
 def kstatus(value: dict[str, Any]) -> str:
-    """How far an object is."""
+    """The kstatus of an object."""
     meta, status = value["metadata"], value.get("status") or {}
     if "deletionTimestamp" in meta:
         return TERMINATING

@@ -35,16 +35,16 @@ class Step(msgspec.Struct, frozen=True):
 
     title: str
     command: str
-    """As typed after `kubectl`, split at spaces; {folder} is where the files are."""
+    """The words after `kubectl`, split at spaces; {folder} is where the files are."""
     stdin: str = ""
     until: str = ""
-    """Repeat it until its output has this in it."""
+    """Repeat the command until its output contains this text."""
     whole: bool = False
-    """Or until the output is exactly this: while an older pod terminates, there is more."""
+    """Whether the output must equal the text in `until`: while an older pod terminates, the output contains more."""
     document: bool = False
     """The output is JSON or YAML."""
     editor: str = ""
-    """For `edit`: a sed expression that changes the file."""
+    """A sed expression that changes the file of `edit`."""
     unordered: bool = False
     """The order of lines does not matter."""
 
@@ -337,7 +337,7 @@ DIFFERENCES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         "pods on their way out are not counted (terminatingReplicas), as it is in 1.32",
     ),
 }
-"""Steps in which it differs from only one minor version, because the versions differ and it follows the other one."""
+"""Steps in which the sandbox differs from one minor version only: the versions differ, and it follows the other."""
 
 
 def play(kubectl: Kubectl, folder: Path) -> dict[str, Answer]:
@@ -374,7 +374,7 @@ def _answer(step: Step, done: "subprocess.CompletedProcess[str]") -> Answer:
     if step.document and done.returncode == 0:
         out = masked_document(yaml.safe_load(done.stdout))
     elif step.until:
-        # How often it had to be asked, and what it saw on the way, is not compared.
+        # The number of repetitions, and the outputs before the last one, are not compared.
         out = f"... {step.until}" if step.until in done.stdout else masked(done.stdout)
     else:
         out = _without_chance(masked(done.stdout).splitlines())
@@ -411,7 +411,7 @@ _MASKS: Final = tuple(
         (
             r"Annotations: +node.alpha.kubernetes.io/ttl: 0",
             "Annotations: <none>",
-        ),  # of a controller for Secrets
+        ),  # the TTL controller writes it
         (r"generation: [0-9]+|observedGeneration: [0-9]+", "generation: N"),
         (r"[ \t]+", " "),
         (r"-{4,}|={4,}", "---"),

@@ -249,14 +249,14 @@ class ModelServer:
         self.wake()
 
     def skip_versions(self, count: int) -> None:
-        """Writes of other resources."""
+        """Advance the version as writes of other resources do."""
         self.version += count
 
     def answer(self, name: str) -> bytes:
-        """A GET of the object now."""
+        """The response to a GET of the object now."""
         return orjson.dumps(self.objects[name])
 
-    # ── the way of the watch ─────────────────────────────────────────────────
+    # ── delivery of watch events ─────────────────────────────────────────────
 
     def hold(self) -> None:
         """Deliver nothing that happens from now on, until `deliver`."""

@@ -64,7 +64,7 @@ OTHER_KINDS: Final = Path(__file__).with_name("other_kinds.yaml")
 PATIENCE_S: Final = 20.0
 """Seconds for which a command that only reads is repeated until its output is correct."""
 WRITING_S: Final = 5.0
-"""The same when the page is written again."""
+"""The same for a page whose outputs are written again."""
 COMMAND_S: Final = 60.0
 
 
@@ -74,7 +74,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     language: str
     text: str
     line: int
-    """Of the page, where it begins."""
+    """The line of the page where the block begins."""
     notes: Mapping[str, str] = {}
 
     @property
@@ -229,7 +229,7 @@ _SHELL: Final = re.compile(r"[|&;<>$`*?~#\n]|^[A-Z_]+=")
 
 
 class Player:
-    """Plays one page in a folder: it holds the cluster, files, and the page's first object."""
+    """Plays one page in a folder. It holds the cluster, the files, and the page's first object."""
 
     def __init__(self, page: Path, folder: Path) -> None:
         self._page = page
@@ -258,7 +258,7 @@ class Player:
         self._environ["KUBECONFIG"] = self._server.kubeconfig
 
     def play(self, block: Block) -> Iterator[str]:
-        """Do what a block says; yields what did not come as it is shown."""
+        """Play a block, and yield its differences from the page."""
         if "file" in block.notes:
             (self._folder / block.notes["file"]).write_text(block.text, "utf-8")
         elif block.language == "cluster":
@@ -382,7 +382,7 @@ def _is_writing() -> bool:
 
 
 def _is_own(words: Sequence[str]) -> bool:
-    """Whether `kubectl kruise …` does it itself, and does not become kubectl."""
+    """Whether `kubectl kruise …` runs the command itself, instead of kubectl."""
     return lookup(words)[0].takes != "kubectl"
 
 
@@ -409,14 +409,14 @@ def _placed(part: Any, path: str) -> Any:
 
 
 def _merged(base: Any, part: Any) -> Any:
-    """The part put into the base: mappings are merged, everything else is replaced."""
+    """The base with the part merged into it: mappings are merged, everything else is replaced."""
     if not isinstance(base, dict) or not isinstance(part, dict):
         return part
     return {**base, **{name: _merged(base.get(name), value) for name, value in part.items()}}
 
 
 def play(page: Page, folder: Path) -> list[str]:
-    """Play a page in a folder and a cluster of its own; what did not come as it is shown, each with its line."""
+    """Play a page in a folder and a cluster of its own, and return the differences, each with its line."""
     (folder / "examples").symlink_to(ROOT / "examples")
     (folder / "charts").symlink_to(ROOT / "charts")
     player = Player(page.path, folder)

@@ -66,7 +66,7 @@ def pod_document(
 
 
 def view(doc: Object) -> SandboxPodView:
-    """The pod as the sandbox's parts see it."""
+    """The sandbox's view of the pod."""
     return _project(encode(doc))
 
 
@@ -112,7 +112,7 @@ class PaperPod:
         self.state = recover(view(self.doc), ip="10.0.0.9", now=START + self.now)
 
     def run_until(self, seconds: float) -> None:
-        """Act out everything up to that many seconds after the beginning, as often as it is due."""
+        """Run the kubelet's steps that are due until this time, in seconds since the beginning."""
         for _ in range(1000):
             due = self._sync()
             if due > seconds or self.state.stopping_since is not None:

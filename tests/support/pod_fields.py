@@ -277,19 +277,19 @@ def recorded(minor: str) -> dict[str, str]:
 
 IN_TEMPLATES: Final[Mapping[str, str]] = {
     r"^activeDeadlineSeconds$": "Admission of CloneSets forbids it, as OpenKruise's does.",
-    r"^restartPolicy$": "Pods of a CloneSet run for ever: it takes Always alone.",
+    r"^restartPolicy$": "Pods of a CloneSet run forever: only Always is allowed.",
 }
 """Pattern of paths → the reason for which a CloneSet may not have a field that a pod may have."""
 OF_DROPPED: Final[Mapping[str, str]] = {
-    r"\bresources\.claims\b": "A claim of resources needs one of the pod's.",
-    r"^resources\.(limits|requests)$": "Pods as a whole have cpu and memory alone.",
-    r"^resourceClaims\[\]\.resourceClaimTemplateName$": "A claim is named, or made from a template, and not both.",
+    r"\bresources\.claims\b": "A container's resource claim must name a resource claim of the pod.",
+    r"^resources\.(limits|requests)$": "Resources of a whole pod are only cpu and memory.",
+    r"^resourceClaims\[\]\.resourceClaimTemplateName$": "A claim refers either to a ResourceClaim or to a template.",
 }
-"""Pattern of paths that an API server drops → which rule of the newest minor their value here breaks: admission judges
-what it would drop too, as a cluster with the feature on would."""
+"""Pattern of paths that an API server drops → the rule of the newest minor that their value here breaks. Admission also
+checks fields that the API server drops, like a cluster with the feature enabled."""
 
 
-_VALUES: Final = "A value that breaks a rule of this part is let through: its rules are not all kept."
+_VALUES: Final = "The sandbox does not check all rules of this part, so it accepts some invalid values."
 DIFFERENCES: Final[Mapping[str, str]] = {
     r"^affinity\..*\.(matchFields|namespaceSelector)\b": _VALUES,
     r"\.valueFrom\.fieldRef\.apiVersion$": _VALUES,
@@ -299,7 +299,7 @@ DIFFERENCES: Final[Mapping[str, str]] = {
     r"^initContainers\[\]\.resizePolicy\b": _VALUES,
     r"^volumes\[\]\.(azureDisk|downwardAPI|ephemeral|fc|flocker|iscsi|projected|quobyte)\.": _VALUES,
 }
-"""Pattern of paths → why the sandbox treats these fields otherwise. Only a refusal may be missing, or a cause of it."""
+"""Pattern of paths → the reason for a difference: the sandbox may only omit a rejection, or one of its causes."""
 
 
 def refusals(result: Played) -> list[str]:

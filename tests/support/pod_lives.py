@@ -39,7 +39,7 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 def project(raw: bytes | msgspec.Raw) -> Stored:
-    """All of a pod."""
+    """A pod with its whole document."""
     doc = decode(raw)
     meta = doc["metadata"]
     return Stored(meta["namespace"], meta["name"], meta["uid"], int(meta["resourceVersion"]), doc)
@@ -70,7 +70,7 @@ class Life:
 
     @property
     def record(self) -> Record:
-        """All of it, as a document."""
+        """The whole record, as a document."""
         return {"settled": self.settled, "values": dict(_values(self.seen))}
 
     def on_change(self, change: Change[Stored]) -> None:

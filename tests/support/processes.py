@@ -36,7 +36,7 @@ class ManagerProcess:
             self.lines.append(line.decode().rstrip())
 
     async def says(self, pattern: str) -> re.Match[str]:
-        """The first line that matches, now or soon."""
+        """Wait for the first line that matches, and return the match."""
         async with asyncio.timeout(45):
             while True:
                 for line in self.lines:
@@ -46,11 +46,11 @@ class ManagerProcess:
                 await asyncio.sleep(0.05)
 
     async def says_identity(self) -> str:
-        """Name that it uses in the leader election."""
+        """Name of the process in the leader election."""
         return (await self.says(r"this manager is ([\w.-]+)")).group(1)
 
     async def get(self, what: str, path: str) -> tuple[int, str]:
-        """The response of one of its servers."""
+        """Status and body of a response of one of its servers."""
         port = (await self.says(rf"{what} are served at 127.0.0.1:(\d+)")).group(1)
         async with (
             aiohttp.ClientSession() as session,

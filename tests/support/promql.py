@@ -39,10 +39,10 @@ class Scrapes:
     def __init__(self) -> None:
         self._found: list[tuple[float, Vector]] = []
         self.names: set[str] = set()
-        """Of all series that there were, and that there would be if there were something to count."""
+        """Names of all series so far, and of metrics that have no series yet."""
 
     def add(self, at: float, *texts: str) -> None:
-        """Add one scrape of all pages."""
+        """Add one scrape: the texts of all pages."""
         self.note(at, (family for text in texts for family in text_string_to_metric_families(text)))
 
     def note(self, at: float, families: Iterable[Metric]) -> None:
@@ -177,7 +177,7 @@ def names_in(expr: str) -> Iterator[str]:
 
 
 def of_board(expr: str) -> str:
-    """An expression of a board with everything chosen, as Grafana sends it."""
+    """An expression of a dashboard as Grafana sends it when all values are selected."""
     return re.sub(r'"\$(namespace|kind|name)"', '".*"', expr.replace("$__rate_interval", "5m"))
 
 

@@ -40,7 +40,7 @@ def planned(
 
 
 def asked(plan: Plan) -> dict[str, Any]:
-    """By node: the new entry for nginx."""
+    """The new entry for nginx, by node."""
     result: dict[str, Any] = {}
     for stage in plan.stages:
         if stage.purpose is Purpose.ASK_NODES:

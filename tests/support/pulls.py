@@ -59,7 +59,7 @@ class Pulls:
 
     @property
     def name(self) -> ImageName:
-        """The image, as NodeImages name it."""
+        """The name of the image as in NodeImages."""
         return parse_image(self.image)
 
     def spec(self, **fields: Any) -> Object:
@@ -119,7 +119,7 @@ class Pulls:
         )
 
     async def node_images(self) -> Mapping[str, NodeImageView]:
-        """Those of the pool's nodes, by name."""
+        """NodeImages of the pool's nodes, by name."""
         listed = await self.stage.client.list(NODE_IMAGES)
         node_images = [project_node_image(raw) for raw in listed.items]
         return {
@@ -168,7 +168,7 @@ class Pulls:
         )
 
     async def have_home(self) -> None:
-        """The namespace of copied secrets is there."""
+        """Create the namespace of copied secrets if it does not exist."""
         try:
             await self.stage.client.get(NAMESPACES, "", SECRETS_NAMESPACE)
         except NotFoundError:

@@ -40,8 +40,8 @@ class Authorizer:
         return any("resourceNames" not in rule or name in rule["resourceNames"] for rule in rules)
 
     def _rules(self, verb: str, group: str, resource: str, namespace: str) -> Iterator[Mapping[str, Any]]:
-        """Rules for this resource, for any name."""
-        wild = f"*/{resource.partition('/')[2]}"  # a subresource of anything
+        """Rules for this resource, also rules that are limited to some names."""
+        wild = f"*/{resource.partition('/')[2]}"  # the subresource of any resource
         for rule in [*self._wide, *(rule for where, rule in self._own if where == namespace)]:
             is_of_group = group in rule["apiGroups"] or "*" in rule["apiGroups"]
             if verb in rule["verbs"] and is_of_group and {resource, wild, "*"} & set(rule["resources"]):

@@ -48,7 +48,7 @@ async def run(*, kubernetes: str | None, nodes: int, real: bool) -> int:
             str(plane.kubeconfig),
             "--nodes",
             str(nodes),
-            start_new_session=True,  # Ctrl-C is for this process, which ends it in its turn
+            start_new_session=True,  # Ctrl-C is for this process, which then ends the child process
         )
         try:
             greet(plane, f"{nodes} simulated nodes")
@@ -122,7 +122,7 @@ def greet(plane: ControlPlane, nodes: str) -> None:
 
 
 def say(text: str) -> None:
-    """To standard error."""
+    """Print to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -66,7 +66,7 @@ class _Thread(threading.Thread):
             self._changed.set()
 
     def wait_ready(self) -> Webhooks:
-        """Raises the error that ended it."""
+        """Wait until the webhooks are ready, and return them; raises the error with which they ended."""
         assert self._changed.wait(READY_S), "the webhooks are not ready"
         if self._error is not None:
             raise self._error
@@ -108,7 +108,7 @@ class _Thread(threading.Thread):
 
 
 async def until_asked(client: Client, *, namespace: str = "default") -> None:
-    """An API server acts on a webhook configuration some moments after it has stored it."""
+    """Wait until the API server calls the webhooks: it applies a configuration some moments after it has stored it."""
     pod = {
         "metadata": {"name": "probe", "ownerReferences": [_OWNER]},
         "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
@@ -121,7 +121,7 @@ async def until_asked(client: Client, *, namespace: str = "default") -> None:
 async def _is_asked(client: Client, namespace: str, pod: Document) -> bool:
     try:
         tried = decode(await client.create(PODS, namespace, pod, dry_run=True))
-        # It knows the other configuration by itself, sooner or later than the one with the pods' webhook.
+        # The API server reads the two webhook configurations separately, so the second one is checked too.
         await client.create(CLONE_SETS, namespace, cloneset("probe"), dry_run=True)
     except KubeError:
         return False

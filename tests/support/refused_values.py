@@ -38,7 +38,7 @@ class Spoilt(msgspec.Struct, frozen=True):
 
     @property
     def field(self) -> str:
-        """As messages name it."""
+        """The field as messages name it."""
         return re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, self.path)))
 
 
@@ -101,7 +101,7 @@ def refused_fields(rules: Sequence[ReviewRule], resource: Resource, document: Do
 
 
 def _fields(schema: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Every field below: of a list its first item for all, of a map the key that full documents have."""
+    """Every field below the path. Of a list, the first item represents all; of a map, the key of full documents."""
     if "additionalProperties" in schema:
         yield from _fields(schema["additionalProperties"], (*path, "key-0"))
     for name, sub in (schema.get("properties") or {}).items():

@@ -90,7 +90,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pods(self) -> list[str]:
-        """Names of the pods that the wait is about."""
+        """Names of the pods that this wait is about."""
         return [name.rpartition("/")[2] for name in self.wait.pods]
 
 
@@ -103,7 +103,7 @@ class Way(msgspec.Struct, frozen=True):
     wait: Wait
     sentence: str
     number: int
-    """Which of the alternatives of the sentence."""
+    """Number of the alternative within the sentence."""
 
 
 # ── what people do ───────────────────────────────────────────────────────────
@@ -148,7 +148,7 @@ def nested(path: str, value: Any) -> Object:
 
 
 async def correct_the_template(person: Person, _match: re.Match[str]) -> None:
-    """An image that works, and nothing that no node has."""
+    """Set an image that works, and remove the node selector."""
     spec: Object = {"containers": [{"name": "main", "image": "nginx:3"}], "nodeSelector": None}
     if name := _match.groupdict().get("sidecars"):
         await correct_the_sidecars(person, name)
@@ -160,7 +160,7 @@ async def correct_the_template(person: Person, _match: re.Match[str]) -> None:
 
 
 async def correct_the_sidecars(person: Person, name: str) -> None:
-    """Images that work, and no missing references."""
+    """Set images that work, and remove references to missing objects."""
     containers = (await person.stage.get(name, resource=SIDECAR_SETS))["spec"]["containers"]
     corrected = [
         {**container, "image": "log:3", "envFrom": None, "volumeMounts": None} for container in containers
@@ -252,7 +252,7 @@ async def correct_the_schedule(person: Person, _match: re.Match[str]) -> None:
 
 
 async def ask_for_less(person: Person, match: re.Match[str]) -> None:
-    """No requests, no selector, and tolerations."""
+    """Remove requests and selectors, and add tolerations."""
     tolerations = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
     await person.change(template={"spec": {"tolerations": tolerations}})
     await correct_the_template(person, match)
@@ -315,7 +315,7 @@ async def resume_and_replace(person: Person, match: re.Match[str]) -> None:
 
 
 async def make_room(person: Person, _match: re.Match[str]) -> None:
-    """Nodes take pods, of any size, and have the labels that were missing. Host ports are free on new nodes."""
+    """Let nodes take pods of any size, and add the missing labels. New nodes have free host ports."""
     stage = person.stage
     if "host ports" in _match[0]:
         for name in ("more-1", "more-2", "more-3"):
@@ -796,7 +796,7 @@ async def create_again(person: Person, **spec: Any) -> None:
 
 
 async def job_of(person: Person) -> Person:
-    """The same person at the job whose image a NodeImage could not pull."""
+    """The same person, for the job whose image a NodeImage could not pull."""
     if person.kind.resource != NODE_IMAGES:
         return person
     for raw in (await person.stage.client.list(IMAGE_PULL_JOBS, person.stage.namespace)).items:
@@ -876,7 +876,7 @@ async def create_the_request_again(person: Person, match: re.Match[str]) -> None
 
 
 async def wait_less_out_of_service(person: Person, match: re.Match[str]) -> None:
-    """The named request is created again with a shorter time out of service."""
+    """Create the named request again with a shorter time out of service."""
     key = Key(person.stage.namespace, match["name"])
     client = person.stage.client
     stored = decode(await client.get(CONTAINER_RECREATE_REQUESTS, key.namespace, key.name))
@@ -897,7 +897,7 @@ async def wait_less_out_of_service(person: Person, match: re.Match[str]) -> None
 
 
 async def label_for_the_job(person: Person, match: re.Match[str]) -> None:
-    """Nodes or pods get the labels that the job selects."""
+    """Label the nodes or pods that the job selects."""
     if match["what"] == "nodes":
         await make_room(person, match)
     else:
@@ -914,12 +914,12 @@ async def label_and_create_again(person: Person, match: re.Match[str]) -> None:
 
 
 async def reselect_and_create_again(person: Person, _match: re.Match[str]) -> None:
-    """All nodes."""
+    """Create the job again, for all nodes."""
     await create_again(person, selector=None, podSelector=None)
 
 
 async def reselect_or_create_again(person: Person, match: re.Match[str]) -> None:
-    """A list is created again; a job alone is changed."""
+    """Create a list again; change a job."""
     if match["list"]:
         await reselect_and_create_again(person, match)
     else:
@@ -957,7 +957,7 @@ async def raise_to_five(person: Person, match: re.Match[str]) -> None:
 
 
 async def raise_of_the_child(person: Person, match: re.Match[str]) -> None:
-    """The field of the child that the remedy names."""
+    """Raise the field of the child that the remedy names."""
     resource = next(resource for (_, kind), resource in RESOURCES.items() if kind == match["kind"])
     body = nested(match["path"], 5)
     await person.stage.client.patch(
@@ -1046,7 +1046,7 @@ async def set_the_annotation(person: Person, match: re.Match[str]) -> None:
 
 
 async def run_elsewhere(person: Person, match: re.Match[str]) -> None:
-    """Another node in the template of the CloneSet of the situations."""
+    """Set another node in the template of the CloneSet `web`."""
     body = {"spec": {"template": {"spec": {"nodeName": "node-1"}}}}
     await person.stage.merge("web", body, resource=CLONE_SETS)
 
@@ -1789,7 +1789,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" the pod, which keeps the old value",
         (run_on_one_node,),
     ),
-    # nothing that is done
+    # sentences without an action
     (r"first correct the cause above: another run would have the same problem", ()),
     (r"first fix the cause that blocks the pods above: .*", ()),
     (r"first fix the cause above(: with a higher limit, it would stop the others too)?", ()),
@@ -1857,7 +1857,7 @@ def each_way(cases: Iterable[Stuck]) -> list[Any]:
 async def follow_way(
     stage: Stage, kind: Kind, key: Key, case: Stuck, number: int, explanation: Explanation
 ) -> None:
-    """Follow this alternative of the explanation of a case, which must contain the expected text."""
+    """Follow this alternative of a case's explanation, which must contain the expected text."""
     ways, said = list(ways_of(explanation)), format_explanation(explanation, now=stage.clock())
     assert case.says in said
     assert len(ways) == case.ways, said

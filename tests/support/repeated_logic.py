@@ -72,7 +72,7 @@ def repeated(root: Path, *, least: int) -> list[Repeat]:
 
 
 def _continues(files: Mapping[str, list[Line]], path: str, start: int, other: str, begin: int) -> bool:
-    """Whether a run that begins a line earlier has both, or the two overlap."""
+    """Whether the two lines overlap, or continue a repeat that begins a line earlier."""
     if path == other and files[path][begin].number <= files[path][start].number:
         return True
     return start > 0 and begin > 0 and files[path][start - 1].shape == files[other][begin - 1].shape

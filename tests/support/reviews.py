@@ -44,7 +44,7 @@ def request(
 
 
 def posted(asked: AdmissionRequest, *, api_version: str = "admission.k8s.io/v1", **more: Any) -> bytes:
-    """The body an API server sends for it."""
+    """The body that an API server sends for the review."""
     resource = asked.resource
     kind = {"group": resource.group, "version": resource.version}
     body = {
@@ -106,7 +106,7 @@ def read(body: bytes) -> Reply:
 
 
 def at_once(reviewer: Reviewer, asked: AdmissionRequest) -> AdmissionAnswer:
-    """The response of a review that waits for nothing."""
+    """The response of a review that never waits."""
     asking = reviewer(asked)
     try:
         asking.__await__().send(None)  # type: ignore[attr-defined]

@@ -32,11 +32,11 @@ class Hands(Protocol):
         ...
 
     async def publish(self, reference: str, *, user: str = "", takes_s: float = 0.0) -> str:
-        """An image can be pulled, by `user:password` where given; returns its digest."""
+        """Let an image be pulled, with `user:password` if given; return its digest."""
         ...
 
     async def kill(self) -> None:
-        """The runtime dies."""
+        """Kill the runtime."""
         ...
 
     async def restart(self) -> None:
@@ -45,7 +45,7 @@ class Hands(Protocol):
 
 
 async def refused(call: Awaitable[object], kind: type[CriError]) -> CriError:
-    """The error with which a call ends, which must be of this type."""
+    """The error of the call, which must be of this type."""
     try:
         await call
     except kind as error:
@@ -143,7 +143,7 @@ async def check_a_pull_that_takes_too_long_is_given_up(client: CriClient, hands:
 
 async def check_events_name_the_pod_or_there_are_none(client: CriClient, hands: Hands) -> None:
     about = asyncio.create_task(_first_about(client.watch_events(), "uid-events"))
-    # When the runtime begins to send events is not known.
+    # It is not known when the runtime begins to send events.
     for attempt in range(20):
         await hands.run_container("app", pod_uid="uid-events", attempt=attempt)
         if (await asyncio.wait({about}, timeout=0.5))[0]:

@@ -62,13 +62,13 @@ def rolling(**fields: Any) -> Object:
 
 
 class AdmissionSwitch:
-    """Whether the webhooks are called. Without webhooks (a real control plane) it changes nothing."""
+    """Switches the calls of the webhooks on and off, except on a real control plane."""
 
     def __init__(self) -> None:
         self.is_on = True
 
     def over(self, rules: Sequence[ReviewRule]) -> list[ReviewRule]:
-        """The same rules, heeded only while the switch is on."""
+        """The same rules. While the switch is off, they allow everything."""
 
         def switched(rule: ReviewRule) -> ReviewRule:
             async def review(request: AdmissionRequest) -> AdmissionAnswer:
@@ -116,7 +116,7 @@ class Stage:
 
     @property
     def kubelets(self) -> Kubelets:
-        """Of simulated nodes."""
+        """The kubelets of simulated nodes."""
         assert self._kubelets, "this scenario changes what kubelets do, so it is not for real nodes"
         return self._kubelets
 
@@ -247,7 +247,7 @@ class Stage:
         return await self.merge(name, {"spec": {"template": {"spec": {"containers": containers}}, **spec}})
 
     async def scale(self, name: str, replicas: int) -> Object:
-        """Through the scale subresource, as `kubectl scale` does."""
+        """Change the replicas through the scale subresource, as `kubectl scale` does."""
         return await self.merge(name, {"spec": {"replicas": replicas}}, subresource="scale")
 
     async def delete(self, name: str, *, resource: Resource = CLONE_SETS, **options: Any) -> None:
@@ -376,7 +376,7 @@ class PodWatch:
 
     @property
     def cache(self) -> Cache[PodView]:
-        """The mirror itself."""
+        """The cache that mirrors the pods."""
         return self._cache
 
     def watch_from_now(self) -> None:
@@ -392,8 +392,8 @@ class PodWatch:
     def _on_change(self, change: Change[PodView]) -> None:
         if change.new is not None and change.new.is_active:
             self._uids.add(change.new.uid)
-        # What is there now, and not change by change: of a list after an outage these come one after the other, and
-        # between them are states that never were.
+        # Count the cached pods, not the changes: after an outage a list delivers its changes one after the other, and
+        # the states between them never existed.
         active = self._active()
         self.most = max(self.most, len(active))
         if self._counting:

@@ -78,7 +78,7 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
     """Lists and maps at this depth have `size` members; -1: none has more than one."""
     size: int = 1
     text: int = 0
-    """Characters by which free texts are longer."""
+    """Number of characters that are added to free texts."""
     number: int = USUAL
     """Value of integers."""
     same: bool = False
@@ -117,7 +117,7 @@ def _value(schema: Mapping[str, Any], growth: Growth, *, name: str, depth: int, 
                 field: _value(sub, growth, name=field, depth=depth, number=number)
                 for field, sub in schema["properties"].items()
             }
-            if schema.get("x-kubernetes-preserve-unknown-fields"):  # a sidecar: a container, and some more
+            if schema.get("x-kubernetes-preserve-unknown-fields"):  # a sidecar: a container with more fields
                 inner = _typed(
                     "io.k8s.api.core.v1.Container", growth, name=name, depth=depth, number=number, above=()
                 )
@@ -192,7 +192,7 @@ def _scalar(kind: str, growth: Growth, name: str, number: int) -> Any:
 
 
 def _number(growth: Growth, name: str) -> int:
-    """A partition that holds every pod back would leave nothing to decide."""
+    """A partition that keeps all pods old would leave no decision to the plan."""
     return 1 if name == "partition" and growth.number == USUAL else growth.number
 
 

@@ -62,7 +62,7 @@ class SidecarWorld:
         return project_sidecarset(encode({**self.doc, "metadata": metadata, "status": self.status}))
 
     def change(self, *containers: Document, **spec: Any) -> None:
-        """Another spec: other containers where any are given, other fields."""
+        """Change fields of the spec, and replace the containers if any are given."""
         given = {**({"containers": list(containers)} if containers else {}), **spec}
         self.doc = add_defaults({**self.doc, "spec": {**self.doc["spec"], **given}})
         self.version += 1
@@ -71,7 +71,7 @@ class SidecarWorld:
     # ── pods ─────────────────────────────────────────────────────────────────
 
     def add(self, count: int = 1, **metadata: Any) -> list[str]:
-        """Pods that are injected with the present spec and run."""
+        """Add pods that run, injected with the current spec."""
         names = []
         for _ in range(count):
             name = f"web-{len(self.pods)}"
@@ -176,7 +176,7 @@ class SidecarWorld:
         return plan
 
     def settle(self, most: int = 200) -> int:
-        """Rounds with a kubelet that catches up before each, until nothing is left to do; how many it took."""
+        """Repeat rounds, each after the kubelet has caught up, until nothing is left to do; return their number."""
         for number in range(most):
             self.run_all()
             if self.round().is_settled:

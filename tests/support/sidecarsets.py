@@ -23,7 +23,7 @@ def container(name: str, image: str = "", **fields: Any) -> Document:
 
 
 def hot(name: str, image: str = "", *, empty: str = "empty:1", **fields: Any) -> Document:
-    """A sidecar that is upgraded hot."""
+    """A sidecar with the upgrade type HotUpgrade."""
     strategy = {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": empty}
     return container(name, image, upgradeStrategy=strategy, **fields)
 
@@ -63,7 +63,7 @@ def problems(
 
 
 def view(doc: Document, *, version: int = 1, generation: int = 1, is_admitted: bool = True) -> SidecarSetView:
-    """The view of a SidecarSet as admission stores it; or as it was stored without."""
+    """The view of a SidecarSet, with or without the defaults of admission."""
     stored = add_defaults(doc) if is_admitted else doc
     metadata = {
         "uid": f"uid-{stored['metadata']['name']}",
@@ -118,7 +118,7 @@ def names(doc: Document, field: str = "containers") -> list[str]:
 
 
 def by_name(doc: Document, name: str) -> Document:
-    """One container of a pod, from either list."""
+    """A container or init container of a pod."""
     spec = doc["spec"]
     result: Document = next(
         container
@@ -129,7 +129,7 @@ def by_name(doc: Document, name: str) -> Document:
 
 
 def variables(container: Document) -> dict[str, Any]:
-    """Its environment: name → value, or the source of the value."""
+    """The environment of a container: name → value, or the source of the value."""
     return {
         variable["name"]: variable.get("value", variable.get("valueFrom"))
         for variable in container.get("env") or ()

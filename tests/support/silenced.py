@@ -21,7 +21,7 @@ class SilencedTransport(WrappedTransport):
         self._silences = 0
 
     def silence(self) -> None:
-        """All that are open now."""
+        """Silence all open watches."""
         self._silences += 1
 
     def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
@@ -40,7 +40,7 @@ class SilencedTransport(WrappedTransport):
                 if self._silences == before:
                     yield line
             if self._silences != before:
-                await asyncio.Event().wait()  # not even its end
+                await asyncio.Event().wait()  # the end is not delivered either
 
         async with stream as opened:
             yield lines()

@@ -36,7 +36,7 @@ class Seed(random.Random):
 
 
 def control_of(kind: Kind) -> Control:
-    """How its objects are reconciled."""
+    """The declaration of how objects of the kind are reconciled."""
     assert kind.control is not None, f"{kind.name} has no controller"
     return kind.control
 
@@ -74,7 +74,7 @@ def read_of(
 
 
 def taken(snapshot: Coroutine[Any, Any, S]) -> S:
-    """The snapshot, which must not wait for anything on paper."""
+    """Run the snapshot function. It must not wait, because all its objects are given."""
     try:
         snapshot.send(None)
     except StopIteration as stop:

@@ -44,11 +44,11 @@ class Race(msgspec.Struct, frozen=True, kw_only=True):
     repeated: int
     """Creations that were rejected because of conflicts and retried."""
     cpu_s: float
-    """Of the whole process: API server, webhooks and client."""
+    """CPU time of the whole process: API server, webhooks and client."""
 
 
 def alternating(tables: list[tuple[ReviewRule, ...]]) -> list[ReviewRule]:
-    """A table that sends reviews to the replicas alternately."""
+    """Rules that send the reviews to the replicas alternately."""
 
     def in_turn(asked: list[Reviewer]) -> Reviewer:
         turn = cycle(asked)
@@ -92,9 +92,9 @@ async def race(
             for context, chain in zip(contexts, chains, strict=True)
         ]
     )
-    settings = ClusterSettings(nodes=1, collected=())  # the pods have an owner that is not there
+    settings = ClusterSettings(nodes=1, collected=())  # the owner of the pods does not exist
     async with Cluster(settings, clock=clock, rng=rng, reviewers=rules) as cluster, AsyncExitStack() as stack:
-        # Apart from the client that creates: one that waits for its own webhook would wait for ever.
+        # A client of its own: the client that creates pods waits for its webhooks, which use this one.
         clients.append(cluster.make_client("webhooks"))
         for crd in build_crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)

@@ -113,7 +113,7 @@ class Spread:
         return {entry["name"]: (entry["replicas"], entry["missingReplicas"]) for entry in entries}
 
     async def closed_since(self, *, seconds: float) -> None:
-        """Write into the status that subsets which take no pods have been so for that long, instead of waiting."""
+        """Set the time since which subsets take no pods, instead of waiting until that much time has passed."""
         since = format_time(self.stage.clock() - seconds)
 
         async def is_written() -> bool:
@@ -153,7 +153,7 @@ class Spread:
         return await self.where() == wanted and noted == wanted and status == wanted
 
     async def settled(self, **wanted: int) -> None:
-        """Wait until it is spread so."""
+        """Wait until the subsets have these numbers of pods."""
 
         async def is_so() -> bool:
             return await self.is_spread(wanted)

@@ -24,7 +24,7 @@ from support.spreads import NOW, placed_in, pod, view
 
 
 def ago(seconds: float) -> str:
-    """A time so long before now."""
+    """The time this many seconds before now."""
     return format_time(NOW - seconds)
 
 
@@ -41,7 +41,7 @@ def stored(
     unschedulable: bool = False,
     **given: Any,
 ) -> Document:
-    """A pod as it is stored: of a subset, or (empty) without a note."""
+    """A stored pod with the annotation of this subset; without a subset it has no annotation."""
     annotations: dict[str, str] = {}
     if of:
         note = {"name": "ws", "subset": of, **({"uid": uid} if uid else {})}
@@ -87,7 +87,7 @@ def entry(name: str, missing: int, replicas: int = 0, **fields: Any) -> Document
 
 
 def status_of(plan: Plan, version: str = UNVERSIONED) -> dict[str, Document]:
-    """The written list of a version, by subset; of all versions for the empty name."""
+    """The written list of a version, by subset. The empty version selects the list of all versions."""
     assert plan.status is not None
     result = plan.status["versionedSubsetStatuses"][version] if version else plan.status["subsetStatuses"]
     return {item["name"]: item for item in result}

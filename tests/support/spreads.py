@@ -86,7 +86,7 @@ def spread(
 
 
 def view(document: Document) -> SpreadView:
-    """Its view, through the real projection."""
+    """The view of a WorkloadSpread, through the real projection."""
     return SPREAD_VIEWS.project(orjson.dumps(document))
 
 
@@ -195,7 +195,7 @@ class SpreadServer:
 
 
 class _Replica:
-    """A `SpreadReader` over the server, and the two steps over it."""
+    """A `SpreadReader` over the server, and the two admission steps that use it."""
 
     def __init__(
         self,

@@ -136,7 +136,7 @@ class StatefulSetBuilder:
             "status": {},
         }
         self.pods: dict[str, Document] = {}
-        """By name."""
+        """Pods by name."""
         self.claims: dict[str, Document] = {}
         self.classes: list[Document] = []
         self.jobs: list[Document] | None = None
@@ -183,7 +183,7 @@ class StatefulSetBuilder:
         return self
 
     def with_claims(self, *templates: Document, there: bool = True) -> Self:
-        """Claim templates; with `there` all pods mount bound claims of them already."""
+        """Add claim templates; with `there`, all pods already mount bound claims of these templates."""
         self.spec["volumeClaimTemplates"] = list(templates) or [claim_template()]
         if there:
             for pod in list(self.pods):
@@ -326,7 +326,7 @@ class StatefulSetBuilder:
         return self
 
     def old(self, *ordinals: int | str) -> Self:
-        """Of the older revision."""
+        """Give these pods the older revision."""
 
         def change(pod: Document) -> None:
             pod["metadata"]["labels"][keys.REVISION_LABEL] = self.old_name
@@ -355,7 +355,7 @@ class StatefulSetBuilder:
         return self._each(ordinals, change)
 
     def marked(self, *ordinals: int | str, value: str = "true") -> Self:
-        """Specified for deletion."""
+        """Mark these pods for specified deletion."""
         return self.labelled({keys.SPECIFIED_DELETE_LABEL: value}, *ordinals)
 
     def state(self, state: str, *ordinals: int | str) -> Self:
@@ -387,7 +387,7 @@ class StatefulSetBuilder:
         return self
 
     def on_node(self, node: NodeView, *ordinals: int | str) -> Self:
-        """Pods on this node."""
+        """Bind these pods to this node."""
         self.nodes.append(node)
         return self._each(ordinals, lambda pod: pod["spec"].update(nodeName=node.name))
 
@@ -400,7 +400,7 @@ class StatefulSetBuilder:
         return self._each(ordinals, change)
 
     def deleted(self, *ordinals: int | str) -> Self:
-        """Terminating."""
+        """Make these pods terminating."""
         time = format_time(NOW)
         return self._each(ordinals, lambda pod: pod["metadata"].update(deletionTimestamp=time))
 
@@ -463,7 +463,7 @@ class StatefulSetBuilder:
 def statefulset(
     replicas: int = 3, *, pods: bool = True, parallel: bool = False, image: str = "nginx:1", **rolling: Any
 ) -> StatefulSetBuilder:
-    """With pods 0, 1, … unless `pods=False`; fields of rollingUpdate as keywords."""
+    """A StatefulSet with pods 0, 1, … unless `pods=False`; fields of rollingUpdate as keywords."""
     builder = StatefulSetBuilder(
         {
             "replicas": replicas,
@@ -477,7 +477,7 @@ def statefulset(
 
 
 def updatable(replicas: int = 3, *, policy: str = "InPlaceIfPossible", **fields: Any) -> StatefulSetBuilder:
-    """As `statefulset`, with a policy of updates in place and pods that have the gate for that."""
+    """Like `statefulset`, with a policy for in-place updates, and pods with the readiness gate for it."""
     pods = fields.pop("pods", True)
     builder = statefulset(replicas, pods=False, podUpdatePolicy=policy, **fields)
     gates = {"readinessGates": [{"conditionType": keys.IN_PLACE_READY}]}
@@ -514,7 +514,7 @@ def created_claims(plan: Plan) -> list[str]:
 
 
 def deleted(plan: Plan) -> list[int]:
-    """In the order of the plan."""
+    """Ordinals of the deleted pods, in the order of the plan."""
     return [
         ordinal(step.action.key.name)
         for step in plan.steps

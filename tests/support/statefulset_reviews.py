@@ -42,7 +42,7 @@ def review(
 
 
 def causes(doc: Document, *, old: Document | None = None, reviewer: Reviewer = VALIDATE) -> Sequence[Cause]:
-    """All that is wrong with a document."""
+    """All errors of a document."""
     refused = review(reviewer, doc, old=old).refusal
     if refused is None:
         return ()

@@ -44,7 +44,7 @@ def statefulset(
 
 
 def in_place(**fields: Any) -> Object:
-    """An updateStrategy that changes pods in place where that can be."""
+    """An updateStrategy that updates pods in place if possible."""
     return rolling(podUpdatePolicy="InPlaceIfPossible", **fields)
 
 
@@ -70,7 +70,7 @@ class Sets:
         return await self.stage.create(statefulset(name, **spec), resource=ADVANCED_STATEFUL_SETS)
 
     async def get(self, name: str = "web") -> Object:
-        """As stored."""
+        """The set as stored."""
         return await self.stage.get(name, resource=ADVANCED_STATEFUL_SETS)
 
     async def status(self, name: str = "web") -> Object:
@@ -79,7 +79,7 @@ class Sets:
         return status
 
     async def condition(self, kind: str, name: str = "web") -> Object | None:
-        """Its condition of this type."""
+        """The set's condition of this type."""
         conditions = (await self.status(name)).get("conditions") or []
         return next((condition for condition in conditions if condition["type"] == kind), None)
 
@@ -93,16 +93,16 @@ class Sets:
         return await self.change(name, template={"spec": {"containers": containers}}, **spec)
 
     async def scale(self, replicas: int, name: str = "web") -> Object:
-        """Through the scale subresource."""
+        """Change the replicas through the scale subresource."""
         patch = {"spec": {"replicas": replicas}}
         return await self.stage.merge(name, patch, resource=ADVANCED_STATEFUL_SETS, subresource="scale")
 
     async def delete(self, name: str = "web", **options: Any) -> None:
-        """Delete it."""
+        """Delete the set."""
         await self.stage.delete(name, resource=ADVANCED_STATEFUL_SETS, **options)
 
     async def pods(self, name: str = "web") -> dict[int, PodView]:
-        """Its pods by ordinal."""
+        """The set's pods by ordinal."""
         return {split_name(pod.name)[1]: pod for pod in await self.stage.pods(name)}
 
     async def uids(self, name: str = "web") -> dict[int, str]:
@@ -125,7 +125,7 @@ class Sets:
         updated: int | None = None,
         within_s: float | None = None,
     ) -> Object:
-        """Wait for available pods with just these ordinals (default: the first `replicas`), `updated` new."""
+        """Wait for available pods with exactly these ordinals (default: the first `replicas`); `updated` are new."""
         wanted = list(range(replicas or 0) if ordinals is None else ordinals)
         count = len(wanted)
 

@@ -16,7 +16,7 @@ class _Listed(NamedTuple):
 
 
 class StoredObjects:
-    """Objects by plural; all other objects do not exist."""
+    """Serves the given objects, by plural; all other objects do not exist."""
 
     def __init__(self, objects: Mapping[str, Sequence[dict[str, Any]]]) -> None:
         self._objects = {
@@ -24,7 +24,7 @@ class StoredObjects:
         }
 
     async def get(self, resource: Any, namespace: str, name: str, **_: Any) -> bytes:
-        """The first of a kind. Webhook configurations may not be read."""
+        """The first object of the resource. Webhook configurations are forbidden."""
         if "webhookconfigurations" in resource.plural:
             raise _refusal("ForbiddenError", 403)
         if not (result := self._objects.get(resource.plural)):
@@ -32,26 +32,26 @@ class StoredObjects:
         return result[0]
 
     async def get_path(self, path: str) -> bytes:
-        """Serves only the given objects."""
+        """Reject every path."""
         raise _refusal("NotFoundError", 404)
 
     async def list(self, resource: Any, namespace: str = "", **_: Any) -> _Listed:
-        """All of a kind."""
+        """All objects of the resource."""
         return _Listed([msgspec.Raw(data) for data in self._objects.get(resource.plural, [])])
 
     async def read_list(self, resource: Any, namespace: str, on_page: Any, on_restart: Any, **_: Any) -> str:
-        """The same objects as one page."""
+        """All objects of the resource, in one page."""
         await on_page([msgspec.Raw(data) for data in self._objects.get(resource.plural, [])])
         return "9"
 
     @asynccontextmanager
     async def watch(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
-        """Nothing ever changes."""
+        """A watch without events."""
         yield _nothing()
 
 
 def _refusal(name: str, code: int) -> Exception:
-    """Of the modules that are loaded at this moment, which may be instrumented ones."""
+    """An error of the currently loaded modules, which may be instrumented."""
     from pykruise.kube import errors
 
     refused: Exception = getattr(errors, name)(errors.ErrorStatus(status="Failure", message=name, code=code))

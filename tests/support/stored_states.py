@@ -32,7 +32,7 @@ class StoredStates:
         return [entry for entry in self._seen if entry["metadata"]["name"] == name]
 
     def since(self, name: str, generation: int) -> list[Object]:
-        """Those from this generation on."""
+        """Stored states of one object, from this generation on."""
         return [entry for entry in self.of(name) if entry["metadata"]["generation"] >= generation]
 
 

@@ -36,7 +36,7 @@ FILES: Final = {
     "nodeimage": "imagepulljob.yaml",
     "persistentpodstate": "persistentpodstate.yaml",
 }
-"""Examples of kinds whose objects controllers make."""
+"""Examples for kinds whose objects controllers create."""
 IMAGES: Final = ("nginx:1.27", "nginx:1.25", "busybox:1.36", "fluent-bit:3.1", "postgres:17", "redis:7.4")
 
 
@@ -47,15 +47,15 @@ class World:
         self._place = place
         self.kind = kind
         self.document = document
-        """As it is stored."""
+        """The document as it is stored."""
 
     async def plan_of(self, document: Document) -> Plan | None:
-        """The plan of its manager if this document were stored; None: there is no decision."""
+        """The plan of the manager for this document; None: the manager decides nothing."""
         sight = await self.sight_of(document)
         return None if sight.snapshot is None else sight.plan()
 
     async def sight_of(self, document: Document) -> Sight:
-        """All input of its plan."""
+        """All input of the plan for this document."""
         return await look_at(
             self._place.client,
             self.kind,

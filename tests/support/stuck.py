@@ -80,8 +80,8 @@ async def explain_until(
     within_s: float,
     lasts: bool = True,
 ) -> Explanation:
-    """Return the first explanation of an object that `is_wanted` accepts; with `lasts`, it must accept it
-    for a second. Fails with the text of the last one."""
+    """Return the first explanation of an object that `is_wanted` accepts; with `lasts`, it must accept the
+    explanations for a second. Fails with the text of the last one."""
     latest: Explanation | None = None
 
     async def is_reached() -> bool:
@@ -103,7 +103,7 @@ async def explain_until(
 
 
 _NOT_KNOWN_TO_IT: Final = frozenset({Code.NO_MANAGER, Code.NODE_LOST})
-"""No manager can report that no manager runs; and only a DaemonSet reads nodes."""
+"""Causes that the object's manager cannot report: no manager runs; a node is lost (only DaemonSets read nodes)."""
 _WORDS_OF: Final[Mapping[str, set[str]]] = {
     Code.REFUSED: {Code.REFUSED, Code.INVALID_SPEC, Code.SELECTOR_CHANGED, Code.SELECTING_ALL},
     Code.BROKEN_UPDATE: {Code.BROKEN_UPDATE, Code.BROKEN_UPDATE_STATE},
@@ -112,8 +112,8 @@ _WORDS_OF: Final[Mapping[str, set[str]]] = {
 
 
 async def _condition_says_the_same(stage: Stage, kind: Kind, key: Key, explanation: Explanation) -> None:
-    """Where `explain` names a remedy first, the object's own conditions have that code. An object that is being deleted
-    keeps its last conditions.
+    """Check that the object's conditions have the code of the first wait, if `explain` names a remedy for it.
+    An object that is being deleted keeps its last conditions.
     """
     first = next(iter(explanation.waits), None)
     if kind.control is None or kind.control.standing is None or first is None or not first.remedy:
@@ -134,14 +134,14 @@ async def _condition_says_the_same(stage: Stage, kind: Kind, key: Key, explanati
     if not await is_said():
         await stage.until(
             is_said, what=f"{explanation.cause} as a condition's reason"
-        )  # a status follows its plan
+        )  # the status is written after the plan
 
 
 # ── refusals by real API servers ─────────────────────────────────────────────
 
 
 async def used_up_quota(stage: Stage, *, pods: int) -> None:
-    """A ResourceQuota of the namespace that lets this many pods be, and that API servers know of."""
+    """Create a ResourceQuota that allows this many pods, and wait until API servers know it."""
     body = {"metadata": {"name": "team"}, "spec": {"hard": {"pods": str(pods)}}}
     await stage.create(body, resource=RESOURCE_QUOTAS)
 
@@ -192,7 +192,7 @@ class Refusal:
         await self._until_refused()
 
     async def by_rights(self) -> Transport:
-        """The transport of a manager that may do anything but make and change pods."""
+        """The transport of a manager that may do everything except create and change pods."""
         read = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
         groups = ["", "apps", "apps.kruise.io", "policy.kruise.io", "events.k8s.io"]
         written = ["*/status", "*/finalizers", "controllerrevisions", "events"]
@@ -224,7 +224,7 @@ class Refusal:
             await self._stage.client.create(resource, "", body)
 
     async def _until_refused(self) -> None:
-        """API servers load new rules after a while."""
+        """Wait until API servers have loaded the new rules."""
         pod = {
             "metadata": {"name": "try"},
             "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},

@@ -73,7 +73,7 @@ class UnitedWorld:
             "creationTimestamp": format_time(NOW),
         }
         self.workloads: dict[tuple[str, str], Document] = {}
-        """By template and name."""
+        """Workloads by template and name."""
         self.pods: dict[str, Document] = {}
         self.revisions: dict[str, Document] = {}
         self.closed: set[str] = set()
@@ -169,7 +169,7 @@ class UnitedWorld:
     # ── plans ────────────────────────────────────────────────────────────
 
     def sync(self, times: int = 6) -> Self:
-        """Plan and carry out until nothing is left to do, at most so often."""
+        """Plan and carry out until nothing is left to do, `times` times at most."""
         for _ in range(times):
             plan = self.plan()
             self.carry_out(plan)
@@ -282,7 +282,7 @@ class UnitedWorld:
     def _scale_and_update(self, template: str, workload: Document) -> None:
         spec = workload["spec"]
         mine = sorted(self._owned(workload), key=lambda pod: (not _is_ready(pod), pod["metadata"]["name"]))
-        # Not ready and young ones go first.
+        # Pods that are not ready go first, then young pods.
         while len(mine) > spec["replicas"]:
             victim = next((pod for pod in mine if not _is_ready(pod)), mine[-1])
             mine.remove(victim)
@@ -350,12 +350,12 @@ class UnitedWorld:
         pod["status"] = {"phase": "Running", "conditions": [result]}
 
     def close(self, *subsets: str) -> Self:
-        """New pods of these find no node."""
+        """Close these subsets: their new pods find no node."""
         self.closed |= set(subsets)
         return self
 
     def open(self, *subsets: str) -> Self:
-        """They do again."""
+        """Open these subsets: their new pods find nodes again."""
         self.closed -= set(subsets)
         return self
 
@@ -372,18 +372,18 @@ class UnitedWorld:
         return self
 
     def set_subsets(self, *subsets: str | Document, **topology: Any) -> Self:
-        """Other subsets; further fields of the topology stay."""
+        """Set other subsets; other fields of the topology stay."""
         given = [subset(item) if isinstance(item, str) else item for item in subsets]
         return self.change(topology={**self.spec["topology"], "subsets": given, **topology})
 
     def set_image(self, image: str) -> Self:
-        """Another template."""
+        """Set another image in the template."""
         template = copy.deepcopy(self.spec["template"])
         template[self.template]["spec"]["template"]["spec"]["containers"][0]["image"] = image
         return self.change(template=template)
 
     def partitions(self, **by_subset: int) -> Self:
-        """How many pods stay as they are."""
+        """Set the number of old pods by subset."""
         return self.change(updateStrategy={"type": "Manual", "manualUpdate": {"partitions": by_subset}})
 
     def pass_time(self, seconds: float) -> Self:
@@ -392,7 +392,7 @@ class UnitedWorld:
 
 
 def wanted_in(actions: Iterable[Action]) -> list[str]:
-    """The writes to workloads, in short."""
+    """The writes to workloads, as `verb kind`."""
     return [
         f"{type(action).__name__.lower()} {action.resource.kind}"
         for action in actions

@@ -72,18 +72,18 @@ class United:
             await self.pool.label(node, {self.label: zone})
 
     async def take_zone(self, zone: str, *, back: bool = False) -> None:
-        """Its nodes take no new pods any more; or do again."""
+        """Cordon the nodes of the zone; with `back`, uncordon them."""
         for node, value in self.zones.items():
             if value == zone:
                 await self.pool.cordon(node, unschedulable=not back)
 
     def subset(self, name: str, *, zone: str = "", **fields: Any) -> Object:
-        """A subset that requires the zone of its name."""
+        """A subset that requires the zone `zone`, or the zone of its name."""
         term = {"matchExpressions": [{"key": self.label, "operator": "In", "values": [zone or name]}]}
         return {"name": name, "nodeSelectorTerm": term, **fields}
 
     def to_document(self, *subsets: Object, **spec: Any) -> Object:
-        """As it is created: by default over both zones."""
+        """The document of a new UnitedDeployment, by default over both zones."""
         given = list(subsets) or [self.subset("a"), self.subset("b")]
         return united_document(self.template, given, **spec)
 
@@ -92,7 +92,7 @@ class United:
         return await self.stage.create(self.to_document(*subsets, **spec), resource=UNITED_DEPLOYMENTS)
 
     async def get(self) -> Object:
-        """As stored."""
+        """The UnitedDeployment as stored."""
         return await self.stage.get(NAME, resource=UNITED_DEPLOYMENTS)
 
     async def status(self) -> Object:
@@ -115,7 +115,7 @@ class United:
         return await self.change(template=inner, **spec)
 
     async def scale(self, replicas: int) -> Object:
-        """Through the scale subresource, as `kubectl scale` and autoscalers do."""
+        """Change the replicas through the scale subresource, as `kubectl scale` and autoscalers do."""
         return await self.stage.merge(
             NAME, {"spec": {"replicas": replicas}}, resource=UNITED_DEPLOYMENTS, subresource="scale"
         )
@@ -123,7 +123,7 @@ class United:
     # ── sight ────────────────────────────────────────────────────────────────
 
     async def workloads(self, template: str = "") -> dict[str, Object]:
-        """By subset, those of a template's kind."""
+        """Workloads of a template's kind, by subset."""
         listed = await self.stage.stored(TEMPLATES[template or self.template])
         workloads = [entry for entry in listed if SUBSET_LABEL in (entry["metadata"].get("labels") or {})]
         by_subset = {entry["metadata"]["labels"][SUBSET_LABEL]: entry for entry in workloads}
@@ -161,7 +161,7 @@ class United:
         )
 
     async def settled(self, *, within_s: float | None = None, **sizes: int) -> Object:
-        """Wait until the subsets have these sizes, all pods are ready and at the target, and the status is
+        """Wait until the subsets have these sizes, all pods are ready and have the newest template, and the status is
         correct."""
         total = sum(sizes.values())
 

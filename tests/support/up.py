@@ -31,7 +31,7 @@ PYKRUISE = (sys.executable, "-m", "pykruise.cli")
 
 
 READY_S = 120.0
-"""How long a command may take until it is ready."""
+"""Seconds until a command must be ready."""
 
 LAST_LINES = 20
 """Number of lines of a command that a failed test shows."""
@@ -173,7 +173,7 @@ def _describe_state(process: "subprocess.Popen[str]", arguments: Sequence[str], 
 def running_real(plane: ControlPlane, *, nodes: int) -> Iterator[Kubectl]:
     """Nodes and the manager for a control plane that has the CRDs, each ended by SIGTERM.
 
-    Nodes that tests before it had and that it has no kubelets for are deleted: pods could be sent there.
+    Nodes of earlier tests without a kubelet are deleted, because pods could be bound to them.
     """
     kubectl = Kubectl(plane.kubeconfig, program=str(plane.find_binary("kubectl")))
     own = {f"node/node-{number}" for number in range(1, nodes + 1)}
@@ -201,7 +201,7 @@ def running(
     said: list[str] = []
     is_ready = threading.Event()
 
-    def listen() -> None:  # to the end: a full pipe would stop it
+    def listen() -> None:  # reads to the end: a full pipe would block the command
         for line in process.stderr or ():
             said.append(line)
             if says in line:

@@ -166,7 +166,7 @@ class PaperPod:
     def __init__(self, document: Document) -> None:
         self.document = copy.deepcopy(document)
         self.subresources: list[str] = []
-        """Where writes went, in order."""
+        """Subresources of the writes, in order."""
 
     def view(self) -> PodFacts:
         return facts_of(self.document)
@@ -190,7 +190,7 @@ class PaperPod:
             self.document = merged
             self.subresources.append(patch.subresource)
 
-    # What others do
+    # Actions of others
 
     def restarts(
         self, name: str, *, image: str = "", image_id: str = "", ready: bool = True, as_named: bool = False
@@ -221,7 +221,7 @@ class PaperPod:
             {key.replace("__", "/").replace("_", "-"): value for key, value in annotations.items()}
         )
 
-    # Looking
+    # Queries
 
     def spec_of(self, name: str) -> Document:
         spec: Document = next(

@@ -18,7 +18,7 @@ from support.snapshots import OnPaper, control_of, listed
 
 
 class Woken:
-    """A kind's wakes, and the objects that they can look up. `is_making`: whether a creation is in progress."""
+    """The wakes of a kind, and the objects that they can look up. `is_making`: whether a creation is in progress."""
 
     def __init__(
         self,

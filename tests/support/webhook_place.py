@@ -58,7 +58,7 @@ async def webhook_place(plane: ControlPlane | None, folder: Path) -> AsyncIterat
     """A cluster on this control plane; None: on the sandbox's API server."""
     async with AsyncExitStack() as stack:
         user_transport, manager_transport = await _transports(plane, stack)
-        # Nothing is repeated by the client itself: what is refused is counted.
+        # The client repeats no request, so that every rejection is counted.
         user = Client(user_transport, rng=random.Random(2), retry=RetryPolicy(writes=0, reads=0))
         if plane is None:
             for crd in build_crds():

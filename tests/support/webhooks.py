@@ -23,8 +23,8 @@ from pykruise.manager.webhooks import Webhooks, endpoint_of
 LOOPBACK = "127.0.0.1"
 
 QUIET_S = 2.5
-"""For `running_webhooks`, before API servers ask about fewer pods. The review of a SidecarSet may take a second of it,
-and the SidecarSet is stored only then; nothing else takes long here."""
+"""Seconds that webhooks of `running_webhooks` wait before they narrow the selection of pods. A SidecarSet is stored up
+to a second after its review; all other objects are stored faster."""
 
 GATES = Gates.of(
     ResourcesDeletionProtection=True,
@@ -34,8 +34,8 @@ GATES = Gates.of(
     PodUnavailableBudgetUpdateGate=True,
     PodGroups=True,
 )
-"""Of webhooks in scenarios on every cluster. Protection concerns labelled objects only, budgets only pods that are tied
-to them, and kinds of the other gates only those who make them, so they can always be on."""
+"""Gates of the webhooks in scenarios on every cluster. They can always be on: protection affects only labelled objects,
+budgets only pods that are tied to them, and the other gates only objects of their kinds."""
 
 
 def free_port() -> int:
@@ -62,14 +62,14 @@ def webhook_settings(
 
 
 async def install_namespace(client: Client, settings: ManagerSettings) -> None:
-    """The manager's own."""
+    """Create the manager's namespace."""
     namespace = {"metadata": {"name": settings.own_namespace, "labels": {"control-plane": "openkruise"}}}
     with suppress(AlreadyExistsError):
         await client.create(NAMESPACES, "", namespace)
 
 
 async def install_configurations(client: Client, settings: ManagerSettings, *, unreviewed: str = "") -> None:
-    """Both webhook configurations, as an installer writes them; `unreviewed`: a namespace that they leave out."""
+    """Create both webhook configurations, as an installer does. `unreviewed`: a namespace that they leave out."""
     rules = build_reviewers(make_admission_settings(settings.gates, namespace=settings.own_namespace))
     for resource, doc in zip(
         (MUTATING, VALIDATING), build_configurations(rules, endpoint_of(settings)), strict=True
@@ -87,7 +87,7 @@ def _leave_out(doc: Document, namespace: str) -> None:
 
 
 async def uninstall_configurations(client: Client) -> None:
-    """Take both away, if they are there."""
+    """Delete both webhook configurations, if they exist."""
     for resource, doc in zip((MUTATING, VALIDATING), build_configurations((), Endpoint()), strict=True):
         with suppress(NotFoundError):
             await client.delete(resource, "", doc["metadata"]["name"])

@@ -88,7 +88,7 @@ class WorkMeter:
 
     @contextmanager
     def instrumented(self) -> Iterator[None]:
-        """Within, `import pykruise…` finds the instrumented modules."""
+        """Instrument the modules that the block imports with `import pykruise…`."""
         finder = _Finder(self)
         others = {name: module for name, module in sys.modules.items() if _is_ours(name)}
         for name in others:
@@ -256,7 +256,7 @@ class _Loader(SourceFileLoader):
         self._meter = meter
 
     def get_code(self, fullname: str) -> CodeType:
-        """Never from kept bytecode, and never kept."""
+        """Compile the instrumented module, without a bytecode cache."""
         tree = ast.parse(self.get_data(self.path), self.path)
         instrumented = ast.fix_missing_locations(_Instrument(fullname, self._meter).visit(tree))
         code: CodeType = builtins.compile(instrumented, self.path, "exec", dont_inherit=True)

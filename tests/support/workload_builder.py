@@ -116,13 +116,13 @@ class WorkloadBuilder:
         return self
 
     def orphaned(self, *short_names: str) -> Self:
-        """Without an owner."""
+        """Remove the owner of these pods."""
         for short in short_names:
             del self.pods[short]["metadata"]["ownerReferences"]
         return self
 
     def deleted(self, *short_names: str) -> Self:
-        """Terminating."""
+        """Make these pods terminating."""
         for short in short_names:
             self.pods[short]["metadata"]["deletionTimestamp"] = format_time(NOW)
         return self

@@ -107,7 +107,7 @@ class _Markers:
 
 @cache
 def views() -> Mapping[str, Any]:
-    """By kind."""
+    """Views of the objects of each kind."""
     return {kind.resource.kind: kind.control.objects for kind in list_kinds() if kind.control is not None}
 
 
@@ -121,7 +121,7 @@ def view_of(kind: str, document: Document) -> Any:
 
 
 def rules_around(cluster: Any) -> Sequence[ReviewRule]:
-    """All webhooks, where this is stored."""
+    """All webhooks, in a cluster that stores only this object."""
     readers = {
         **{
             kind.name: cluster

@@ -44,7 +44,7 @@ class Whole(msgspec.Struct, frozen=True):
         """Whether the schema does not restrict the value at this path."""
         schema = self.schema
         for depth, step in enumerate(path):
-            if path[0] == "metadata":  # which API servers see to themselves
+            if path[0] == "metadata":  # which API servers validate themselves
                 return False
             if isinstance(step, int):
                 schema = schema.get("items", {})
@@ -58,7 +58,7 @@ class Whole(msgspec.Struct, frozen=True):
 
 @cache
 def objects() -> Mapping[str, Whole]:
-    """By name."""
+    """All versions of all kinds, by name."""
     wholes = [_whole(crd["spec"], version) for crd in open_crds() for version in crd["spec"]["versions"]]
     return {whole.name: whole for whole in wholes}
 
@@ -70,7 +70,7 @@ def _whole(spec: Document, version: Document) -> Whole:
         spec["group"], version["name"], names["plural"], names["kind"], namespaced=is_namespaced
     )
     document = document_of(schema, Growth(fields=fields_of))
-    if resource.kind == "UnitedDeployment":  # whose schema leaves the specs of Kubernetes' own workloads open
+    if resource.kind == "UnitedDeployment":  # its schema leaves specs of other workloads open
         for name in ("Deployment", "StatefulSet"):
             template = document["spec"]["template"][f"{name[0].lower()}{name[1:]}Template"]
             template["spec"] = typed_document_of(f"io.k8s.api.apps.v1.{name}Spec", Growth(fields=fields_of))
@@ -96,7 +96,7 @@ def _metadata(is_namespaced: bool) -> Document:
 
 @cache
 def pod() -> Whole:
-    """A pod with every field, and with all that has steps of its admission do something."""
+    """A pod with every field, for which every admission step that reads pods has something to do."""
     result = typed_document_of("io.k8s.api.core.v1.Pod", Growth(fields=fields_of))
     result["metadata"] = _metadata(True)
     result["metadata"]["annotations"] = {
@@ -106,7 +106,7 @@ def pod() -> Whole:
         "apps.kruise.io/matched-workloadspread": '{"name":"web","subset":"a-0","uid":"u-1"}',
     }
     for kind in ("containers", "initContainers", "ephemeralContainers"):
-        result["spec"][kind][0]["name"] = f"of-{kind.lower()}"  # sidecars have names of their own
+        result["spec"][kind][0]["name"] = f"of-{kind.lower()}"  # sidecars have other names
     result["spec"]["containers"][0]["env"].append({"name": "KRUISE_CONTAINER_PRIORITY", "value": "1"})
     return Whole(PODS, result, True, {})
 
@@ -123,7 +123,7 @@ def paths(value: Any, above: Path = ()) -> Iterator[Path]:
 def spoilt(whole: Whole, *, most: int) -> Iterator[tuple[Path, Document]]:
     """A place and the document with a wrong value there; if there are more than `most`, a hash selects some."""
     places = list(paths(whole.document))
-    # Long documents take longer, too.
+    # The reviews of long documents take longer, so their share is smaller.
     share = 1 + len(places) * len(VALUES) * (1 + len(places) // 1000) // most
     for path in places:
         for number, value in enumerate(VALUES):
@@ -141,7 +141,7 @@ def relabelled(document: Document) -> Document | None:
 
 
 def with_value(value: Any, path: Path, new: Any) -> Any:
-    """A copy with something else at this path."""
+    """A copy with another value at this path."""
     if not path:
         return new
     step, *rest = path

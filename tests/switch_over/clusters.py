@@ -59,14 +59,14 @@ class Switching:
         self._nodes: subprocess.Popen[bytes] | None = None
         self._own: subprocess.Popen[bytes] | None = None
         self.refused: dict[str, str] = {}
-        """Objects that the release does not take, and its words."""
+        """Objects that the release rejects, with its error messages."""
 
     async def begin(self) -> None:
-        """Install the release, start its manager and four nodes, and create everything; returns when all is settled."""
+        """Install the release, start its manager and four nodes, create all objects, and wait until all are settled."""
         self._start_nodes()
         await self.original.install()
         await self.original.start()
-        await asyncio.sleep(2)  # its webhooks are asked from then on
+        await asyncio.sleep(2)  # API servers call its webhooks from then on
         served = self.served()
         for document in objects_at_rest(served):
             self.create(document)
@@ -74,7 +74,7 @@ class Switching:
         await self.settled()
 
     async def end(self) -> None:
-        """End everything that this made."""
+        """End all processes that this object started."""
         for process in (self._own, self._nodes):
             if process is not None:
                 process.kill()
@@ -82,14 +82,14 @@ class Switching:
         await self.original.stop()
 
     def create(self, document: Document) -> None:
-        """Apply one object; what the release refuses is remembered."""
+        """Apply one object, and record its rejection by the release."""
         done = self.kubectl("apply", "--server-side", "-f", "-", text=yaml.safe_dump(document), check=False)
         if done.returncode:
             self.refused[f"{document['kind']} {document['metadata']['name']}"] = done.stderr.strip()
 
     async def use(self, manager: str, *, waits_s: float = 0.0, with_definitions: bool = False) -> None:
-        """End the manager that works, start the other one, and return when it leads. `waits_s`: for rollouts
-        to go on before the switch. `with_definitions`: those of the other one as well."""
+        """End the running manager, start the other one, and return when it leads. `waits_s`: time for rollouts before
+        the switch. `with_definitions`: install the other manager's CRDs, too."""
         await asyncio.sleep(waits_s)
         before = self._holder()
         if manager == "pykruise":
@@ -104,7 +104,7 @@ class Switching:
         await self._leads(manager, before)
 
     async def settled(self) -> None:
-        """Return when pods and objects have not changed for a while. Statuses do not count."""
+        """Return when pods and objects, without their statuses, have not changed for a while."""
         end = time.monotonic() + SETTLES_S
         last, since = self.seen(), time.monotonic()
         while time.monotonic() < end:
@@ -117,7 +117,7 @@ class Switching:
         raise AssertionError("pods go on changing")
 
     def seen(self) -> Seen:
-        """What is there now."""
+        """The current pods, objects, claims and revisions."""
         pods = {_name(pod): _pod(pod) for pod in self._items("pods")}
         objects = {_name(item): _object(item) for item in self._items(KINDS)}
         claims = {
@@ -140,7 +140,7 @@ class Switching:
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def own_log(self) -> str:
-        """All that pykruise's managers have logged."""
+        """The log of pykruise's managers."""
         return (self.folder / "manager.log").read_text(errors="replace")
 
     def get(self, what: str, name: str, namespace: str = "default") -> Document:
@@ -168,13 +168,13 @@ class Switching:
         }
 
     async def _has_node_images(self) -> None:
-        """Return when each node has its NodeImage: some releases take a while until they make them."""
+        """Return when each node has its NodeImage: some releases create them late."""
         async with asyncio.timeout(SETTLES_S):
             while len(self._items("nodeimages")) < len(self._items("nodes")):
                 await asyncio.sleep(1)
 
     def _install_own(self, *, with_definitions: bool) -> None:
-        """`with_definitions`: they store what the release's do."""
+        """Install pykruise. `with_definitions`: with its CRDs, which store the same versions as the release's."""
         command = [*PYKRUISE, "install", "--webhook-host=127.0.0.1"]
         if not with_definitions:
             command.append("--no-crds")
@@ -204,7 +204,7 @@ class Switching:
             process.wait(30)
 
     async def _leads(self, manager: str, before: str) -> None:
-        """Return when the Lease has a holder that is not the one before."""
+        """Return when the Lease has another holder than before."""
         end = time.monotonic() + LEADS_S
         while time.monotonic() < end:
             holder = self._holder()
@@ -220,7 +220,7 @@ class Switching:
 
 
 def without_specs(seen: Seen) -> Seen:
-    """The same without what another version of an object says otherwise; its generation tells whether it changed."""
+    """The same without fields that differ between versions of an object; its generation shows whether it changed."""
     versioned = ("spec", "data")
     objects = {
         name: {field: value for field, value in item.items() if field not in versioned}
@@ -230,7 +230,7 @@ def without_specs(seen: Seen) -> Seen:
 
 
 def differences(before: Seen, after: Seen) -> list[str]:
-    """One line for each pod or object that is gone, is new or was changed."""
+    """One line for each pod or object that was deleted, created or changed."""
     return [
         *_differences("pod", before.pods, after.pods),
         *_differences("object", before.objects, after.objects),

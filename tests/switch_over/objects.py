@@ -27,7 +27,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "containerrecreaterequest.yaml": "it asks for a pod by a name that a run chooses",
     "ephemeraljob.yaml": "its pods are chosen while it runs",
 }
-"""Examples that are created by the scenario itself, when there are pods for them."""
+"""Examples that the scenario creates itself, when their pods exist."""
 
 
 def pods(app: str, *, image: str = "nginx:1") -> Document:
@@ -67,7 +67,7 @@ CLAIM: Final[Document] = {
 
 
 def united_deployments(*, is_flat: bool) -> Iterator[Document]:
-    """One of each template; CloneSets with strategies and claims too. `is_flat`: as v1alpha1 has update strategies."""
+    """A UnitedDeployment for each template; CloneSets also with strategies and claims. `is_flat`: as in v1alpha1."""
     in_place = (
         {"type": "InPlaceIfPossible", "maxUnavailable": 1}
         if is_flat
@@ -95,7 +95,7 @@ def united_deployments(*, is_flat: bool) -> Iterator[Document]:
 
 
 def workloads_that_change() -> Iterator[Document]:
-    """Workloads whose template or size is changed in the middle of a switch."""
+    """Workloads whose template or size changes during a switch."""
     gate = {"readinessGates": [{"conditionType": "InPlaceUpdateReady"}]}
     in_place = {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}
     plain = {"cs-recreate": {"maxUnavailable": 1}, "cs-in-place": in_place, "cs-scaled": {}}
@@ -110,7 +110,7 @@ def workloads_that_change() -> Iterator[Document]:
 
 
 def jobs(served: Mapping[str, frozenset[str]]) -> list[Document]:
-    """A BroadcastJob and an ImagePullJob that are begun in the middle of a switch."""
+    """A BroadcastJob and an ImagePullJob that are created during a switch."""
     template = pods("once", image="busybox:1")
     template["spec"]["restartPolicy"] = "Never"
     policy = {"type": "Always"}
@@ -138,20 +138,20 @@ def _workload(kind: str, name: str, **spec: Any) -> Document:
 
 
 def examples() -> Iterator[Document]:
-    """The documents of every example but those that the scenario creates itself."""
+    """The documents of all examples, except those that the scenario creates itself."""
     for path in sorted(EXAMPLES.glob("*.yaml")):
         if path.name not in LEFT_OUT:
             for document in yaml.safe_load_all(path.read_text()):
                 if document and document["kind"] not in _CLUSTER_WIDE:
                     document["metadata"].setdefault("namespace", NAMESPACE)
                 if document and document["kind"] == "AdvancedCronJob":
-                    document["spec"]["paused"] = True  # else a full hour may begin in the middle of a test
+                    document["spec"]["paused"] = True  # otherwise a full hour may begin during a test
                 if document:
                     yield document
 
 
 def in_served_version(document: Document, served: Mapping[str, frozenset[str]]) -> Document | None:
-    """The document in a version that the cluster serves; None: its kind is not served. `served`: by kind."""
+    """The document in a version that the cluster serves; None: its kind is not served. `served`: versions by kind."""
     kind, version = document["kind"], document["apiVersion"].rpartition("/")[2]
     versions = served.get(kind)
     group = document["apiVersion"].partition("/")[0]
@@ -167,7 +167,7 @@ def in_served_version(document: Document, served: Mapping[str, frozenset[str]]) 
 
 
 def _with_served_references(value: Any, served: Mapping[str, frozenset[str]]) -> Any:
-    """References to workloads in versions that the cluster serves, as its users write them."""
+    """The value with references to workloads in versions that the cluster serves, as its users write them."""
     if isinstance(value, list):
         return [_with_served_references(item, served) for item in value]
     if not isinstance(value, dict):

@@ -48,7 +48,7 @@ async def test_at_rest_switching_back_and_forth_changes_nothing(cluster: Switchi
     before = cluster.seen()
     assert len(before.pods) > 60
     checked = cluster.pykruise("switch-over", "check")
-    # then the check says what comes
+    # then the check describes the differences
     assert checked.stdout.startswith("0 pods would be affected."), checked.stdout
     assert checked.returncode == 0, checked.stdout
     for _ in range(times):
@@ -66,7 +66,7 @@ async def test_at_rest_switching_back_and_forth_changes_nothing(cluster: Switchi
 
 
 async def test_switching_back_and_forth_with_both_definitions_changes_nothing(cluster: Switching) -> None:
-    """Ours name lists in templates that the release's leave open; stored objects are the same to both."""
+    """Pykruise's CRDs specify lists in templates that the release's CRDs leave open; both store the same objects."""
     # given
     before = without_specs(cluster.seen())
     # when
@@ -86,7 +86,7 @@ async def test_switching_back_and_forth_with_both_definitions_changes_nothing(cl
 async def test_rollouts_begun_by_one_manager_are_finished_by_the_other(
     cluster: Switching, manager: str
 ) -> None:
-    # given rollouts in the middle of their way
+    # given rollouts in progress
     if manager == "openkruise":
         await cluster.use("pykruise")
         await cluster.settled()
@@ -104,7 +104,7 @@ async def test_rollouts_begun_by_one_manager_are_finished_by_the_other(
     # when
     await cluster.use(manager)
     await cluster.settled()
-    # then each workload has what its spec says, and no pod was made or restarted twice
+    # then each workload matches its spec, and no pod was created or restarted twice
     after = cluster.seen()
     for names in ROLLOUTS.values():
         for name in names:
@@ -119,7 +119,7 @@ async def test_rollouts_begun_by_one_manager_are_finished_by_the_other(
         assert after.pods[name]["uid"] == pod["uid"]
         assert after.pods[name]["restarts"] == {"main": pod["restarts"]["main"] + 1}
     assert sum(name.startswith("Pod default/cs-scaled-") for name in after.pods) == 7
-    # and jobs end once, on each node
+    # and jobs run once on each node, and end
     assert len([name for name in after.pods if name.startswith("Pod default/once-")]) == NODES
     for kind, name in (("broadcastjobs", "once"), ("imagepulljobs", "pulled")):
         status = cluster.get(kind, name).get("status")

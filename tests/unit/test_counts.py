@@ -2,7 +2,7 @@
 
 sources ──▶ f-strings, templates and texts with placeholders ──▶ a number before a plural that no helper chose
 
-Only letters are looked at, so a word that ends in s and is no noun has to be in VERBS. Words of other programs, which
+The test looks only at letters, so a word that ends in s and is no noun must be in VERBS. Words of other programs, which
 scripts and people compare, are as those programs write them: OF_OTHERS.
 """
 
@@ -26,7 +26,7 @@ OF_OTHERS = {
     "packages/pykruise/src/pykruise/plans/shown_lines.py": "of `rollout status` of kubectl and kubectl-kruise",
     "packages/pykruise/src/pykruise/kinds/broadcastjob/status.py": "of OpenKruise's conditions",
 }
-"""Whose words they are, by file."""
+"""The origin of these words, by file."""
 
 VERBS = frozenset(
     {
@@ -101,10 +101,10 @@ VERBS = frozenset(
         ),
     }
 )
-"""Words after a name. `ms` is a unit, and `logs` and `options` are parts of commands."""
+"""Words that may follow a name: verbs. `ms` is a unit, and `logs` and `options` are parts of commands."""
 
 NAMES = frozenset({"allowed", "group", "highest", "name", "named", "others"})
-"""Names of values that are texts, and stand before a plural: `pods of {name} are`."""
+"""Names of values that are texts, although a plural follows: `pods of {name} are`."""
 
 WORD = r"(?:(?:more|other|new|old|older|active|ready|updated|failed) )?([A-Za-z]+s|are|have|were)\b"
 AFTER = re.compile(rf" {WORD}")
@@ -117,7 +117,7 @@ def is_plural(word: str) -> bool:
 
 
 def in_python(text: str) -> Iterator[str]:
-    """Each place of a source in which a value stands before a plural."""
+    """Places in a source where a value precedes a plural."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.JoinedStr):
             for value, words in zip(node.values, node.values[1:], strict=False):
@@ -134,7 +134,7 @@ def in_python(text: str) -> Iterator[str]:
 
 
 def _is_known(formatted: ast.FormattedValue) -> bool:
-    """Whether it is a text, a fraction, a constant whose value the writer knows, or a count with its own noun."""
+    """Whether the value is a text, a fraction, a constant that the writer knows, or a count with its own noun."""
     value = formatted.value
     if formatted.format_spec is not None and re.search(r"\.[1-9]", ast.unparse(formatted.format_spec)):
         return True
@@ -145,7 +145,7 @@ def _is_known(formatted: ast.FormattedValue) -> bool:
 
 
 def in_script(text: str) -> Iterator[str]:
-    """Each place of a script in which a value stands before a plural."""
+    """Places in a script where a value precedes a plural."""
     for number, line in enumerate(text.splitlines(), start=1):
         yield from (f"{number}: {match[0]}" for match in IN_TEMPLATE.finditer(line) if is_plural(match[2]))
 
@@ -166,7 +166,7 @@ def test_no_text_combines_a_number_with_its_own_plural() -> None:
 
 @pytest.mark.parametrize("pattern", OF_OTHERS)
 def test_words_of_others_are_still_there(pattern: str) -> None:
-    """A file that has no such words any more is looked at like all others."""
+    """A file without such words must not be in the list, so that it is checked like all others."""
     paths = [path for path in SOURCES if fnmatch(str(path.relative_to(ROOT)), pattern)]
     assert any(place for path in paths for place in in_python(path.read_text("utf-8")))
 
@@ -187,7 +187,7 @@ def test_a_text_with_a_number_and_a_plural_is_detected(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["f\"{counted(count, 'pod')} of it\"", 'f"{MOST} pods"', 'f"{name} holds it"', '"pods: {count}"']
 )
-def test_a_text_with_the_helper_or_about_a_name_is_not(text: str) -> None:
+def test_a_text_with_the_helper_or_about_a_name_is_not_detected(text: str) -> None:
     assert not list(in_python(text))
 
 

@@ -1,4 +1,4 @@
-"""Phases of workloads decide, and one place writes to pods: no other module of these kinds builds such a write."""
+"""Phases of workloads only decide, and one module writes to pods: no other module of these kinds builds a write."""
 
 import ast
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ import pytest
 KINDS = Path(__file__).parents[2] / "packages" / "pykruise" / "src" / "pykruise" / "kinds"
 WRITES = frozenset({"Create", "patch_object", "delete_object"})
 JOINS = {"plan.py", "revisions.py"}
-"""Modules that put the stages of a plan in order."""
+"""Modules that order the stages of a plan."""
 
 
 def modules() -> Iterator[Path]:
-    """All modules of the kinds whose plan runs in the frame of workloads that own pods in phases."""
+    """Modules of kinds whose plan uses the phases of workloads that own pods."""
     for plan in sorted(KINDS.glob("*/plan.py")):
         if "write_phases" in plan.read_text():
             yield from sorted(plan.parent.glob("*.py"))

@@ -15,7 +15,7 @@ from hatchling.builders.wheel import WheelBuilder
 from support.sources import ROOT
 
 DISTRIBUTIONS = sorted(path.parent for path in (ROOT / "packages").glob("*/pyproject.toml"))
-"""Their folders."""
+"""Folders of the distributions."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def packages_in(files: list[str]) -> Iterator[str]:
 
 
 def needed_by(name: str, extras: frozenset[str]) -> set[str]:
-    """The folder of a distribution, and those that it needs, with these extras of it."""
+    """The folder of a distribution, and of those that it needs with these extras."""
     project = tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text())["project"]
     wanted = list(project["dependencies"])
     for extra in extras:
@@ -65,7 +65,9 @@ INSTALLED = [
 
 
 @pytest.mark.parametrize(("page", "line"), INSTALLED, ids=lambda value: str(value)[-60:])
-def test_lines_that_install_from_a_checkout_name_all_that_is_needed_from_it(page: Path, line: str) -> None:
+def test_install_lines_of_a_checkout_name_every_distribution_that_it_must_provide(
+    page: Path, line: str
+) -> None:
     named = {match[1]: match[2] for match in re.finditer(r"packages/(\w+)(?:\[(\w+)\])?", line)}
     needed = set().union(*(needed_by(name, frozenset({extra or ""})) for name, extra in named.items()))
     assert needed - set(named) == set()
@@ -81,7 +83,7 @@ def test_every_package_of_a_wheel_is_marked_as_typed(wheels: Mapping[str, Path],
 
 @pytest.mark.parametrize("name", [distribution.name for distribution in DISTRIBUTIONS])
 def test_no_module_lies_directly_in_the_namespace_package(wheels: Mapping[str, Path], name: str) -> None:
-    """Each distribution would bring its own."""
+    """Every distribution would install such a module."""
     assert [
         file
         for file in files_of(wheels[name])
@@ -90,10 +92,10 @@ def test_no_module_lies_directly_in_the_namespace_package(wheels: Mapping[str, P
 
 
 @pytest.mark.parametrize("name", [distribution.name for distribution in DISTRIBUTIONS])
-def test_pytest_takes_no_name_of_others_for_a_module_of_a_distribution_with_a_plugin(
+def test_pytest_mistakes_no_module_of_others_for_one_of_a_distribution_with_a_plugin(
     wheels: Mapping[str, Path], name: str
 ) -> None:
-    """It warns of each that is imported already, and a warning is an error in many projects."""
+    """Pytest warns of each such module that is already imported, and many projects treat warnings as errors."""
     files = files_of(wheels[name])
     has_plugin = any(
         "[pytest11]" in zipfile.ZipFile(wheels[name]).read(file).decode()
@@ -119,7 +121,7 @@ def test_a_project_with_warnings_as_errors_and_types_can_use_what_is_installed(
     (tmp_path / "test_mine.py").write_text(
         "def test_it(kruise):\n    assert kruise.list('pods') == []\n    assert kruise.list('clonesets') == []\n"
     )
-    # and modules of the project that are called like folders of ours
+    # and modules of the project with the names of our folders
     for name in ("cli", "kinds", "models", "hooks", "manager", "testing", "fixtures", "kube"):
         (tmp_path / f"{name}.py").write_text("")
     program = (

@@ -1,4 +1,4 @@
-"""What the pages point to is there."""
+"""Links of the pages lead to existing pages, headings, files and modules."""
 
 import re
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_the_page_of_each_kind_has_the_same_headings(page: str) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link may name of a page: its headings, as they are shown in a browser."""
+    """The anchors of a page: its headings, as a browser shows them."""
     text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
@@ -83,7 +83,7 @@ def test_answers_of_where_is_what_name_the_file_that_they_link_to() -> None:
 
 
 _SAYS_ONLY = ("gates.py", "differences.py")
-"""Sources that name a gate without doing anything for it."""
+"""Sources that name gates but do not implement them."""
 
 
 @pytest.mark.parametrize("page", ["from-deployments.md", "cloneset.md"])

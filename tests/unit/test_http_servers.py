@@ -1,4 +1,4 @@
-"""Each HTTP server of ours: one step of the loop does a bounded amount for one connection, whatever a client sends.
+"""Each of our HTTP servers: one step of the loop does a bounded amount for one connection, whatever a client sends.
 
 modules that make an HttpServer (found in the sources) ──▶ SERVERS: how each is made ──▶ its largest read of the
 smallest things ──▶ calls that one turn of the loop took
@@ -39,9 +39,9 @@ from support.sources import SOURCES, source_of
 pytestmark = pytest.mark.real_time
 
 MOST_CALLS = 16_000
-"""Of one turn of the loop, which is some milliseconds; 3,600 requests answered in one turn are 400,000."""
+"""Maximum number of calls in one turn of the loop, which takes some milliseconds; 3,600 responses are 400,000 calls."""
 READ = 256 * 1024
-"""What the loop reads at once, at most."""
+"""Maximum number of bytes that the loop reads in one turn."""
 
 
 @asynccontextmanager
@@ -121,7 +121,7 @@ def test_every_module_that_makes_a_server_is_in_the_table() -> None:
 
 @pytest.fixture
 def ports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Where servers listen that are started meanwhile: all of them without TLS, for the largest reads."""
+    """Ports of servers that start during the test. All start without TLS, which allows the largest reads."""
     ports: list[int] = []
     start = HttpServer.start
 
@@ -135,7 +135,7 @@ def ports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @contextmanager
 def most_calls_of_a_step() -> Iterator[list[int]]:
-    """How many calls the turns of the loop took, each of them what one callback did."""
+    """Numbers of calls in the turns of the loop, each for one callback."""
     steps: list[int] = []
     calls = 0
     run = asyncio.Handle._run  # type: ignore[attr-defined]
@@ -179,7 +179,7 @@ async def test_one_step_does_a_bounded_amount_for_one_connection(module: str, po
     most: dict[str, int] = {}
     async with SERVERS[module]():
         for attack, part in ATTACKS.items():
-            # given the largest read there may be, of the smallest things
+            # given the largest possible read, with the smallest requests
             sent = (part * (READ // len(part) + 1))[:READ]
             reader, writer = await asyncio.open_connection("127.0.0.1", ports[0])
             draining = asyncio.create_task(reader.read(1 << 30))
@@ -238,7 +238,7 @@ async def test_every_server_has_an_answer_to_everything_that_is_refused(
 
 
 def test_a_refusal_that_the_connection_gives_has_its_code_in_the_list() -> None:
-    """`_refuse(code)`, `failed(code, …)` and what `_flaw_of_head` returns."""
+    """Codes are in `_refuse(code)`, in `failed(code, …)`, and in the results of `_flaw_of_head`."""
     path = next(path for source in SOURCES for path in source.glob("kube/http/server_connection.py"))
     codes = {
         node.value

@@ -1,4 +1,4 @@
-"""Where kinds show themselves no kind is named: a new one is there without a line outside its folder.
+"""Code that shows all kinds names none of them: a new kind is shown without a line outside its folder.
 
 sources of kubectl kruise, Argo CD, state metrics and the dashboard ──ast──▶ texts and imports that name a kind: none
 """
@@ -32,14 +32,14 @@ ALLOWED = {
     "looking_commands.py": "help of `image status`",
     "executing.py": "reads an annotation of pods",
 }
-"""Files of kubectl kruise with verbs that are about certain kinds, and why."""
+"""Files of kubectl kruise whose verbs are about certain kinds, with the reason."""
 
 NAMES = sorted({kind.resource.kind for kind in list_kinds() if kind.versions})
 _NAMED = re.compile(rf"\b({'|'.join([*NAMES, *map(str.lower, NAMES)])})s?\b")
 
 
 def named_in(path: Path) -> Iterator[str]:
-    """Texts that name a kind, and imports of a kind's folder; sentences for readers of the code do not count."""
+    """Texts that name a kind, and imports of a kind's folder. Docstrings do not count."""
     tree = ast.parse(path.read_text("utf-8"))
     sentences = {
         id(node.value)

@@ -66,11 +66,11 @@ ALLOWED: Final[Mapping[str, str]] = {
 """Files, and folders, that name kinds, with the reason. The list must not grow."""
 
 BUILT_IN: Final = frozenset({"StatefulSet", "DaemonSet"})
-"""Names that Kubernetes has too: of these kinds only imports can be told apart."""
+"""Kinds whose name also exists in Kubernetes: for these, only imports are checked."""
 
 
 def files() -> Iterator[tuple[str, Path]]:
-    """All of the rooms, named by their path in the namespace."""
+    """All files of these packages, by their path in the namespace."""
     for room in ROOMS:
         for path in sorted((PACKAGES / room).rglob("*.py")):
             yield str(path.relative_to(PACKAGES).as_posix()).partition("/src/pykruise/")[2], path
@@ -78,7 +78,7 @@ def files() -> Iterator[tuple[str, Path]]:
 
 @cache
 def patterns() -> Mapping[str, re.Pattern[str]]:
-    """The ways in which code names a kind (its module, name, constants, resource), by its folder."""
+    """Patterns of the names of a kind in code (its module, name, constants, resource), by its folder."""
     folders = sorted(path.parent.name for path in PACKAGES.glob("pykruise/src/pykruise/kinds/*/kind.py"))
     return {folder: re.compile("|".join(_words(folder, find(folder)))) for folder in folders}
 
@@ -128,7 +128,7 @@ def is_allowed(name: str, entry: str) -> bool:
 
 @cache
 def naming() -> Mapping[str, frozenset[str]]:
-    """The files that name kinds, and which."""
+    """The files that name kinds, with these kinds."""
     return {name: frozenset(result) for name, path in files() if (result := named_kinds(path))}
 
 

@@ -1,7 +1,7 @@
 """Decisions carry codes: no code reads a message that is meant for people.
 
-Another wording would change what is done. The syntax tree of all sources is searched for texts that are compared, or
-taken apart, where they are called message, because and the like.
+Otherwise another wording would change a decision. The test searches the syntax trees of all sources for variables
+with names such as `message` or `because` that are compared or parsed.
 """
 
 import ast
@@ -30,11 +30,11 @@ ALLOWED: Final[Mapping[str, str]] = {
     "pods/corrections.py": "explain names what is missing, and leaves out the general instruction to create it",
     "runtime/refusals.py": "explain prints the remedy of a stored condition on its own line; nothing is decided by it",
 }
-"""File → why it may."""
+"""File → reason why it may read a message."""
 
 
 def name_of(node: ast.expr) -> str:
-    """`message` of `found.message`, `message` and `found["message"]`."""
+    """The name of an expression: `message` for `found.message`, `message` and `found["message"]`."""
     match node:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
@@ -50,7 +50,7 @@ def is_text(node: ast.expr) -> bool:
 
 
 def readings(text: str) -> Iterator[str]:
-    """Places where a message is taken apart, or compared with a text."""
+    """Places where a message is parsed, or compared with a text."""
     for node in ast.walk(ast.parse(text)):
         match node:
             case ast.Call(func=ast.Attribute(attr=method, value=holder)) if method in READING:

@@ -18,11 +18,11 @@ _BUILT_IN = {
     "advancedcronjob": {"spec.template.jobTemplate"},
     "uniteddeployment": {"spec.template.spec", "spec.selector"},
 }
-"""Fields of Kubernetes' own objects that a kind makes."""
+"""Fields of Kubernetes' objects that a kind creates."""
 
 
 def texts_of(folder: Path) -> Iterator[tuple[str, str]]:
-    """Sentences in the code, but for docstrings; of f-strings the parts that are written out."""
+    """Sentences in the code, except docstrings; of f-strings, the literal parts."""
     for file in sorted(folder.glob("*.py")):
         tree = ast.parse(file.read_text("utf-8"))
         notes = {

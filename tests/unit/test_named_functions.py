@@ -26,8 +26,8 @@ PAGES: Final = tuple(
         page
         for pattern in ("*.md", "packages/*/*.md", "docs/**/*.md", "testbed/*.md", "examples/**/*.md")
         for page in ROOT.glob(pattern)
-        if page.name != "CHANGELOG.md"  # names of its day
-        and page.parent.name != "spec"  # formulas
+        if page.name != "CHANGELOG.md"  # it may name removed functions
+        and page.parent.name != "spec"  # it contains formulas
     )
 )
 MODULES: Final = tuple(sorted(path for folder in SOURCES for path in folder.rglob("*.py")))
@@ -58,7 +58,7 @@ FOREIGN: Final = {
     "timeout": "asyncio",
     "to_builtins": "msgspec",
 }
-"""Names of others, and who has them."""
+"""Names of other packages, with their package."""
 KNOWN: Final = frozenset(FOREIGN) | frozenset(dir(builtins))
 
 _CALL: Final = re.compile(r"(?<![\w…])([A-Za-z_]\w*)\(")
@@ -70,7 +70,7 @@ _PYTHON: Final = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @functools.cache
 def declared_in(path: Path) -> frozenset[str]:
-    """The names in a module that can be called: functions, classes, and variables and fields that hold functions."""
+    """Callable names of a module: functions, classes, and variables and fields that hold functions."""
     tree = ast.parse(path.read_text("utf-8"))
     names = set(names_bound_by(tree.body))
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""An object has one phase, whoever shows it: explain, rollout status, the dashboard, Argo CD, the metrics, kstatus.
+"""An object has the same phase in all outputs: explain, rollout status, the dashboard, Argo CD, the metrics, kstatus.
 
 every kind × objects that its declaration tells apart ──▶ Shown.progress_of() = Lua = rows = explain = metrics
 """
@@ -81,8 +81,8 @@ def test_the_metric_of_a_view_equals_the_phase_of_the_object(kind: Kind) -> None
 
 
 def with_spec(document: Document) -> Document:
-    """With what a spec of its kind must have to be read: that of its example."""
-    example = EXAMPLES.get(document["kind"], {})  # none of kinds that managers make
+    """The document with the fields that a readable spec must have, from the example of its kind."""
+    example = EXAMPLES.get(document["kind"], {})  # objects that managers create have none
     spec = deep_copy(example.get("spec") or {})
     for name in ("replicas", "updateStrategy", "paused"):
         spec.pop(name, None)

@@ -1,4 +1,4 @@
-"""What decides reads no clock and draws by no chance: kinds/, plans/ and pods/, but for the list in pyproject.toml.
+"""Code that decides reads no clock and no random numbers: kinds/, plans/ and pods/, except the list in pyproject.toml.
 
 import-linter forbids the modules (`kinds, plans and pods are pure but for a list`); calls that it cannot see are found
 here, in the syntax tree.
@@ -21,7 +21,7 @@ CLOCKS: Final = frozenset(
     {"now", "utcnow", "today", "time", "monotonic", "perf_counter", "read_system_clock", "make_loop_clock"}
 )
 HOLDERS: Final = frozenset({"datetime", "date", "time", "loop", "clock"})
-"""Names whose `now`, `today`, `time` is the present."""
+"""Names of objects whose `now`, `today` or `time` is the present time."""
 
 
 def contract() -> Mapping[str, list[str]]:
@@ -33,13 +33,13 @@ def contract() -> Mapping[str, list[str]]:
 
 
 def modules() -> Mapping[str, Path]:
-    """By dotted name."""
+    """All modules, by dotted name."""
     files = [file for part in PARTS for file in sorted((SOURCES / part).rglob("*.py"))]
     return {".".join(("pykruise", *file.relative_to(SOURCES).with_suffix("").parts)): file for file in files}
 
 
 def is_listed(module: str, entry: str) -> bool:
-    """Whether an entry (`pykruise.kinds.*.readers`) is about the module."""
+    """Whether the entry (such as `pykruise.kinds.*.readers`) matches the module."""
     parts, wanted = module.removesuffix(".__init__").split("."), entry.split(".")
     return len(parts) == len(wanted) and all(w in ("*", p) for p, w in zip(parts, wanted, strict=True))
 
@@ -52,7 +52,7 @@ def exceptions() -> Mapping[str, Path]:
 
 
 def clock_readings(text: str) -> Iterator[str]:
-    """Calls and imports that ask what time it is."""
+    """Calls and imports that read the present time."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.module == "pykruise.kube.clock":
             yield from (f"{node.lineno}: {name.name}" for name in node.names if name.name in CLOCKS)
@@ -65,7 +65,7 @@ def clock_readings(text: str) -> Iterator[str]:
 
 
 def chances(text: str) -> Iterator[str]:
-    """Uses of `random` and `uuid` beyond their types: sources that the whole process shares."""
+    """Uses of `random` and `uuid`, except their types, because the whole process shares these sources."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id == "random" and node.attr != "Random":
@@ -98,7 +98,7 @@ def test_everything_in_kinds_plans_and_pods_is_under_the_contract() -> None:
     assert {"time", "random", "uuid", "os", "asyncio"} <= set(contract()["forbidden_modules"])
 
 
-def test_the_list_names_modules_that_exist() -> None:
+def test_the_list_of_exceptions_names_existing_modules() -> None:
     entries = {entry.partition(" -> ")[0] for entry in contract()["ignore_imports"]}
     assert [entry for entry in sorted(entries) if not any(is_listed(name, entry) for name in modules())] == []
 

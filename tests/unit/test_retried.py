@@ -1,4 +1,4 @@
-"""What failed on a real cluster is tried again only while it is little."""
+"""Failed tests on a real cluster are repeated only if they are few."""
 
 import json
 from pathlib import Path

@@ -25,10 +25,10 @@ PAGE_OF: Final = {
     "resourcedistribution": "admission",
     "sidecarterminator": "sidecarset",
 }
-"""Pages of kinds that have none of their own name."""
+"""Pages of kinds without a page of their name."""
 
 PAGE_OF_FILE: Final = {"recreations": "containers", "budgets": "podunavailablebudget"}
-"""Pages of tests that stand in no kind's folder, by a part of the file's name."""
+"""Pages of tests outside the folders of kinds, by a part of the file's name."""
 
 _ANCHOR: Final = re.compile(r'^\d+\. <a id="(?:([a-z]+)-)?(\d+)"></a>', re.MULTILINE)
 _TEXT: Final = re.compile(r"\b([a-z][a-z-]+) cases? (\d+(?:(?:, | and |, and | to )\d+)*)")
@@ -99,4 +99,4 @@ def test_each_kind_has_a_page() -> None:
 
 
 UNCITED: Final[dict[str, set[int]]] = {"persistentpodstate": {60}}
-"""Cases that do not apply. That one is about names of keys in a queue: here keys are values with types."""
+"""Cases that do not apply. Case 60 is about names of keys in a queue: here keys are values with types."""

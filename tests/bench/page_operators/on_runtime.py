@@ -1,4 +1,4 @@
-"""The operator of docs/operators.md, without a finalizer: kopf's has none either."""
+"""The operator of docs/operators.md, without a finalizer, like the operator in kopf."""
 
 from pykruise.kube.resources import CONFIG_MAPS, Resource
 from pykruise.operators import Child, Desired, Observed, main, operator

@@ -53,7 +53,7 @@ class Churn:
             self._resources[name] = msgspec.structs.replace(resource, version=version)
 
     async def change_all(self) -> None:
-        """One turn: delete some objects, create or change all others, and delete some pods."""
+        """Do one turn: delete some objects, create or change all others, and delete some pods."""
         self._turn += 1
         for document in self._documents:
             if self._rng.random() < DELETED:
@@ -94,7 +94,7 @@ class Churn:
             except ConflictError:
                 return  # it is still being deleted
         except InvalidError:
-            # Specs of jobs and requests are immutable: a change of them is another object.
+            # Specs of jobs and requests are immutable, so a later turn creates the object with the change.
             await self._client.delete(resource, namespace, name)
             raise
 

@@ -42,7 +42,7 @@ TURN_S: Final = 60.0
 FAULT_S: Final = 420.0
 """Seconds between two faults."""
 PODS: Final = 400
-"""Room on the nodes."""
+"""Room for pods on the nodes."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def run_real(
     seed: int,
     on_sample: Callable[[Sample], None],
 ) -> tuple[list[Sample], dict[str, int]]:
-    """Churn for so many hours, with a sample after each `every_s` seconds.
+    """Churn for this number of hours, with a sample after each `every_s` seconds.
 
     Returns the samples, and the numbers of refused changes by kind and class of the error.
     """

@@ -55,7 +55,7 @@ class Slope(msgspec.Struct, frozen=True, kw_only=True):
     first: float
     """Mean of the first quarter of that half."""
     last: float
-    """Mean of its last quarter."""
+    """Mean of the last quarter of that half."""
     per_day: float
     """Fitted growth per day (least squares)."""
 

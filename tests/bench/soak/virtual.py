@@ -56,7 +56,7 @@ def run_virtual(
     seed: int,
     on_sample: Callable[[Sample], None],
 ) -> tuple[list[Sample], dict[str, int]]:
-    """Churn for so many virtual hours, with a sample after each `every_s` seconds.
+    """Churn for this number of virtual hours, with a sample after each `every_s` seconds.
 
     Returns the samples, and the numbers of refused changes by kind and class of the error.
     """

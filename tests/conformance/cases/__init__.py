@@ -1,4 +1,4 @@
-"""The cases, in groups: a module holds what belongs together and is recorded in one file."""
+"""The cases, in groups: each module contains related cases, which are recorded in one file."""
 
 from collections.abc import Mapping
 from typing import Final

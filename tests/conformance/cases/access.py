@@ -1,4 +1,4 @@
-"""Who may do what: roles and their bindings, who grants them, and what the refusals say."""
+"""Authorization: roles and their bindings, users who may grant them, and the messages of rejections."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,11 +9,11 @@ from conformance.dsl import MERGE, Request, apply, case, create, delete, get, pa
 
 _GROUP = "rbac.authorization.k8s.io"
 _ALL = "create get list watch update patch delete"
-"""What most people may do; neither `bind` nor `escalate` is among it."""
+"""The verbs of most users; `bind` and `escalate` are not among them."""
 
 
 def _as(user: str, request: Request, *groups: str) -> Request:
-    """The same, asked by another user. One group at most: a header stands once."""
+    """The same request in the name of another user, and of one group at most, because a header occurs only once."""
     who = {"impersonate-user": user} | ({"impersonate-group": groups[0]} if groups else {})
     return replace(request, headers={**request.headers, **who})
 
@@ -109,7 +109,7 @@ CASES = [
         _as("$ns-alice", get("/apis/apps/v1/namespaces/$ns/deployments/none")),
         _as("$ns-alice", create("secrets", {"metadata": {"name": "s"}}, only=("type",))),
         _as("$ns-alice", apply("configmaps/a", config_map("a", y="1"), force=True)),
-        # Who may change, but not create:
+        # A user who may change objects, but not create them:
         _as("$ns-alice", apply("configmaps/c", config_map("c", y="1"))),
         _as("$ns-alice", put("/apis/coordination.k8s.io/v1/namespaces/$ns/leases/x", {})),
         _as("$ns-bob", get("pods")),
@@ -204,7 +204,7 @@ CASES = [
             create(
                 "selfsubjectaccessreviews",
                 {"spec": {"nonResourceAttributes": {"path": "/healthz", "verb": "get"}}},
-                only=("status.allowed",),  # several bindings allow it, any of which may be named
+                only=("status.allowed",),  # several bindings allow it, and servers name any of these
             ),
         ),
         create("subjectaccessreviews", _access("$ns-ann", verb="get", resource="pods", namespace="$ns")),

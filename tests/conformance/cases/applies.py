@@ -1,4 +1,4 @@
-"""Server-side apply: who owns which field, conflicts and force."""
+"""Server-side apply: owners of fields, conflicts and force."""
 
 import json
 from typing import Any
@@ -33,7 +33,7 @@ def _service(*ports: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def _partial(kind: str, version: str = "apps/v1", name: str = "web", **members: Any) -> dict[str, Any]:
-    """What an applier says that wants little."""
+    """An applied object with few fields."""
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **members}
 
 

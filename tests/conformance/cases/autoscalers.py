@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers: defaults, rules, tables and their status. No controller answers for them here."""
+"""HorizontalPodAutoscalers: defaults, rules, tables and their status. No controller handles them here."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -34,7 +34,7 @@ def _autoscaler(name: str = "a", **spec: Any) -> dict[str, Any]:
 
 
 def _of(name: str, metric: Mapping[str, Any], current: Mapping[str, Any]) -> tuple[Request, Request]:
-    """One with a metric, and its present value in the status."""
+    """Requests that create one with a metric, and write the current value of the metric into its status."""
     return (
         create(_PATH, _autoscaler(name, metrics=[metric])),
         patch(

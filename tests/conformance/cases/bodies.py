@@ -1,4 +1,4 @@
-"""Requests that make no sense: what cannot be read, is of another kind, or is asked in another way."""
+"""Invalid requests: unreadable bodies, bodies of another kind, wrong media types and options."""
 
 from conformance.builders import config_map, container, deployment, pod, with_
 from conformance.dsl import MERGE, STRATEGIC, case, create, delete, get, patch, post_text, put, raw

@@ -1,4 +1,4 @@
-"""Custom resources: their definition, and what a schema does to objects."""
+"""Custom resources: their definition, and the effects of a schema on objects."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a server says it serves, and who may do what."""
+"""Discovery: the served resources, and their verbs."""
 
 from conformance.builders import crd
 from conformance.dsl import case, create, define, get

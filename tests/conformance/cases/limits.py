@@ -1,6 +1,6 @@
-"""ResourceQuotas and LimitRanges: what they refuse, what they give, how they are charged.
+"""ResourceQuotas and LimitRanges: rejections, defaults, and the charge of quotas.
 
-A real server looks at quotas in a cache of its own, which learns of a charge a moment later: hence the pauses.
+A real server reads quotas from its own cache, which gets a charge a moment later. So the cases have pauses.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ def _quota(name: str = "q", *, spec: Any = None, **hard: str) -> dict[str, Any]:
 
 
 def _counted(used: dict[str, str], hard: dict[str, str], name: str = "q") -> tuple[Any, ...]:
-    """What the quota controller would write."""
+    """Write the status as the quota controller would, and wait."""
     status = {"status": {"hard": hard, "used": used}}
     return patch(f"resourcequotas/{name}/status", status, MERGE), pause()
 

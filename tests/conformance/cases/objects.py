@@ -1,4 +1,4 @@
-"""What happens to any object: create, read, replace; its metadata, versions and generations."""
+"""Operations on any object: create, read, replace; metadata, versions and generations."""
 
 from conformance.builders import config_map, container, deployment, labelled, pod, with_
 from conformance.dsl import JSON_PATCH, MERGE, based_on, case, create, delete, get, patch, put

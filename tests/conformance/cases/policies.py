@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies: what they may say, whom they concern, and what becomes of a write they speak against."""
+"""ValidatingAdmissionPolicies: valid policies, matching writes, and the result of a write that breaks one."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def _rule(resource: str = "configmaps", group: str = "", *operations: str, **mor
 
 
 def _policy(*validations: dict[str, Any], name: str = "$ns", rule: Any = None, **spec: Any) -> dict[str, Any]:
-    """A policy about ConfigMaps of the case's namespace unless it says otherwise."""
+    """A policy about ConfigMaps in the case's namespace, unless `spec` changes this."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
@@ -44,7 +44,7 @@ def _binding(*actions: str, name: str = "$ns", policy: str = "$ns", **spec: Any)
 
 
 def _kept(policy: dict[str, Any], *bindings: dict[str, Any]) -> list[Step]:
-    """A policy in force: a real server looks every second for what is new."""
+    """Create a policy, and wait until it is in force: a real server reads new policies every second."""
     first = create(_POLICIES, policy)
     return [first, *(create(_BINDINGS, each) for each in bindings or (_binding(),)), pause(3.0)]
 

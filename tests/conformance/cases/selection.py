@@ -1,4 +1,4 @@
-"""Lists: selectors, pages, versions, and what a list says about itself."""
+"""Lists: selectors, pages, versions, and the metadata of lists."""
 
 from conformance.builders import config_map, crd, labelled, pod
 from conformance.dsl import case, create, define, delete, forget, get
@@ -174,7 +174,7 @@ CASES = [
     case(
         "a list can be of a version",
         *_THREE,
-        get("configmaps", only=_NAMES),  # after this a watch cache knows all three
+        get("configmaps", only=_NAMES),  # afterwards the watch cache has all three objects
         get("configmaps", only=_NAMES, resourceVersion="0"),
         get("configmaps", only=_NAMES, resourceVersion="${2.metadata.resourceVersion}"),
         get(

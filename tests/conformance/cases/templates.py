@@ -1,4 +1,4 @@
-"""Pod templates in custom resources: lists of theirs that a schema merges by key, and that no schema names."""
+"""Pod templates in custom resources: lists that a schema merges by key, and lists that no schema names."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def _container(name: str, image: str = "web:1", **more: Any) -> dict[str, Any]:
 
 
 def _redefine(template: dict[str, Any]) -> tuple[Request, Any]:
-    """Another schema for the template, and the time until it counts."""
+    """Replace the schema of the template, and wait until it takes effect."""
     path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/template"
     change = [{"op": "replace", "path": path, "value": template}]
     return patch(_WIDGETS, change, JSON_PATCH, only=("metadata.name",)), pause(3)

@@ -29,7 +29,7 @@ _PARTS = {
 
 
 def _version(name: str, length: str) -> dict[str, Any]:
-    """A version that calls the length so."""
+    """A version of the CRD in which the length has this field name."""
     spec = {
         "type": "object",
         "properties": {length: {"type": "integer"}, "color": _TEXT, "parts": _PARTS},
@@ -56,7 +56,7 @@ def _conversion(path: str) -> dict[str, Any]:
 
 
 def _defined() -> Step:
-    """Version v2 calls `size` what v1, which is stored, calls `length`."""
+    """Define a CRD: v2 has `size` in place of `length` in v1, the stored version."""
     versions = [_version("v1", "length"), _version("v2", "size")]
     return define(crd(conversion=_conversion("convert"), versions=versions))
 

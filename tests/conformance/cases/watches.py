@@ -1,4 +1,4 @@
-"""Watches: what comes, in which order, from which version, to which selector."""
+"""Watches: their events, the order of events, resource versions and selectors."""
 
 from conformance.builders import config_map, crd, labelled, pod, with_
 from conformance.dsl import MERGE, case, create, define, delete, patch, watch

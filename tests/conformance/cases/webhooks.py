@@ -1,4 +1,4 @@
-"""Webhooks that the API server calls: who is asked, in which order, and what is made of the answers."""
+"""Webhooks that the API server calls: which ones it calls, in which order, and how it uses their responses."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurat
 
 
 def _hook(path: str, *, name: str = "", **more: Any) -> dict[str, Any]:
-    """One webhook, about ConfigMaps of the case's namespace unless it says otherwise."""
+    """A webhook for ConfigMaps of the case's namespace, unless `more` changes this."""
     return {
         "name": f"{name or path.replace('/', '-')}.example.com",
         "clientConfig": {"url": f"$hook/{path}", "caBundle": "$bundle"},
@@ -55,7 +55,7 @@ def _gone(*, mutating: bool = False, name: str = "$ns") -> Step:
 
 
 def _refuses(path: str, **more: Any) -> dict[str, Any]:
-    """A webhook that is asked about the object of its own name only."""
+    """A webhook that the server calls only for the object with the webhook's name."""
     name = path.replace("/", "-")
     return _hook(path, objectSelector={"matchLabels": {"ask": name}}, **more)
 
@@ -75,7 +75,7 @@ def _widget(name: str, version: str = "v1", **spec: Any) -> dict[str, Any]:
 
 
 def _converted(path: str) -> dict[str, Any]:
-    """A CRD whose v2 is converted by a webhook."""
+    """A CRD for whose version v2 a webhook converts objects."""
     spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
     return crd(

@@ -1,4 +1,4 @@
-"""A candidate of a leader election that is written in Go, with client-go: pykruise's elector must work with it.
+"""A candidate for leader election, written in Go with client-go: pykruise's elector must work with it.
 
 main.go ──`go build`, once per run──▶ GoCandidate: the output of client-go, line by line
 """
@@ -40,7 +40,7 @@ class GoCandidate:
             self.lines.append(json.loads(line))
 
     async def says(self, claim: Callable[[Line], bool], *, since: int = 0) -> Line:
-        """The first line of which `claim` holds, now or soon; only those from number `since` on."""
+        """Wait for the first line, from number `since` on, for which `claim` is true, and return it."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 for line in self.lines[since:]:
@@ -50,15 +50,15 @@ class GoCandidate:
                 await asyncio.sleep(0.05)
 
     async def sees(self, leader: str) -> Line:
-        """The leader, as it reads the Lease."""
+        """Wait until it reads this leader from the Lease."""
         return await self.says(lambda line: line["says"] == "sees" and line["leader"] == leader)
 
     async def leads(self) -> Line:
-        """That it leads."""
+        """Wait until it leads."""
         return await self.says(lambda line: line["says"] == "leads")
 
     async def end(self, number: int = signal.SIGTERM) -> None:
-        """SIGTERM gives the Lease back, SIGKILL does not."""
+        """End the program with this signal. With SIGTERM it releases the Lease, with SIGKILL it does not."""
         if self._process.returncode is None:
             self._process.send_signal(number)
         await self._process.wait()

@@ -24,7 +24,7 @@ class Answer(msgspec.Struct, frozen=True):
     errors: list[str]
     """Errors of the rules."""
     results: list[list[Vector]]
-    """Of each expression, after each scrape."""
+    """Results of each expression, after each scrape."""
 
 
 def build(folder: Path) -> Path:

@@ -203,7 +203,7 @@ async def pods_of_a_list_have_no_node(world: World) -> None:
 
 
 async def _local_class(world: World, *nodes: str) -> None:
-    """Volumes on these nodes, that nothing creates."""
+    """Create local PersistentVolumes on these nodes, and their StorageClass."""
     storage_class = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",

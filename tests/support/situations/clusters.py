@@ -40,14 +40,14 @@ _SSD: Final = {"matchExpressions": [{"key": "disk", "operator": "In", "values": 
 
 
 async def _limit_memory(world: World) -> None:
-    """No container may have more memory than 256Mi."""
+    """Limit the memory of containers in the namespace to 256Mi."""
     spec = {"limits": [{"type": "Container", "max": {"memory": "256Mi"}}]}
     body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": spec}
     await world.stage.client.create(LIMIT_RANGES, world.namespace, body)
 
 
 async def _restrict_pods(world: World) -> None:
-    """The namespace accepts only pods of the standard `restricted`."""
+    """Allow only pods of the standard `restricted` in the namespace."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     patch = {"metadata": {"labels": labels}}
     await world.stage.client.patch(NAMESPACES, "", world.namespace, patch, patch_type=PatchType.MERGE)

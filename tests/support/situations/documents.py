@@ -22,12 +22,12 @@ def pod_spec(image: str = "nginx:1", **spec: Any) -> Object:
 
 
 def template(name: str, image: str = "nginx:1", **spec: Any) -> Object:
-    """Pods labelled `app: <name>`."""
+    """A template of pods labelled `app: <name>`."""
     return {"metadata": {"labels": {"app": name}}, "spec": pod_spec(image, **spec)}
 
 
 def selector(name: str) -> Object:
-    """Those pods."""
+    """A selector of these pods."""
     return {"matchLabels": {"app": name}}
 
 
@@ -66,7 +66,7 @@ def daemonset(name: str = "web", **more: Any) -> Object:
 
 
 def job_template(image: str = "job:1", **spec: Any) -> Object:
-    """Pods that end."""
+    """A template of pods that end."""
     return {"spec": {**pod_spec(image), "restartPolicy": "Never", **spec}}
 
 

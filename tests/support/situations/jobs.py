@@ -17,7 +17,7 @@ from support.situations.documents import (
 from support.situations.world import Situation, World, pods_in_another_namespace
 
 RUNS_ON = {"image": "job:1", "exit_code": 0, "after_s": 1e6}
-"""A job's pods that do not end."""
+"""A rule for `World.fail()`: the pods of a job do not end."""
 
 # ── BroadcastJob ─────────────────────────────────────────────────────────────
 

@@ -15,7 +15,7 @@ from support.situations.world import Situation, World
 async def _scaled(
     world: World, document: dict[str, Any], *names: str, version: str = "apps.kruise.io/v1beta1"
 ) -> None:
-    """Put a workload, and autoscalers of 2 to 3 pods for it."""
+    """Create a workload, and autoscalers of 2 to 3 pods for it."""
     await world.put(document)
     await world.wait(30)
     target = {"apiVersion": version, "kind": document["kind"], "name": document["metadata"]["name"]}

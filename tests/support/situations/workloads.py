@@ -11,7 +11,7 @@ from pykruise.pods.reasons import Code
 from support.situations.documents import budget, cloneset, daemonset, pod_spec, statefulset, united
 from support.situations.world import Situation, World
 
-# ── what any of them meets ───────────────────────────────────────────────────
+# ── situations of all workloads ──────────────────────────────────────────────
 
 
 def rolling(**fields: Any) -> dict[str, Any]:
@@ -148,7 +148,7 @@ CLONE_SETS: Final = (
         says="required podAntiAffinity allows only one of the two pods per kubernetes.io/hostname",
         ways=2,
     ),
-    Situation(  # whole again without it
+    Situation(  # the workload is complete without this pod
         stage=its_deleted_pod_does_not_end,
         cause=Code.NODE_LOST,
         phase=Phase.HEALTHY,

@@ -65,7 +65,7 @@ SETTINGS: Final = ManagerSettings(
     gates=Gates.of(ImagePullJobGate=True, ResourceDistributionGate=True, PodUnavailableBudgetUpdateGate=True),
     flags={"nodeimage-creation-delay": 0.0},
 )
-"""Of the manager: every kind is on, and nodes pull images as soon as they are there."""
+"""Settings of the manager: every kind is on, and new nodes pull images immediately."""
 
 
 def with_agents(settings: ClusterSettings) -> ClusterSettings:
@@ -85,7 +85,7 @@ class World:
 
     @property
     def namespace(self) -> str:
-        """Where the objects are."""
+        """The namespace of the objects."""
         return self.stage.namespace
 
     async def start(self, transport: Transport | None = None) -> None:
@@ -108,7 +108,7 @@ class World:
             await self.stage.client.create(resource, self._namespace(resource), document)
 
     async def change(self, target: str, patch: Object, *, subresource: str = "") -> None:
-        """Merge a patch into `cloneset/web`."""
+        """Merge a patch into an object such as `cloneset/web`."""
         kind, _, name = target.partition("/")
         resource = self.resource_named(kind)
         await self.stage.client.patch(
@@ -121,15 +121,15 @@ class World:
         )
 
     async def set(self, target: str, **spec: Any) -> None:
-        """Merge fields into the spec of `cloneset/web`."""
+        """Merge fields into the spec of an object such as `cloneset/web`."""
         await self.change(target, {"spec": spec})
 
     async def set_image(self, target: str, image: str) -> None:
-        """Another image in the template of a workload."""
+        """Set another image in the template of a workload."""
         await self.set(target, template={"spec": {"containers": [{"name": "main", "image": image}]}})
 
     async def get(self, target: str) -> Object:
-        """`cloneset/web` as stored."""
+        """An object such as `cloneset/web`, as stored."""
         kind, _, name = target.partition("/")
         resource = self.resource_named(kind)
         return decode(await self.stage.client.get(resource, self._namespace(resource), name))
@@ -141,13 +141,13 @@ class World:
         return [decode(raw) for raw in listed.items]
 
     async def delete(self, target: str, **options: Any) -> None:
-        """Delete `pod/web-x`."""
+        """Delete an object such as `pod/web-x`."""
         kind, _, name = target.partition("/")
         resource = self.resource_named(kind)
         await self.stage.client.delete(resource, self._namespace(resource), name, **options)
 
     def fail(self, **rule: Any) -> None:
-        """Script a failure, in place of the ones before."""
+        """Script a failure; it replaces the earlier ones."""
         self.stage.kubelets.set_rules([Rule(**rule)] if rule else [])
 
     async def quota(self, **hard: str) -> None:
@@ -169,22 +169,22 @@ class World:
         await self.stage.client.patch(NODES, "", name, body, patch_type=PatchType.MERGE)
 
     async def wait(self, seconds: float = 60.0) -> None:
-        """Let so much time pass."""
+        """Let this time pass."""
         await asyncio.sleep(seconds)
 
     async def explained(self, kind: Kind, name: str) -> Explanation:
-        """As the command explains it."""
+        """The explanation that the command computes."""
         key = Key(self._namespace(kind.resource), name)
         return await read_and_explain(
             self.stage.client, key, now=self.stage.clock(), kind=kind, settings=SETTINGS
         )
 
     async def text(self, explanation: Explanation) -> str:
-        """As a person reads it."""
+        """The explanation as text."""
         return format_explanation(explanation, now=self.stage.clock())
 
     def resource_of(self, document: Object) -> Resource:
-        """Of a document."""
+        """The resource of a document."""
         return RESOURCES[document["apiVersion"].rpartition("/")[0], document["kind"]]
 
     def resource_named(self, word: str) -> Resource:
@@ -210,16 +210,16 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """One row of a table."""
 
     stage: Callable[[World], Awaitable[None]]
-    """Its name is the name of the situation. The manager runs already, unless it is `is_early`."""
+    """The function that creates the situation; its name names it. A manager already runs, unless `is_early` is set."""
     cause: str
-    """Code of the first wait; empty: nothing is waited for."""
+    """Code of the first wait; empty: the object waits for nothing."""
     phase: Phase = Phase.DEGRADED
     says: str = ""
     """Words that the text must use: the object, the node, the exit code that the situation is about."""
     name: str = "web"
-    """Of the object that is explained."""
+    """Name of the explained object."""
     is_early: bool = False
-    """Whether it starts its manager itself."""
+    """Whether `stage` starts the manager itself."""
     ways: int = 0
     """Number of alternatives in the remedies; 0: only a person can decide what to do."""
     useless: tuple[int, ...] = ()

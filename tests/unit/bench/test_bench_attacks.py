@@ -1,6 +1,6 @@
-"""The bench of attacks in brief, in the sandbox: each attack reaches its aim, and honest users are answered.
+"""The bench of attacks in brief, in the sandbox: each attack reaches its goal, and legitimate users get responses.
 
-Times and memory are for a machine that does nothing else: they are printed, and nothing here looks at them.
+Times and memory are for a machine that does nothing else: they are printed, and these tests do not check them.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from bench.lone_node import FLOODED
 pytestmark = [
     pytest.mark.real_time,
     pytest.mark.timeout(400),
-    pytest.mark.alone,  # honest requests need the processor that the attacks leave them
+    pytest.mark.alone,  # other tests would take the processor time of legitimate requests
     pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc"),
 ]
 
 BRIEF_S = 6.0
 PATIENT_S = 60.0
-"""Honest requests wait so long here, because other tests use the same processors: what is late is not refused."""
+"""Time limit of legitimate requests. It is long, because other tests use the same processors."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_every_program_has_a_row_without_attacks_and_one_with_all(outcomes: list
 
 
 def test_honest_requests_are_not_refused_and_the_lease_is_kept(outcomes: list[Outcome]) -> None:
-    requests = [outcome for outcome in outcomes if outcome.program != "agent"]  # whose probes are only late
+    requests = [outcome for outcome in outcomes if outcome.program != "agent"]  # its probes are only late
     assert [(outcome.program, outcome.refused) for outcome in requests if outcome.refused] == []
     assert all(outcome.lease_kept for outcome in outcomes)
     assert all(outcome.asked for outcome in outcomes)

@@ -1,4 +1,4 @@
-"""What an image is made of: packages by their hashes, a wheel that is the same each time, a bill of it all."""
+"""The parts of an image: packages with hashes, a wheel that is the same each time, and a bill of materials."""
 
 import hashlib
 import importlib.util
@@ -49,7 +49,7 @@ def pins(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", ["manager", "dashboard", "runtime", "dev", "build"])
 def test_every_locked_package_has_hashes_and_the_version_of_the_constraints(name: str) -> None:
-    """make lock"""
+    """Run `make lock` to update the files."""
     text = (SUPPLY / f"{name}.txt").read_text()
     constraints = pins((ROOT / "constraints.txt").read_text())
     assert all(sbom.locked(text).values())
@@ -67,7 +67,7 @@ def test_every_locked_package_has_hashes_and_the_version_of_the_constraints(name
     ],
 )
 def test_everything_that_distributions_depend_on_is_locked(lock: str, folders: Iterable[Path]) -> None:
-    """make lock"""
+    """Run `make lock` to update the files."""
     needed = set[str]()
     for folder in folders:
         project = tomllib.loads(
@@ -99,7 +99,7 @@ def test_distributions_require_each_other_in_the_version_of_this_checkout(folder
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The sources in two places, with other times and rights."""
+    """The sources in two folders, with different times and permissions."""
     places = tmp_path_factory.mktemp("first"), tmp_path_factory.mktemp("second")
     for place, stamp, mask in zip(places, (1_000_000_000, 1_700_000_000), (0o022, 0o077), strict=True):
         for name in ("packages", "examples"):
@@ -150,7 +150,7 @@ def test_a_bill_names_each_package_with_the_hashes_it_was_locked_to_and_is_the_s
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     assert bill["metadata"]["component"]["name"] == "pykruise"
     parts = {part["name"]: part for part in bill["components"]}
-    assert set(pins((SUPPLY / "runtime.txt").read_text())) - set(parts) <= {"colorama"}  # of Windows
+    assert set(pins((SUPPLY / "runtime.txt").read_text())) - set(parts) <= {"colorama"}  # only on Windows
     orjson = parts["orjson"]
     assert orjson["purl"] == f"pkg:pypi/orjson@{orjson['version']}"
     accepted = {property_["value"] for property_ in orjson["properties"]}
@@ -183,7 +183,7 @@ def test_distributions_are_installed_from_their_folders_into_one_namespace(tmp_p
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    # then each part is there with its files
+    # then each part exists with its files
     assert not (tmp_path / "pykruise" / "__init__.py").exists()
     assert (tmp_path / "pykruise" / "kube" / "data" / "merge_keys.json").exists()
     assert (tmp_path / "pykruise" / "dashboard" / "static" / "app.js").exists()
@@ -191,7 +191,7 @@ def test_distributions_are_installed_from_their_folders_into_one_namespace(tmp_p
         path.name for folder in sources.SOURCES for path in folder.iterdir() if path.name != "__pycache__"
     }
     assert {path.name for path in (tmp_path / "pykruise").iterdir()} == parts | {"examples"}
-    # and works outside the checkout
+    # and the command works outside the checkout
     said = subprocess.run(
         [sys.executable, "-P", "-m", "pykruise.cli", "version"],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""How recorded outcomes are compared: what a run chooses is no difference, and what is declared must be one."""
+"""Comparison of recorded outcomes: values chosen by a run are no difference, and a declared difference must occur."""
 
 from typing import Any
 
@@ -83,7 +83,7 @@ def test_lists_of_texts_are_compared_as_sets_and_labels_by_their_entries() -> No
 
 
 def run(*, namespace: str, end: str, digest: str, time: str, uid: str) -> list[dict[str, Any]]:
-    """What a run stores of a CloneSet with one pod and one revision."""
+    """The objects that a run stores for a CloneSet with one pod and one revision."""
     owner = {"kind": "CloneSet", "name": "web", "uid": uid, "controller": True}
     return [
         {

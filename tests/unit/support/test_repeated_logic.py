@@ -1,4 +1,4 @@
-"""The search for logic that is written twice sees steps, whatever they are called, and no data."""
+"""The search for repeated logic finds steps, whatever their names are, and no data."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What real nodes are made of, as far as it can be said without one."""
+"""Settings of real nodes, as far as they can be checked without a node."""
 
 import ipaddress
 import json
@@ -21,7 +21,7 @@ def test_a_missing_root_right_is_reported_in_one_line(monkeypatch: pytest.Monkey
 def test_packages_that_are_missing_are_named_with_the_command_that_installs_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # given a machine with the rights, and without the programs
+    # given a user with the permissions, on a machine without the programs
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(node, "_may_make_namespaces", lambda: True)
     monkeypatch.setattr(node, "PROGRAMS", ("no-such-program",))

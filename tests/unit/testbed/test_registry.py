@@ -1,4 +1,4 @@
-"""The registry of real nodes answers like any other, and makes what was not pushed."""
+"""The registry of real nodes responds like any other, and generates images that were not pushed."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from testbed.registry import Answer, Registry, Rule, answer
 
 @pytest.fixture(autouse=True)
 def small_busybox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that is there on every machine."""
+    """Replace busybox by a file that exists on every machine."""
     program = tmp_path / "busybox"
     program.write_bytes(b"program")
     monkeypatch.setattr(images, "BUSYBOX", program)
@@ -87,7 +87,7 @@ def test_credentials_are_required_where_a_rule_demands_them(registry: Registry) 
     assert get(registry, "/v2/private/web/manifests/1", bad).status == 401
     assert get(registry, "/v2/private/web/manifests/1", good).status == 200
     assert get(registry, "/v2/web/manifests/1").status == 200
-    # when the rule goes
+    # when the rule is removed
     registry.set_rule("private/", None)
     assert get(registry, "/v2/private/web/manifests/1").status == 200
 

@@ -1,4 +1,4 @@
-"""Minor whose turn it is in continuous integration."""
+"""Choice of the minor that continuous integration tests on a day."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_a_minor_that_is_not_built_is_passed_over_with_a_note(
     monkeypatch.setenv("PYKRUISE_TESTBED_CACHE", str(tmp_path))
     # when
     code = main()
-    # then nothing is to run, and nothing was built
+    # then no minor is printed, and nothing was built
     said = capsys.readouterr()
     assert (code, said.out) == (0, "")
     assert "whose turn it is" in said.err

@@ -1,4 +1,4 @@
-"""The reference page says what the definitions say."""
+"""The reference page matches the definitions."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "api.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    """When it is not: python -m tools.api_reference > docs/api.md"""
+    """Run `python -m tools.api_reference > docs/api.md` to update the page."""
     assert PAGE.read_text() == render_reference()
 
 

@@ -1,4 +1,4 @@
-"""The chart says what its values may be, and what is missing."""
+"""The chart describes its valid values, and reports missing values."""
 
 import json
 import re
@@ -18,7 +18,7 @@ TEMPLATES = "".join(path.read_text() for path in sorted((CHART / "templates").it
 
 
 def test_the_generated_files_are_those_in_the_chart() -> None:
-    """python -m tools.chart_values charts/pykruise"""
+    """Run `python -m tools.chart_values charts/pykruise` to update the files."""
     for name, text in render_chart_files(CHART).items():
         assert (CHART / name).read_text() == text, f"generate {name} again"
 
@@ -33,7 +33,7 @@ def test_rules_apply_to_existing_values() -> None:
 def test_every_value_is_used_by_a_template(value: Any) -> None:
     path = value.path
     parts = path.split(".")
-    if parts[-2:-1] == ["image"]:  # by the helper, for each program
+    if parts[-2:-1] == ["image"]:  # the helper uses it for each program
         path = parts[-1]
     assert re.search(rf"\b{re.escape(path)}\b", TEMPLATES), value.path
 

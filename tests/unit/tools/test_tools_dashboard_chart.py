@@ -1,4 +1,4 @@
-"""The dashboard in the chart: off by default; on, it reads, asks about users, and nothing else."""
+"""The dashboard in the chart: off by default. It may only read, and create reviews of tokens and permissions."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ def parts(**values: Any) -> dict[str, Any]:
 
 
 def test_the_generated_file_is_the_one_in_the_chart() -> None:
-    """python -m tools.dashboard_chart charts/pykruise"""
+    """Run `python -m tools.dashboard_chart charts/pykruise` to update the file."""
     assert (CHART / "templates" / "dashboard-rbac.yaml").read_text("utf-8") == render_chart_file()
 
 

@@ -1,4 +1,4 @@
-"""The differences from the original that people read are those that are kept here."""
+"""The page with the differences from OpenKruise contains all differences of the code."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ KINDS = ("cloneset", "daemonset", "sidecarset", "statefulset", "workloadspread")
 
 
 def test_the_page_is_up_to_date() -> None:
-    """When it is not: python -m tools.differences docs/migration.md"""
+    """Run `python -m tools.differences docs/migration.md` to update the page."""
     page = PAGE.read_text("utf-8")
     assert page == replace_table(page)
 

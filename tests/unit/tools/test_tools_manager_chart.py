@@ -1,4 +1,4 @@
-"""The Helm chart: it renders to what `pykruise install` prints, and its values do what users know."""
+"""The Helm chart: it renders to what `pykruise install` prints, with values as in OpenKruise's chart."""
 
 import itertools
 import re
@@ -28,7 +28,7 @@ def by_name(documents: list[Any]) -> dict[tuple[str, str], Any]:
 
 
 def spelled_out(doc: Any) -> Any:
-    """Of a role every single right: the chart lists those of gates apart."""
+    """The document with every single right of a role, because the chart lists the rights of gates separately."""
     if not isinstance(doc.get("rules"), list):
         return doc
     rights = {
@@ -52,7 +52,7 @@ def webhooks(documents: list[Any]) -> list[Any]:
 
 
 def test_the_generated_files_are_those_in_the_chart() -> None:
-    """python -m tools.manager_chart charts/pykruise"""
+    """Run `python -m tools.manager_chart charts/pykruise` to update the files."""
     for name, text in render_chart_files().items():
         assert (CHART / "templates" / name).read_text() == text, f"generate {name} again"
 
@@ -72,10 +72,10 @@ def test_the_chart_with_default_values_renders_what_install_prints() -> None:
     # when
     rendered = by_name(render(CHART))
     printed = by_name(build_manifests(Installation()))
-    # then every object of install is there and the same
+    # then the chart has every object of install, unchanged
     for key, doc in printed.items():
         assert spelled_out(rendered.pop(key)) == spelled_out(doc), key
-    # and beside them only the Secret that upgrades keep, and the check before uninstalling
+    # and in addition only the Secret that upgrades keep, and the check before uninstalling
     assert {kind for kind, _ in rendered} == {
         "Secret",
         "ServiceAccount",
@@ -141,7 +141,7 @@ def test_a_disabled_pod_webhook_is_not_registered() -> None:
 
 @pytest.mark.parametrize("text", ["EnableExternalCerts=true", "AllAlpha=true"])
 def test_external_certificates_need_no_secret_and_no_right_to_write_it(text: str) -> None:
-    """operations case 39"""
+    """The rule is operations case 39."""
     result = by_name(render(CHART, featureGates=text, externalCerts={"annotations": {"a": "b"}}))
     assert ("Secret", "kruise-webhook-certs") not in result
     rules = result["ClusterRole", "kruise-certs-role"]["rules"]

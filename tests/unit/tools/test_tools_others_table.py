@@ -1,4 +1,4 @@
-"""The table of programs of others is the one that their tests have written down."""
+"""The table of other programs contains the results that their tests recorded."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    """When it is not: make test-others, then make docs"""
+    """Run `make test-others` and `make docs` to update the page."""
     page = PAGE.read_text("utf-8")
     assert page == page_with_table(page)
 

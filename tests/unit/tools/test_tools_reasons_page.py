@@ -9,7 +9,7 @@ from tools.reasons_page import render_reasons_page
 
 
 def test_the_page_is_up_to_date() -> None:
-    """When it is not: python -m tools.reasons_page > docs/reasons.md"""
+    """Run `python -m tools.reasons_page > docs/reasons.md` to update the page."""
     assert (ROOT / "docs" / "reasons.md").read_text("utf-8") == render_reasons_page()
 
 
@@ -23,7 +23,7 @@ def test_every_code_has_a_meaning_and_one_row_of_the_page() -> None:
 
 
 def test_codes_are_written_as_reasons_of_conditions_are() -> None:
-    """One word in CamelCase: what Kubernetes asks of `conditions[].reason`."""
+    """Codes are one word in CamelCase, as Kubernetes requires for `conditions[].reason`."""
     assert [code for code in Code if not re.fullmatch(r"[A-Z][A-Za-z]*", code)] == []
 
 

@@ -1,4 +1,4 @@
-"""The site: every page has its place in it, links lead somewhere, and what people look for is near."""
+"""The site: every page is in the navigation, links lead to pages, and frequent tasks are easy to find."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ TEXTS = {page: path for page, path in PAGES.items() if page.endswith(".md")}
 
 
 class _Loader(yaml.SafeLoader):
-    """Knows the one tag of mkdocs.yml."""
+    """A loader that knows the only tag of mkdocs.yml."""
 
 
 _Loader.add_multi_constructor("tag:yaml.org,2002:python/name:", lambda *_: None)

@@ -8,7 +8,7 @@ from tools.site_clicks import TASKS, count_clicks, main
 
 
 def page(site: Path, folder: str, *links: str, navigation: str = "") -> None:
-    """Write a page with links in its text, and one beside it."""
+    """Write a page with links in its text, and one in its navigation."""
     text = "".join(f'<a href="{link}">x</a>' for link in links)
     (site / folder).mkdir(parents=True, exist_ok=True)
     (site / folder / "index.html").write_text(

@@ -1,1 +1,1 @@
-"""Crew: a kind made of nothing but this folder, for tests and for those who add one. It keeps `size` pods."""
+"""Crew: a complete kind in one folder, for tests and for developers who add a kind. It keeps `size` pods."""

@@ -1,4 +1,4 @@
-"""Crew's reviews: the size must be one that this manager makes.
+"""Crew's reviews: the size must not exceed the manager's limit.
 
 AdmissionRequest ──▶ validating(settings)() ──▶ allowed, or refused (422) with every field error
 """

@@ -1,4 +1,4 @@
-"""Crew, as explain, plan and simulate know it.
+"""Crew for the commands explain, plan and simulate.
 
 spec ──▶ strategy_of()      status ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -15,13 +15,13 @@ __all__ = ["INSIGHT"]
 
 
 def strategy_of(spec: Mapping[str, Any]) -> tuple[RolloutStrategy | None, str]:
-    """Its pods never get a new template."""
+    """The strategy of a Crew: its pods never get a new template."""
     read, problem = read_spec(spec)
     return (None, problem) if read is None else (RolloutStrategy(in_place="never"), "")
 
 
 def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> RolloutCounts:
-    """How far it is."""
+    """Counts that show the progress of a Crew."""
     size, there, ready = document["spec"].get("size", 1), status.get("size", 0), status.get("ready", 0)
     return RolloutCounts(wanted=size, updated=there, to_be_updated=size, available=ready, revision="")
 

@@ -1,4 +1,4 @@
-"""Crew, as the rest of the program knows it.
+"""Registration of the kind Crew for the rest of the program.
 
 KIND ──▶ definitions, conversion, roles, flags, admission (of pods too), controllers, doctor, explain, plan, simulate
 """

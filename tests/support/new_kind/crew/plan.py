@@ -1,4 +1,4 @@
-"""What is to be done about one Crew: the pods that are missing are created, those beyond its size deleted.
+"""The plan of one Crew: it creates missing pods, and deletes pods beyond the size.
 
 Snapshot ──▶ plan_crew() ──▶ Plan ──▶ runtime/execute.py
 
@@ -23,7 +23,7 @@ __all__ = ["plan_crew"]
 
 
 def plan_crew(snapshot: Snapshot) -> Plan:
-    """Everything decided from one snapshot."""
+    """Compute the plan for one snapshot."""
     if snapshot.crew.is_deleting:
         return Plan()
     if not is_readable(snapshot):

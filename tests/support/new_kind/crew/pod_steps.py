@@ -56,7 +56,7 @@ class _Pods:
 
 
 class LiveCrews(_Pods, LiveObjects[CrewView]):
-    """Asks the API server."""
+    """Reads Crews and pods from the API server."""
 
     def __init__(self, client: Callable[[], Client]) -> None:
         _Pods.__init__(self, client)
@@ -64,7 +64,7 @@ class LiveCrews(_Pods, LiveObjects[CrewView]):
 
 
 class CachedCrews(_Pods, CachedObjects[CrewView]):
-    """Over a cache of Crews."""
+    """Reads Crews from a cache."""
 
     def __init__(self, client: Client, *, clock: Clock, rng: random.Random) -> None:
         _Pods.__init__(self, lambda: client)

@@ -1,4 +1,4 @@
-"""Crew shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of the kind Crew: its fields, verbs and columns, and the progress of a Crew.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """

@@ -37,32 +37,32 @@ __all__ = [
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be set about Crews."""
+    """Flags that change decisions about Crews."""
 
-    largest: Annotated[int, FromFlag("crew-largest", "Pods that a Crew has at most.")] = 10
+    largest: Annotated[int, FromFlag("crew-largest", "Maximum number of pods of a Crew.")] = 10
 
 
 class CrewView(WorkloadView, frozen=True, kw_only=True):
     """One Crew as the cache keeps it."""
 
     spec: CrewSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """The typed spec; None if it is unreadable: `problem` contains the reason."""
 
 
 class Snapshot(Judged, frozen=True, kw_only=True):
-    """The world of one Crew at one instant."""
+    """A Crew and its pods at one time."""
 
     crew: CrewView
     pods: Sequence[PodView]
     """All pods that it controls, terminating ones too."""
     revisions: tuple[RevisionView, ...] = ()
-    """None: its pods never get a new template."""
+    """Empty: the pods of a Crew never get a new template."""
     now: Instant
     settings: Settings = Settings()
 
 
 class ReadableCrewView(CrewView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+    """A Crew whose spec can be read. It is only a type: `is_readable()` checks which snapshots have it."""
 
     spec: CrewSpec
 
@@ -74,7 +74,7 @@ class Readable(Snapshot, frozen=True, kw_only=True):
 
 
 def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
-    """Whether the spec can be read, and admission has nothing against what is stored."""
+    """Whether the spec can be read, and breaks no rule of admission."""
     return snapshot.crew.spec is not None and not snapshot.refused
 
 

@@ -15,10 +15,10 @@ CREWS: Final = Resource("apps.kruise.io", "v1beta1", "crews", "Crew")
 
 
 class CrewSpec(Typed, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state."""
 
     size: Int32 = 1
-    """Pods that are wanted."""
+    """Number of wanted pods."""
     paused: bool = False
     """Whether no pod is created or deleted."""
     template: PodTemplate
@@ -26,28 +26,28 @@ class CrewSpec(Typed, frozen=True, kw_only=True):
 
 
 class CrewStatus(Status, frozen=True, kw_only=True):
-    """What is."""
+    """Observed state."""
 
     ready: Count = 0
     """Pods that are ready."""
     size: Count = 0
-    """Pods that there are."""
+    """Number of existing pods."""
     observed_generation: Int64 = 0
-    """The metadata.generation that this status is about."""
+    """The metadata.generation for which this status was computed."""
 
 
 class Crew(ApiObject, frozen=True, kw_only=True):
-    """Keeps a number of pods."""
+    """A controller that keeps a number of pods."""
 
     spec: CrewSpec
     status: CrewStatus | None = None
 
 
 class CrewSpecV1Alpha1(Typed, frozen=True, kw_only=True):
-    """What is wanted."""
+    """Desired state."""
 
     members: Int32 = 1
-    """Pods that are wanted."""
+    """Number of wanted pods."""
     paused: bool = False
     """Whether no pod is created or deleted."""
     template: PodTemplate
@@ -55,7 +55,7 @@ class CrewSpecV1Alpha1(Typed, frozen=True, kw_only=True):
 
 
 class CrewV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """Keeps a number of pods."""
+    """A controller that keeps a number of pods."""
 
     spec: CrewSpecV1Alpha1
     status: CrewStatus | None = None

@@ -14,7 +14,7 @@ __all__ = ["errors_of"]
 
 
 def errors_of(spec: CrewSpec, *, largest: int | None = None) -> list[Cause]:
-    """All errors. `largest`: the size that a new one may have; None: what is stored may have any."""
+    """All errors. `largest`: the maximum size of a new Crew; None: a stored Crew may have any size."""
     if largest is not None and spec.size > largest:
         return [make_invalid_error("spec.size", spec.size, f"must be from 0 to {largest}")]
     return [*check_not_negative(spec.size, "spec.size")]
