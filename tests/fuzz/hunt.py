@@ -24,8 +24,6 @@ SETTLE_S: Final = 600.0
 """Maximum duration of the first waits for objects that change too often, and of backoffs."""
 LOOK_S: Final = 120.0
 MOST_PER_S: Final = 1.0
-MOST_BYTES: Final = 2_000_000
-"""Maximum size of an object as users write it; API servers accept no larger objects."""
 MOST_REMEMBERED: Final = 20_000
 """Python objects that manager and sandbox together may gain while the settled batch is observed."""
 
