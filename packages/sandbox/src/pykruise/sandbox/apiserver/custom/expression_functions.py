@@ -39,7 +39,7 @@ def _index_of(items: Any, item: Any, *start: int) -> int:
     return next((place for place, each in enumerate(items) if each == item), -1)
 
 
-def _last_index_of(items: Any, item: Any, *end: int) -> int:
+def _find_last_index(items: Any, item: Any, *end: int) -> int:
     if isinstance(items, str):
         return items.rfind(item, 0, end[0] + len(item)) if end else items.rfind(item)
     return next((place for place in reversed(range(len(items))) if items[place] == item), -1)
@@ -163,7 +163,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "findAll": _find_all,
     "indexOf": _index_of,
     "isSorted": _is_sorted,
-    "lastIndexOf": _last_index_of,
+    "lastIndexOf": _find_last_index,
     "format": _format,
     "quantity": _parse_quantity,
     "isQuantity": _is_quantity,

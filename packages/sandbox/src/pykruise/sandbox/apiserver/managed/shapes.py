@@ -122,10 +122,10 @@ def build_definition_shape(definition: str, *, atomic: bool = False) -> Shape:
     """Return the shape of a built-in definition; a definition without known fields is free."""
     if fields_of(definition) is None:
         return FREE
-    return Shape("object", atomic=atomic, fields=lambda: _fields_of(definition))
+    return Shape("object", atomic=atomic, fields=lambda: _build_fields(definition))
 
 
-def _fields_of(definition: str) -> Mapping[str, Shape]:
+def _build_fields(definition: str) -> Mapping[str, Shape]:
     directives = _read_directives().get(definition, {})
     known = fields_of(definition) or {}
     return {name: _of_kind(field.kind, directives.get(name, {})) for name, field in known.items()}
@@ -184,16 +184,16 @@ def _of_node(node: Mapping[str, Any], *, root: bool = False) -> Shape:
         return SCALAR
     match node.get("type"):
         case "object":
-            return _object_of(node, root=root)
+            return _build_object_shape(node, root=root)
         case "array":
-            return _array_of(node)
+            return _build_list_shape(node)
         case None | "":
             return FREE
         case kind:
             return _SCALARS.get(kind, SCALAR)
 
 
-def _object_of(node: Mapping[str, Any], *, root: bool) -> Shape:
+def _build_object_shape(node: Mapping[str, Any], *, root: bool) -> Shape:
     open_node = bool(node.get("x-kubernetes-preserve-unknown-fields"))
     properties: Mapping[str, Any] = node.get("properties") or {}
     if open_node and not properties and not root and not node.get("x-kubernetes-embedded-resource"):
@@ -217,7 +217,7 @@ def _object_of(node: Mapping[str, Any], *, root: bool) -> Shape:
     )
 
 
-def _array_of(node: Mapping[str, Any]) -> Shape:
+def _build_list_shape(node: Mapping[str, Any]) -> Shape:
     items: Mapping[str, Any] = node.get("items") or {}
     mode = node.get("x-kubernetes-list-type") or "atomic"
     if mode == "map":

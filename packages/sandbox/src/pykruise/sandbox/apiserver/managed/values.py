@@ -51,10 +51,10 @@ class FieldChanges(NamedTuple):
 
 def collect_fields(value: Any, shape: Shape) -> FieldSet:
     """Return the places that a document sets: its leaves, and the items of its lists."""
-    return _fields_in(value, shape, member=False)
+    return _compute_fields(value, shape, member=False)
 
 
-def _fields_in(value: Any, shape: Shape, *, member: bool) -> FieldSet:
+def _compute_fields(value: Any, shape: Shape, *, member: bool) -> FieldSet:
     if isinstance(value, dict) and shape.kind in ("object", "free") and not shape.atomic:
         free = shape.kind == "free"
         names = shape.list_fields()
@@ -62,7 +62,7 @@ def _fields_in(value: Any, shape: Shape, *, member: bool) -> FieldSet:
         for name, each in value.items():
             sub = FREE if free else shape.find_field(name) or FREE
             own = each is None or each == {} or free or name not in names
-            fields = _fields_in(each, sub, member=own)
+            fields = _compute_fields(each, sub, member=own)
             if fields is not EMPTY:
                 children[f"f:{name}"] = fields
         return _build_node(member, children)
@@ -70,7 +70,7 @@ def _fields_in(value: Any, shape: Shape, *, member: bool) -> FieldSet:
         item = shape.find_item() or FREE
         return _build_node(
             member,
-            {step: _fields_in(each, item, member=True) for step, each in _with_steps(value, shape)},
+            {step: _compute_fields(each, item, member=True) for step, each in _with_steps(value, shape)},
         )
     if value is None and shape.kind in ("object", "list") and not shape.atomic:
         return _LEAF if member else EMPTY
@@ -131,16 +131,16 @@ _REMOVED: Final = FieldChanges(EMPTY, EMPTY, _LEAF)
 def _compare(old: Any, new: Any, shape: Shape) -> FieldChanges:
     if old is new or (old == new and type(old) is type(new)):
         return _NOTHING
-    return _difference(old, new, shape)
+    return _compare_unequal_values(old, new, shape)
 
 
-def _difference(old: Any, new: Any, shape: Shape) -> FieldChanges:
+def _compare_unequal_values(old: Any, new: Any, shape: Shape) -> FieldChanges:
     """Difference between values that are not equal."""
     try:
         if old is ABSENT:
-            return FieldChanges(_all_places(new, shape), EMPTY, EMPTY)
+            return FieldChanges(_build_all_places(new, shape), EMPTY, EMPTY)
         if new is ABSENT:
-            return FieldChanges(EMPTY, EMPTY, _all_places(old, shape))
+            return FieldChanges(EMPTY, EMPTY, _build_all_places(old, shape))
     except InvalidFieldsError:
         return _ADDED if old is ABSENT else _REMOVED
     if _is_split(shape, old) or _is_split(shape, new):
@@ -151,7 +151,7 @@ def _difference(old: Any, new: Any, shape: Shape) -> FieldChanges:
     return _ADDED if old is ABSENT else _REMOVED if new is ABSENT else _MODIFIED
 
 
-def _all_places(value: Any, shape: Shape) -> FieldSet:
+def _build_all_places(value: Any, shape: Shape) -> FieldSet:
     """All places of a value that was added or removed."""
     kind = shape.kind
     if kind == "scalar" or not value or shape.atomic:
@@ -161,19 +161,19 @@ def _all_places(value: Any, shape: Shape) -> FieldSet:
         names = shape.list_fields()
         for name, each in value.items():
             sub = names.get(name) or (FREE if kind == "free" else shape.find_item() or FREE)
-            result["f:" + name] = _LEAF if sub.kind == "scalar" else _all_places(each, sub)
+            result["f:" + name] = _LEAF if sub.kind == "scalar" else _build_all_places(each, sub)
         return result
     if isinstance(value, list) and kind == "list":
-        return shape.remember(value, partial(_everything_listed, value, shape))
+        return shape.remember(value, partial(_build_all_item_places, value, shape))
     return _LEAF
 
 
-def _everything_listed(value: list[Any], shape: Shape) -> FieldSet:
+def _build_all_item_places(value: list[Any], shape: Shape) -> FieldSet:
     item = shape.find_item() or FREE
     result = {".": _LEAF}
     for step, each in _with_steps(value, shape):
         # Items with the same step are one place.
-        result[step] = _LEAF if step in result else _all_places(each, item)
+        result[step] = _LEAF if step in result else _build_all_places(each, item)
     return result
 
 
@@ -203,7 +203,7 @@ def _compare_maps(old: Any, new: Any, shape: Shape) -> FieldChanges:
         if sub.kind == "scalar":
             parts.append((f"f:{name}", _ADDED if earlier is ABSENT else _MODIFIED))
             continue
-        maps = _difference(earlier, value, sub)
+        maps = _compare_unequal_values(earlier, value, sub)
         if maps is not _NOTHING:
             parts.append((f"f:{name}", maps))
     for name, value in before.items():
