@@ -99,7 +99,7 @@ def _scale_of(entry: CatalogEntry, doc: Document) -> Document:
     meta = doc["metadata"]
     replicas = _get_value(doc, paths.spec_replicas)
     status: Document = {"replicas": _to_int(_get_value(doc, paths.status_replicas))}
-    if selector := _selector_text(doc, paths):
+    if selector := _format_selector(doc, paths):
         status["selector"] = selector
     members = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
@@ -111,7 +111,7 @@ def _scale_of(entry: CatalogEntry, doc: Document) -> Document:
     }
 
 
-def _selector_text(doc: Document, paths: ServedScalePaths) -> str:
+def _format_selector(doc: Document, paths: ServedScalePaths) -> str:
     if paths.selector:
         text = _get_value(doc, paths.selector)
         return text if isinstance(text, str) else ""
