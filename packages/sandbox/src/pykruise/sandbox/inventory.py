@@ -94,14 +94,14 @@ async def discover(client: Client) -> Inventory:
         (resource.group, resource.plural): resource
         # The preferred version is first, so in reversed order it replaces the others.
         for group_version, answer in reversed(list(zip(group_versions, answers, strict=True)))
-        for resource in _deletable_resources(group_version, answer or ())
+        for resource in _list_deletable_resources(group_version, answer or ())
     }
     failed = [name for name, answer in zip(group_versions, answers, strict=True) if answer is None]
     ordered = sorted(result.values(), key=lambda resource: (resource.group, resource.plural))
     kinds = tuple(
         (group_version, resource.kind)
         for group_version, answer in zip(group_versions, answers, strict=True)
-        for resource in _deletable_resources(group_version, answer or ())
+        for resource in _list_deletable_resources(group_version, answer or ())
     )
     return Inventory(resources=tuple(ordered), failed=tuple(failed), kinds=kinds)
 
@@ -114,7 +114,7 @@ def _in_order(groups: Iterable[_Group]) -> Iterator[str]:
         yield from (version.group_version for version in group.versions if version.group_version != preferred)
 
 
-def _deletable_resources(group_version: str, served: Iterable[_Served]) -> Iterator[Resource]:
+def _list_deletable_resources(group_version: str, served: Iterable[_Served]) -> Iterator[Resource]:
     group, _, version = group_version.rpartition("/")
     for item in served:
         if "/" not in item.name and _NEEDED.issubset(item.verbs):

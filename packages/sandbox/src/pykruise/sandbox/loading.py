@@ -109,7 +109,7 @@ def read_dump(path: Path) -> Dump:
     result: list[Document] = []
     try:
         for number, doc in enumerate(read_yaml_documents(text), start=1):
-            result += _objects(path, number, doc)
+            result += _list_objects(path, number, doc)
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
@@ -119,7 +119,7 @@ def read_dump(path: Path) -> Dump:
     return Dump(tuple(_sort_documents(result)))
 
 
-def _objects(path: Path, number: int, doc: Any) -> Iterator[Document]:
+def _list_objects(path: Path, number: int, doc: Any) -> Iterator[Document]:
     if doc is None:
         return
     place = f"{path}: document {number}"
@@ -198,7 +198,7 @@ async def load(client: Client, dump: Dump) -> Loaded:
     inventory = await discover(client)
     for doc in dump.documents:
         what = _name_of(doc)
-        if (reason := _reason_to_leave_out(doc)) is not None:
+        if (reason := _find_reason_to_leave_out(doc)) is not None:
             left_out.append((what, reason))
             continue
         resource = inventory.find(api_version=doc["apiVersion"], kind=doc["kind"])
@@ -226,7 +226,7 @@ def _name_of(doc: Document) -> str:
     )
 
 
-def _reason_to_leave_out(doc: Document) -> str | None:
+def _find_reason_to_leave_out(doc: Document) -> str | None:
     if doc["metadata"].get("deletionTimestamp"):
         return "its deletion had already begun"
     return _LEFT_OUT.get(doc["kind"])
