@@ -376,9 +376,9 @@ class Cluster:
         if self._groups is not None:
             caches.append(self._groups)
         for cache in caches:
-            self._in_background(cache.run, f"cache of {cache.resource}")
+            self._run_in_background(cache.run, f"cache of {cache.resource}")
         for recorder in self._recorders:
-            self._in_background(recorder.run, "event recorder")
+            self._run_in_background(recorder.run, "event recorder")
         self.add("kubelets", self.kubelets)
         self.add("scheduler", self.scheduler)
         self.add("garbage collector", self.collector)
@@ -461,7 +461,7 @@ class Cluster:
             await asyncio.wait((waiting, failing))
         self.raise_failure()
 
-    def _in_background(self, work: Callable[[], Awaitable[Any]], name: str) -> None:
+    def _run_in_background(self, work: Callable[[], Awaitable[Any]], name: str) -> None:
         self._background.append(asyncio.create_task(self._supervise(name, work), name=name))
 
     async def _supervise(self, name: str, work: Callable[[], Awaitable[Any]]) -> None:

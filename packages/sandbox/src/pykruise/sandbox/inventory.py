@@ -77,7 +77,7 @@ async def discover(client: Client) -> Inventory:
     """
     core = msgspec.json.decode(await client.get_path("/api"), type=_Versions)
     groups = msgspec.json.decode(await client.get_path("/apis"), type=_Groups)
-    group_versions = [*core.versions, *_in_order(groups.groups)]
+    group_versions = [*core.versions, *_list_versions_in_order(groups.groups)]
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def served(group_version: str) -> tuple[_Served, ...] | None:
@@ -106,7 +106,7 @@ async def discover(client: Client) -> Inventory:
     return Inventory(resources=tuple(ordered), failed=tuple(failed), kinds=kinds)
 
 
-def _in_order(groups: Iterable[_Group]) -> Iterator[str]:
+def _list_versions_in_order(groups: Iterable[_Group]) -> Iterator[str]:
     for group in groups:
         preferred = group.preferred_version.group_version
         if preferred:

@@ -197,7 +197,7 @@ async def load(client: Client, dump: Dump) -> Loaded:
     created = 0
     inventory = await discover(client)
     for doc in dump.documents:
-        what = _name_of(doc)
+        what = _format_name(doc)
         if (reason := _find_reason_to_leave_out(doc)) is not None:
             left_out.append((what, reason))
             continue
@@ -208,7 +208,7 @@ async def load(client: Client, dump: Dump) -> Loaded:
         if resource is None:
             left_out.append((what, f"{doc['kind']} of {doc['apiVersion']} is not served: its CRD is missing"))
             continue
-        resource = _in_version(resource, doc["apiVersion"])
+        resource = _replace_version(resource, doc["apiVersion"])
         try:
             stored = await _create_object(client, resource, doc, uids)
         except KubeError as err:
@@ -218,7 +218,7 @@ async def load(client: Client, dump: Dump) -> Loaded:
     return Loaded(created, tuple(left_out))
 
 
-def _name_of(doc: Document) -> str:
+def _format_name(doc: Document) -> str:
     metadata = doc["metadata"]
     namespace = metadata.get("namespace")
     return (
@@ -232,7 +232,7 @@ def _find_reason_to_leave_out(doc: Document) -> str | None:
     return _LEFT_OUT.get(doc["kind"])
 
 
-def _in_version(resource: Resource, api_version: str) -> Resource:
+def _replace_version(resource: Resource, api_version: str) -> Resource:
     version = api_version.rpartition("/")[2]
     return msgspec.structs.replace(resource, version=version)
 

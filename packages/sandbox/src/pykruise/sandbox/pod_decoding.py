@@ -198,7 +198,7 @@ class SandboxPodProjector:
             owners=self._owners.get(bytes(meta.owner_references)) if len(meta.owner_references) else (),
             finalizers=meta.finalizers or (),
             deletion_cost=_parse_whole(meta.annotations.deletion_cost) if meta.annotations is not None else 0,
-            index_failures=_index_failures(meta.annotations),
+            index_failures=_parse_index_failures(meta.annotations),
             node_name=spec.node_name,
             scheduler_name=spec.scheduler_name,
             is_gated=bool(spec.scheduling_gates),
@@ -268,7 +268,7 @@ def _parse_whole(text: str) -> int:
 _NO_FAILURES: Final = (0, 0)
 
 
-def _index_failures(annotations: _Annotations | None) -> tuple[int, int]:
+def _parse_index_failures(annotations: _Annotations | None) -> tuple[int, int]:
     if annotations is None or not (annotations.failures or annotations.ignored):
         return _NO_FAILURES
     return max(0, _parse_whole(annotations.failures)), max(0, _parse_whole(annotations.ignored))

@@ -161,7 +161,7 @@ class Sandbox:
         and their last events.
         """
         __tracebackhide__ = True
-        self._until(claim, lambda: describe_claim(claim), within_s=within_s, every_s=every_s)
+        self._wait_until(claim, lambda: describe_claim(claim), within_s=within_s, every_s=every_s)
 
     def wait(
         self, target: str, condition: str = "Ready", *, namespace: str = "default", within_s: float = 60.0
@@ -191,10 +191,10 @@ class Sandbox:
             return there is not None and has_condition(there, condition)
 
         claim = f"{target} is deleted" if condition == "deleted" else f"{target} has condition {condition}"
-        self._until(is_so, lambda: claim, within_s=within_s, every_s=0.1)
+        self._wait_until(is_so, lambda: claim, within_s=within_s, every_s=0.1)
         return document()
 
-    def _until(
+    def _wait_until(
         self, claim: Callable[[], Any], text: Callable[[], str], *, within_s: float, every_s: float
     ) -> None:
         __tracebackhide__ = True

@@ -128,13 +128,13 @@ async def read_snapshot(autoscaler: DocumentView, read: Read[Any]) -> Autoscaler
     if autoscaler.is_deleting:
         return None
     try:
-        scaled = await _scale_of(autoscaler, read)
+        scaled = await _read_scale(autoscaler, read)
     except (ApiError, LookupError) as error:
         return AutoscalerSnapshot(autoscaler=autoscaler, scaled=None, problem=str(error), now=read.now())
     return AutoscalerSnapshot(autoscaler=autoscaler, scaled=scaled, now=read.now())
 
 
-async def _scale_of(autoscaler: DocumentView, read: Read[Any]) -> Scaled:
+async def _read_scale(autoscaler: DocumentView, read: Read[Any]) -> Scaled:
     """Read the target's scale. Raises LookupError when the kind does not exist, ApiError when the object cannot be
     read.
     """
@@ -167,7 +167,7 @@ def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
         return Plan(status=status, requeue_after_s=EVERY_S)
     status["lastScaleTime"] = format_time(snapshot.now)
     steps = (
-        _scale_step(scaled, wanted, metric),
+        _build_scale_step(scaled, wanted, metric),
         write_status(
             HORIZONTAL_POD_AUTOSCALERS,
             autoscaler,
@@ -178,7 +178,7 @@ def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
     return Plan(stages=run_in_order("scale", steps), requeue_after_s=EVERY_S)
 
 
-def _scale_step(scaled: Scaled, wanted: int, metric: str) -> Step:
+def _build_scale_step(scaled: Scaled, wanted: int, metric: str) -> Step:
     action = Patch(
         resource=scaled.resource,
         key=scaled.key,

@@ -117,7 +117,7 @@ def decide_next_step(
     """Decide the next step. `update`: the hash label of the current template's revision."""
     if owner.is_deleting:
         return DaemonSetControllerStep()
-    by_node = _by_node(pods)
+    by_node = _group_by_node(pods)
     surges = _compute_surge_limit(owner, of=1) > 0
     create: list[str] = []
     delete: list[SandboxPodView] = []
@@ -254,7 +254,7 @@ def _select_outdated(
     return (*idle, *serving[: max(0, budget)])
 
 
-def _by_node(pods: Sequence[SandboxPodView]) -> dict[str, list[SandboxPodView]]:
+def _group_by_node(pods: Sequence[SandboxPodView]) -> dict[str, list[SandboxPodView]]:
     node: dict[str, list[SandboxPodView]] = {}
     for pod in pods:
         node.setdefault(node_of(pod), []).append(pod)
@@ -270,7 +270,7 @@ def compute_daemon_set_status(
     now: Instant,
 ) -> tuple[Document, Instant | None]:
     """Return the status, and when the next pod becomes available."""
-    by_node = _by_node([pod for pod in pods if not pod.is_deleting])
+    by_node = _group_by_node([pod for pod in pods if not pod.is_deleting])
     counts = dict.fromkeys(("desired", "current", "misscheduled", "ready", "available", "updated"), 0)
     soon: list[Instant] = []
     for node in nodes:

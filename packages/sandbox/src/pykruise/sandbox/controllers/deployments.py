@@ -277,7 +277,7 @@ def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Ite
             deployment.namespace,
             step.create,
             because="the template has no replica set yet",
-            done=_scale_note(name, 0, size),
+            done=_make_scale_note(name, 0, size),
         )
     if step.annotate is not None:
         view, patch = step.annotate
@@ -287,7 +287,7 @@ def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Ite
     for view, size in step.scale:
         body = {"metadata": {"annotations": build_size_annotations(deployment)}, "spec": {"replicas": size}}
         scaled = merge_object(REPLICA_SETS, view, body, because="the rollout scales it")
-        yield msgspec.structs.replace(scaled, done=_scale_note(view.name, replicas_of(view), size))
+        yield msgspec.structs.replace(scaled, done=_make_scale_note(view.name, replicas_of(view), size))
     for view in step.delete:
         yield delete_object(
             REPLICA_SETS, view, because="revisionHistoryLimit is exceeded", propagation="Background"
@@ -308,7 +308,7 @@ def _record_revision(deployment: DocumentView, revision: str) -> Step:
     return Step(action=action, because=because)
 
 
-def _scale_note(name: str, before: int, after: int) -> Note | None:
+def _make_scale_note(name: str, before: int, after: int) -> Note | None:
     if before == after:
         return None
     way = "up" if after > before else "down"

@@ -111,16 +111,16 @@ async def _count_expected_pods(read: Read[Any], namespace: str, pods: Iterable[S
     owners = {owner.uid: owner for pod in pods if (owner := pod.controller) is not None and owner.uid}
     tops: dict[str, int] = {}
     for owner in owners.values():
-        uid, size = await _size_of_owner(read, namespace, owner)
+        uid, size = await _read_owner_size(read, namespace, owner)
         tops[uid] = size
     return sum(tops.values())
 
 
-async def _size_of_owner(read: Read[Any], namespace: str, owner: OwnerRef) -> tuple[str, int]:
+async def _read_owner_size(read: Read[Any], namespace: str, owner: OwnerRef) -> tuple[str, int]:
     """Return uid and size of the topmost owner, which decides the number of pods."""
     views = _SIZED.get(owner.kind) if owner.group == "apps" else None
     if views is None:
-        return owner.uid, await _scale_of(read, namespace, owner)
+        return owner.uid, await _read_scale(read, namespace, owner)
     document = read.get(views, Key(namespace, owner.name))
     if document is None or document.uid != owner.uid:
         return owner.uid, 0
@@ -131,7 +131,7 @@ async def _size_of_owner(read: Read[Any], namespace: str, owner: OwnerRef) -> tu
     return document.uid, document.count("spec", "replicas", default=1)
 
 
-async def _scale_of(read: Read[Any], namespace: str, owner: OwnerRef) -> int:
+async def _read_scale(read: Read[Any], namespace: str, owner: OwnerRef) -> int:
     inventory = await discover(read.live)
     resource = inventory.find(api_version=owner.api_version, kind=owner.kind)
     if resource is None:

@@ -166,7 +166,7 @@ def decide_next_step(
     if is_indexed(job):
         create = _choose_next_indexes(job, pods, seen, room)
     if is_counted_per_index(job):
-        waits = [_index_backoff_left(seen.held.get(index or 0), now) for index in create]
+        waits = [_compute_index_backoff_left(seen.held.get(index or 0), now) for index in create]
         create = [index for index, wait_s in zip(create, waits, strict=True) if wait_s <= 0]
         wait_s = min(waits, default=0.0) if not create else 0.0
     else:
@@ -254,7 +254,7 @@ def _compute_backoff_left(pods: Sequence[SandboxPodView], now: Instant) -> float
     return _wait_after(max(lost), len(lost)) - now if lost else 0.0
 
 
-def _index_backoff_left(failed: SandboxPodView | None, now: Instant) -> float:
+def _compute_index_backoff_left(failed: SandboxPodView | None, now: Instant) -> float:
     """Seconds until the last failed pod of an index is replaced. Its annotation has the number of earlier failures."""
     return _wait_after(find_last_end(failed), sum(failed.index_failures) + 1) - now if failed else 0.0
 

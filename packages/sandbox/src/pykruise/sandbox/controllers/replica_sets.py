@@ -179,7 +179,7 @@ def plan_replica_set(snapshot: ReplicaSetSnapshot) -> Plan:
     ownership = ownership_of(owner, selector_of(owner), snapshot.pods, snapshot.orphans)
     if not ownership.is_settled:
         return Plan(stages=plan_ownership(owner, REPLICA_SETS, PODS, ownership))
-    stages = () if owner.is_deleting else _scale_stages(snapshot)
+    stages = () if owner.is_deleting else _plan_scale_stages(snapshot)
     kept = _find_failure(owner) if stages else None
     status, next_at = compute_replica_set_status(owner, snapshot.active, now=snapshot.now, failure=kept)
     again_s = None if next_at is None else next_at - snapshot.now
@@ -203,7 +203,7 @@ def _find_failure(owner: DocumentView) -> tuple[str, str] | None:
     return None
 
 
-def _scale_stages(snapshot: ReplicaSetSnapshot) -> tuple[Stage, ...]:
+def _plan_scale_stages(snapshot: ReplicaSetSnapshot) -> tuple[Stage, ...]:
     owner, active = snapshot.owner, snapshot.active
     missing = _count_replicas(owner) - len(active)
     if missing == 0:

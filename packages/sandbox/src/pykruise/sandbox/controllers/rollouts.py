@@ -138,7 +138,7 @@ def _roll_out(deployment: DocumentView, sets: Sets, now: Instant) -> DeploymentS
     if (step := _update_new_set(deployment, sets, now, all_at_once=False)) is not None:
         return step
     assert sets.new is not None
-    wanted = _size_new_set(deployment, sets)
+    wanted = _compute_new_set_size(deployment, sets)
     if wanted != replicas_of(sets.new):
         return DeploymentStep(scale=((sets.new, wanted),))
     if down := _scale_down_old(deployment, sets):
@@ -159,7 +159,7 @@ def _recreate(deployment: DocumentView, sets: Sets, busy: frozenset[str], now: I
     return _clean_up_history(deployment, sets)
 
 
-def _size_new_set(deployment: DocumentView, sets: Sets) -> int:
+def _compute_new_set_size(deployment: DocumentView, sets: Sets) -> int:
     """The number of pods that the new replica set should have now."""
     assert sets.new is not None
     wanted, current = replicas_of(deployment), replicas_of(sets.new)

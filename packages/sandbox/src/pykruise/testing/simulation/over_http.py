@@ -104,10 +104,10 @@ async def _restart(
 
 def _run_life(loop: asyncio.AbstractEventLoop, life: "asyncio.Task[None]") -> None:
     with asyncio.Runner(loop_factory=lambda: loop) as runner, suppress(asyncio.CancelledError):
-        runner.run(_until(life))
+        runner.run(_wait_for_life(life))
 
 
-async def _until(life: "asyncio.Task[None]") -> None:
+async def _wait_for_life(life: "asyncio.Task[None]") -> None:
     await life
 
 

@@ -24,7 +24,7 @@ def allows(rule: PolicyRule, asked: Attributes) -> bool:
     return (
         _contains_or_any(rule.get("apiGroups"), asked.group)
         and _matches_resource(rule.get("resources") or (), asked.full_resource, asked.subresource)
-        and _name_matches(rule.get("resourceNames") or (), asked.name)
+        and _matches_name(rule.get("resourceNames") or (), asked.name)
     )
 
 
@@ -38,7 +38,7 @@ def _matches_resource(resources: Sequence[str], asked: str, subresource: str) ->
     return bool(subresource) and f"*/{subresource}" in resources
 
 
-def _name_matches(names: Sequence[str], name: str) -> bool:
+def _matches_name(names: Sequence[str], name: str) -> bool:
     return not names or name in names
 
 

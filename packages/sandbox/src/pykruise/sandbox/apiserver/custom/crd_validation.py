@@ -62,7 +62,7 @@ def find_crd_errors(doc: Document) -> Iterator[Cause]:
     elif scope not in ("Cluster", "Namespaced"):
         yield causes.make_not_supported_error("spec.scope", scope, ["Cluster", "Namespaced"])
     yield from _check_versions(spec)
-    yield from _name_errors(names or {}, "spec.names")
+    yield from _check_names(names or {}, "spec.names")
     yield from _check_conversion(spec)
     if spec.get("preserveUnknownFields"):
         text = (
@@ -163,7 +163,7 @@ def _check_column(column: Mapping[str, Any], path: str) -> Iterator[Cause]:
         yield causes.make_invalid_error(f"{path}.JSONPath", column["jsonPath"], text)
 
 
-def _name_errors(names: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _check_names(names: Mapping[str, Any], path: str) -> Iterator[Cause]:
     for member in ("plural", "singular", "kind", "listKind"):
         value = names.get(member) or ""
         if not value:

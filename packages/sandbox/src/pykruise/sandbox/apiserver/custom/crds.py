@@ -83,7 +83,7 @@ class CustomStrategy:
         return doc
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return [*self._check_type(doc), *self._schema.validate(doc), *self._scale_errors(doc)]
+        return [*self._check_type(doc), *self._schema.validate(doc), *self._check_scale(doc)]
 
     def prepare_update(self, new: Document, old: Document) -> Document:
         if self._has_status:
@@ -100,10 +100,10 @@ class CustomStrategy:
         return doc
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        return [*self._check_type(new), *self._schema.validate(new, old), *self._scale_errors(new)]
+        return [*self._check_type(new), *self._schema.validate(new, old), *self._check_scale(new)]
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
-        return [*self._check_type(new), *self._schema.validate(new, old), *self._scale_errors(new)]
+        return [*self._check_type(new), *self._schema.validate(new, old), *self._check_scale(new)]
 
     def is_spec_changed(self, new: Document, old: Document) -> bool | None:
         ignored = {"metadata", "status"} if self._has_status else {"metadata"}
@@ -122,7 +122,7 @@ class CustomStrategy:
                 "apiVersion", version or "", f"must be {self._resource.api_version}"
             )
 
-    def _scale_errors(self, doc: Document) -> Iterator[Cause]:
+    def _check_scale(self, doc: Document) -> Iterator[Cause]:
         if self._scale is None:
             return
         for path in (self._scale.spec_replicas, self._scale.status_replicas):
@@ -172,7 +172,7 @@ def _build_entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: st
     )
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
     subresources = version.get("subresources") or {}
-    scale = _scale_paths(subresources.get("scale"))
+    scale = _build_scale_paths(subresources.get("scale"))
     # All versions share one list of values. It has the selectable fields of every version.
     selectable = tuple(
         dict.fromkeys(
@@ -243,7 +243,7 @@ def _build_subresources(resource: Resource, subresources: Mapping[str, Any]) -> 
     return result
 
 
-def _scale_paths(scale: Mapping[str, Any] | None) -> ServedScalePaths | None:
+def _build_scale_paths(scale: Mapping[str, Any] | None) -> ServedScalePaths | None:
     if not scale:
         return None
     return ServedScalePaths(

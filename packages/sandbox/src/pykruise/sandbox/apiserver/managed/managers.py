@@ -213,11 +213,11 @@ def spell_out(kept: bytes, raw: bytes, owned_in: Callable[[str], OwnedFields]) -
             fields = owned_in(entry.api_version).spell_out(raw, bytes(state.taken))
         if fields:
             shown.append((entry.place(), entry.format_entry(fields)))
-    shown.sort(key=_place)
+    shown.sort(key=_read_place)
     return orjson.dumps([document for _, document in shown])
 
 
-def _place(shown: tuple[tuple[str, ...], Any]) -> tuple[str, ...]:
+def _read_place(shown: tuple[tuple[str, ...], Any]) -> tuple[str, ...]:
     return shown[0]
 
 

@@ -128,15 +128,15 @@ def build_definition_shape(definition: str, *, atomic: bool = False) -> Shape:
 def _build_fields(definition: str) -> Mapping[str, Shape]:
     directives = _read_directives().get(definition, {})
     known = fields_of(definition) or {}
-    return {name: _of_kind(field.kind, directives.get(name, {})) for name, field in known.items()}
+    return {name: _build_shape_of_kind(field.kind, directives.get(name, {})) for name, field in known.items()}
 
 
-def _of_kind(kind: str, directives: Mapping[str, Any]) -> Shape:
+def _build_shape_of_kind(kind: str, directives: Mapping[str, Any]) -> Shape:
     kind = kind.removeprefix("*")
     if kind.startswith("[]"):
-        return _list_of(kind[2:], directives)
+        return _build_list_of_kind(kind[2:], directives)
     if kind.startswith("{}"):
-        element = _of_kind(kind[2:], {})
+        element = _build_shape_of_kind(kind[2:], {})
         return Shape("object", atomic=directives.get("mapType") == "atomic", element=element)
     if kind in ("any", "object"):
         return FREE
@@ -145,9 +145,9 @@ def _of_kind(kind: str, directives: Mapping[str, Any]) -> Shape:
     return build_definition_shape(kind, atomic=directives.get("mapType") == "atomic")
 
 
-def _list_of(kind: str, directives: Mapping[str, Any]) -> Shape:
+def _build_list_of_kind(kind: str, directives: Mapping[str, Any]) -> Shape:
     mode = directives.get("listType", "atomic")
-    item = _of_kind(kind, {"mapType": directives.get("itemMapType")})
+    item = _build_shape_of_kind(kind, {"mapType": directives.get("itemMapType")})
     if mode == "map":
         defaults = _KEY_DEFAULTS.get(kind, {})
         keys = tuple((name, defaults.get(name)) for name in directives["listMapKeys"])
@@ -176,10 +176,10 @@ def _read_directives() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 def build_schema_shape(schema: Mapping[str, Any]) -> Shape:
     """Return the shape of a custom resource with this `openAPIV3Schema`."""
-    return _of_node(schema, root=True)
+    return _build_shape_of_node(schema, root=True)
 
 
-def _of_node(node: Mapping[str, Any], *, root: bool = False) -> Shape:
+def _build_shape_of_node(node: Mapping[str, Any], *, root: bool = False) -> Shape:
     if node.get("x-kubernetes-int-or-string"):
         return SCALAR
     match node.get("type"):
@@ -202,12 +202,12 @@ def _build_object_shape(node: Mapping[str, Any], *, root: bool) -> Shape:
     element: Shape | Callable[[], Shape] | None = None
     if isinstance(extra, Mapping):
         values: Mapping[str, Any] = extra
-        element = lambda: _of_node(values)  # noqa: E731  (made when first looked at)
+        element = lambda: _build_shape_of_node(values)  # noqa: E731  (made when first looked at)
     elif open_node or extra is True:
         element = FREE
 
     def fields() -> Mapping[str, Shape]:
-        fields = {name: _of_node(sub) for name, sub in properties.items()}
+        fields = {name: _build_shape_of_node(sub) for name, sub in properties.items()}
         if root or node.get("x-kubernetes-embedded-resource"):
             fields |= {"apiVersion": SCALAR, "kind": SCALAR, "metadata": build_definition_shape(_METADATA)}
         return fields
@@ -224,5 +224,5 @@ def _build_list_shape(node: Mapping[str, Any]) -> Shape:
         properties = items.get("properties") or {}
         names = node.get("x-kubernetes-list-map-keys") or ()
         keys = tuple((name, (properties.get(name) or {}).get("default")) for name in names)
-        return Shape("list", keys=keys, element=lambda: _of_node(items))
-    return Shape("list", atomic=mode != "set", element=lambda: _of_node(items))
+        return Shape("list", keys=keys, element=lambda: _build_shape_of_node(items))
+    return Shape("list", atomic=mode != "set", element=lambda: _build_shape_of_node(items))

@@ -70,7 +70,10 @@ def _compute_fields(value: Any, shape: Shape, *, member: bool) -> FieldSet:
         item = shape.find_item() or FREE
         return _build_node(
             member,
-            {step: _compute_fields(each, item, member=True) for step, each in _with_steps(value, shape)},
+            {
+                step: _compute_fields(each, item, member=True)
+                for step, each in _iterate_with_steps(value, shape)
+            },
         )
     if value is None and shape.kind in ("object", "list") and not shape.atomic:
         return _LEAF if member else EMPTY
@@ -85,7 +88,7 @@ def _build_node(member: bool, children: FieldSet) -> FieldSet:
     return children
 
 
-def _with_steps(items: Sequence[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
+def _iterate_with_steps(items: Sequence[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
     """Yield the items of a list that can have several owners, each with the step that leads to it."""
     for item in items:
         yield step_of(item, shape), item
@@ -171,7 +174,7 @@ def _build_all_places(value: Any, shape: Shape) -> FieldSet:
 def _build_all_item_places(value: list[Any], shape: Shape) -> FieldSet:
     item = shape.find_item() or FREE
     result = {".": _LEAF}
-    for step, each in _with_steps(value, shape):
+    for step, each in _iterate_with_steps(value, shape):
         # Items with the same step are one place.
         result[step] = _LEAF if step in result else _build_all_places(each, item)
     return result
@@ -215,8 +218,8 @@ def _compare_maps(old: Any, new: Any, shape: Shape) -> FieldChanges:
 
 def _compare_lists(old: Any, new: Any, shape: Shape) -> FieldChanges:
     try:
-        before = _by_step(old if isinstance(old, list) else (), shape)
-        after = _by_step(new if isinstance(new, list) else (), shape)
+        before = _group_by_step(old if isinstance(old, list) else (), shape)
+        after = _group_by_step(new if isinstance(new, list) else (), shape)
     except InvalidFieldsError:
         return _MODIFIED
     item = shape.find_item() or FREE
@@ -231,9 +234,9 @@ def _compare_lists(old: Any, new: Any, shape: Shape) -> FieldChanges:
     return _gather_changes(old, new, parts)
 
 
-def _by_step(items: Sequence[Any], shape: Shape) -> dict[str, list[Any]]:
+def _group_by_step(items: Sequence[Any], shape: Shape) -> dict[str, list[Any]]:
     result: dict[str, list[Any]] = {}
-    for step, item in _with_steps(items, shape):
+    for step, item in _iterate_with_steps(items, shape):
         result.setdefault(step, []).append(item)
     return result
 
@@ -293,8 +296,8 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
     """Merge two lists. The result keeps the orders of both lists, or only the order of the applied list if the two
     contradict each other.
     """
-    left = list(_with_steps(live, shape))
-    right = list(_with_steps(applied, shape))
+    left = list(_iterate_with_steps(live, shape))
+    right = list(_iterate_with_steps(applied, shape))
     lefts, rights = dict(reversed(left)), dict(right)
     shared = [step for step, _ in right if step in lefts]
     item = shape.find_item() or FREE
@@ -351,7 +354,7 @@ def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
     if isinstance(value, list) and shape.kind == "list":
         item = shape.find_item() or FREE
         left = []
-        for step, each in _with_steps(value, shape):
+        for step, each in _iterate_with_steps(value, shape):
             node = fields.get(step)
             if node is None:
                 left.append(each)
@@ -406,7 +409,7 @@ def _find_errors(value: Any, shape: Shape, path: str) -> Iterator[str]:
             yield f"{path}: expected {wanted}, got {_describe_value(value)}"
     elif shape.kind == "object":
         if not isinstance(value, Mapping):
-            yield f"{path}: expected map, got &{{{_in_go(value)}}}"
+            yield f"{path}: expected map, got &{{{_format_in_go(value)}}}"
             return
         for name, each in value.items():
             sub = shape.find_field(name)
@@ -415,7 +418,7 @@ def _find_errors(value: Any, shape: Shape, path: str) -> Iterator[str]:
             else:
                 yield from _find_errors(each, sub, f"{path}.{name}")
     elif not isinstance(value, list):
-        yield f"{path}: expected list, got &{{{_in_go(value)}}}"
+        yield f"{path}: expected list, got &{{{_format_in_go(value)}}}"
     else:
         yield from _list_errors(value, shape, path)
 
@@ -461,17 +464,17 @@ def _is_scalar(value: Any, wanted: str) -> bool:
 def _describe_value(value: Any) -> str:
     """Format a value as structured-merge-diff does, in Go's notation."""
     if isinstance(value, dict | list):
-        return f"&{{{_in_go(value)}}}"
-    shown = quote_text(value) if isinstance(value, str) else _in_go(value)
+        return f"&{{{_format_in_go(value)}}}"
+    shown = quote_text(value) if isinstance(value, str) else _format_in_go(value)
     return f"&value.valueUnstructured{{Value:{shown}}}"
 
 
-def _in_go(value: Any) -> str:
+def _format_in_go(value: Any) -> str:
     match value:
         case dict():
-            return f"map[{' '.join(f'{name}:{_in_go(value[name])}' for name in sorted(value))}]"
+            return f"map[{' '.join(f'{name}:{_format_in_go(value[name])}' for name in sorted(value))}]"
         case list():
-            return f"[{' '.join(_in_go(each) for each in value)}]"
+            return f"[{' '.join(_format_in_go(each) for each in value)}]"
         case bool():
             return "true" if value else "false"
         case None:

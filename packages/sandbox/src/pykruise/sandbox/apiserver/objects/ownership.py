@@ -314,7 +314,7 @@ class FieldOwnership:
         """Add managedFields to an object's bytes. `raw` may differ from the stored object in its version only."""
         if not stored.managed:
             return raw
-        data = self._of_stored(entry, raw, stored)
+        data = self._get_managed_fields(entry, raw, stored)
         if data == b"[]":
             return raw
         # In most objects the uid is the last member of metadata and occurs nowhere else.
@@ -329,7 +329,7 @@ class FieldOwnership:
     def _spell_out_owners(self, entry: CatalogEntry, raw: bytes, kept: bytes) -> bytes:
         return managers.spell_out(kept, raw, lambda version: self._find_kind_in_version(entry, version).owned)
 
-    def _of_stored(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
+    def _get_managed_fields(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
         """Return the managedFields of the stored object, from a cache: the writer reads them for the response, and the
         watchers read them again.
         """

@@ -188,7 +188,7 @@ class MemoryStorage:
         if not result.objects and not result.history:
             return Page((), revision or self._revision)
         past = self._find_states_at(result, revision) if 0 < revision < self._revision else {}
-        order, objects = _order_at(result, past), result.objects
+        order, objects = _list_paths_at(result, past), result.objects
         first = max(start, f"{namespace}/") if namespace else start
         begin = bisect_left(order, first) if first else 0
         # "0" is the character after "/", so the range has everything of this namespace and nothing of "namespace-2".
@@ -248,7 +248,7 @@ class MemoryStorage:
         return past
 
 
-def _order_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
+def _list_paths_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
     """The sorted paths of all objects at the revision for which `_find_states_at` returned `past`."""
     if not past:
         return shelf.order

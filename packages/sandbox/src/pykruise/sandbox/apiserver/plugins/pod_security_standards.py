@@ -98,7 +98,7 @@ def _format_plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
 
 
-def _use(count: int) -> str:
+def _format_use(count: int) -> str:
     return "uses" if count == 1 else "use"
 
 
@@ -233,7 +233,7 @@ def _check_host_ports(facts: _PodFacts) -> _Violation | None:
     if not names:
         return None
     return "hostPort", (
-        f"{_format_containers(names)} {_use(len(names))} "
+        f"{_format_containers(names)} {_format_use(len(names))} "
         f"{_format_plural('hostPort', len(forbidden))} {', '.join(forbidden)}"
     )
 
@@ -250,7 +250,7 @@ def _check_hosts(facts: _PodFacts) -> _Violation | None:
     what = _format_plural("probe or lifecycle host", len(forbidden))
     return (
         "probe or lifecycle host",
-        f"{_format_containers(names)} {_use(len(names))} {what} {_quote_all(forbidden)}",
+        f"{_format_containers(names)} {_format_use(len(names))} {what} {_quote_all(forbidden)}",
     )
 
 
@@ -379,7 +379,7 @@ def _check_volumes(facts: _PodFacts) -> _Violation | None:
         return None
     kinds = sorted({next((source for source in each if source != "name"), "unknown") for each in bad})
     return "restricted volume types", (
-        f"{_format_plural('volume', len(bad))} {_quote_all(each['name'] for each in bad)} {_use(len(bad))} "
+        f"{_format_plural('volume', len(bad))} {_quote_all(each['name'] for each in bad)} {_format_use(len(bad))} "
         f"{_format_plural('restricted volume type', len(kinds))} {_quote_all(kinds)}"
     )
 

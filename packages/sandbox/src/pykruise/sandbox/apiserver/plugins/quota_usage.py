@@ -121,19 +121,19 @@ def sum_pod_requests(spec: Document) -> Amounts:
     """Requests of the pod: those of its regular containers, or its start-up peak if that is higher, plus its
     overhead.
     """
-    return _of_pod(spec, "requests", overhead=parse_amounts(spec.get("overhead")))
+    return _sum_pod_amounts(spec, "requests", overhead=parse_amounts(spec.get("overhead")))
 
 
 def sum_pod_limits(spec: Document) -> Amounts:
     """Limits of the pod, computed like its requests. The overhead is added only for resources with a limit."""
-    limits = _of_pod(spec, "limits", overhead={})
+    limits = _sum_pod_amounts(spec, "limits", overhead={})
     for name, amount in parse_amounts(spec.get("overhead")).items():
         if name in limits:
             limits[name] = limits[name] + amount
     return limits
 
 
-def _of_pod(spec: Document, kind: str, *, overhead: Amounts) -> Amounts:
+def _sum_pod_amounts(spec: Document, kind: str, *, overhead: Amounts) -> Amounts:
     total: Amounts = {}
     for container in spec.get("containers") or ():
         total = _add(total, _read_amounts(container, kind))

@@ -81,7 +81,7 @@ def _print_claim(claim: Doc, now: Instant) -> list[Any]:
         "Terminating" if is_ending(claim) else status.get("phase") or "",
         spec.get("volumeName") or "",
         (status.get("capacity") or {}).get("storage", "0") if bound else "",
-        _access_modes(status.get("accessModes")) if bound else "",
+        _format_access_modes(status.get("accessModes")) if bound else "",
         spec.get("storageClassName") or "",
         _format_or_unset(spec.get("volumeAttributesClassName")),
         age_of(claim, now),
@@ -95,7 +95,7 @@ def _print_volume(volume: Doc, now: Instant) -> list[Any]:
     return [
         name_of(volume),
         (spec.get("capacity") or {}).get("storage", "0"),
-        _access_modes(spec.get("accessModes")),
+        _format_access_modes(spec.get("accessModes")),
         spec.get("persistentVolumeReclaimPolicy") or "",
         "Terminating" if is_ending(volume) else status.get("phase") or "",
         f"{claim.get('namespace') or ''}/{claim.get('name') or ''}" if claim else "",
@@ -115,7 +115,7 @@ _MODES: Final = {
 }
 
 
-def _access_modes(modes: Sequence[str] | None) -> str:
+def _format_access_modes(modes: Sequence[str] | None) -> str:
     return ",".join(short for mode, short in _MODES.items() if mode in (modes or ()))
 
 

@@ -101,7 +101,7 @@ def _parse_bracket(inside: str, text: str) -> _Step:
         return _make_union_step([_make_field_step(name) for name in fields])
     parts = [part.strip() for part in inside.split(",")]
     if all(_INDEX.fullmatch(part) for part in parts):
-        return _make_union_step([_index_step(int(part)) for part in parts])
+        return _make_union_step([_make_index_step(int(part)) for part in parts])
     match = _SLICE.fullmatch(inside)
     if match:
         return _slice_step(*(int(part) if part else None for part in match.groups()))
@@ -131,7 +131,7 @@ def _descend(values: Iterable[Any]) -> Iterator[Any]:
         yield from _descend(_list_all_values([value]))
 
 
-def _index_step(index: int) -> _Step:
+def _make_index_step(index: int) -> _Step:
     def step(values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
             if isinstance(value, list) and -len(value) <= index < len(value):
@@ -164,7 +164,7 @@ def _parse_filter(condition: str, text: str) -> _Step:
         if re.search("[=<>]", _QUOTED.sub("", condition)):
             raise JSONPathError(f"{text!r}: cannot read the filter {condition!r}")
         exists = _parse_operand(condition, text)
-        return _filter_step(lambda item: exists(item) is not _MISSING)
+        return _make_filter_step(lambda item: exists(item) is not _MISSING)
     left, right = _parse_operand(match["left"].strip(), text), _parse_operand(match["right"].strip(), text)
     compare = _COMPARE[match["operator"]]
 
@@ -177,10 +177,10 @@ def _parse_filter(condition: str, text: str) -> _Step:
         except TypeError:
             return False
 
-    return _filter_step(holds)
+    return _make_filter_step(holds)
 
 
-def _filter_step(holds: Callable[[Any], bool]) -> _Step:
+def _make_filter_step(holds: Callable[[Any], bool]) -> _Step:
     def step(values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
             if isinstance(value, list):

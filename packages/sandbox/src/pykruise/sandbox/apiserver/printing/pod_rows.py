@@ -66,7 +66,7 @@ def _compute_pod_state(pod: Doc) -> tuple[int, int, str, int, str]:
             if waiting is not None and waiting.get("reason"):
                 reason = waiting["reason"]
             elif ended is not None:
-                reason = _end_reason(ended)
+                reason = _format_end_reason(ended)
             elif container.get("ready") and state.get("running") is not None:
                 running = True
                 ready += 1
@@ -112,7 +112,7 @@ def _compute_init_state(spec: Doc, status: Doc, reason: str) -> _InitState:
             result.ready += bool(container.get("ready"))
             continue
         if ended is not None:
-            result.reason = f"Init:{_end_reason(ended)}"
+            result.reason = f"Init:{_format_end_reason(ended)}"
         elif waiting.get("reason") and waiting["reason"] != "PodInitializing":
             result.reason = f"Init:{waiting['reason']}"
         else:
@@ -136,7 +136,7 @@ def _find_last_end(container: Doc) -> str:
     return str(ended.get("finishedAt") or "")
 
 
-def _end_reason(ended: Doc) -> str:
+def _format_end_reason(ended: Doc) -> str:
     if ended.get("reason"):
         return str(ended["reason"])
     return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode') or 0}"

@@ -87,7 +87,7 @@ async def read_log(core: Core, call: Call) -> CallAnswer:
     pod, wanted = _parse_request(core, call)
     if not pod["spec"].get("nodeName"):
         return CallAnswer(204, b"", is_object=False)
-    log = _log_of(pod, wanted.container, call)
+    log = _find_log(pod, wanted.container, call)
     text = b"".join(line + b"\n" for line in _Reader(wanted, log, core.clock()).read_first())
     return CallAnswer(200, text[: wanted.size], is_object=False, content_type=_TEXT)
 
@@ -100,7 +100,7 @@ async def follow_log(core: Core, call: Call) -> "LogStream | CallAnswer":
     pod, wanted = _parse_request(core, call)
     if not pod["spec"].get("nodeName"):
         return CallAnswer(204, b"", is_object=False)
-    log = _log_of(pod, wanted.container, call)
+    log = _find_log(pod, wanted.container, call)
     return LogStream(_open_pod_watch(core, call), _Reader(wanted, log, core.clock()), clock=core.clock)
 
 
@@ -289,7 +289,7 @@ def _select_container(pod: Document, call: Call) -> str:
 # ── logs from a status ───────────────────────────────────────────────────────
 
 
-def _log_of(pod: Document, name: str, call: Call) -> _Log:
+def _find_log(pod: Document, name: str, call: Call) -> _Log:
     """Return the log of the container's current run, or of its previous run. Raises Refusal (400)."""
     status = _find_container_status(pod, name)
     state, last = status.get("state") or {}, status.get("lastState") or {}

@@ -254,7 +254,7 @@ _SCALARS: Final[Mapping[str, Document]] = {
 
 
 def _build_property(facts: BuiltinField, directives: Mapping[str, Any]) -> Document:
-    schema = _of_kind(facts.kind)
+    schema = _build_kind_schema(facts.kind)
     for directive, extension in _EXTENSIONS.items():
         if directive in directives:
             schema[extension] = directives[directive]
@@ -270,13 +270,13 @@ _EXTENSIONS: Final = {
 }
 
 
-def _of_kind(kind: str) -> Document:
+def _build_kind_schema(kind: str) -> Document:
     if kind.startswith("*"):
-        return _of_kind(kind[1:])
+        return _build_kind_schema(kind[1:])
     if kind.startswith("[]"):
-        return {"type": "array", "items": _of_kind(kind[2:])}
+        return {"type": "array", "items": _build_kind_schema(kind[2:])}
     if kind.startswith("{}"):
-        return {"type": "object", "additionalProperties": _of_kind(kind[2:])}
+        return {"type": "object", "additionalProperties": _build_kind_schema(kind[2:])}
     if kind in _SCALARS:
         return dict(_SCALARS[kind])
     if kind in _NAMED:

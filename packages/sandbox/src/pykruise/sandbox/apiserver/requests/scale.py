@@ -75,7 +75,7 @@ async def _set_replicas(core: Core, call: Call, change: Callable[[Document], Doc
         raise make_not_found(entry.resource, call.name)
 
     def with_replicas(doc: Document, stored: Stored) -> Document:
-        scale = change(_scale_of(entry, doc))
+        scale = change(_build_scale(entry, doc))
         _check_scale(call, scale, doc)
         _put_value(doc, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
         return doc
@@ -89,10 +89,10 @@ def scale_of(entry: CatalogEntry, doc: Document) -> Document:
     assert paths is not None
     if entry.is_custom and _get_value(doc, paths.spec_replicas) is None:
         raise make_internal_error(f'the spec replicas field "{paths.spec_replicas}" does not exist')
-    return _scale_of(entry, doc)
+    return _build_scale(entry, doc)
 
 
-def _scale_of(entry: CatalogEntry, doc: Document) -> Document:
+def _build_scale(entry: CatalogEntry, doc: Document) -> Document:
     """Return the Scale of an object, which may have no replicas yet."""
     paths = entry.scale
     assert paths is not None
