@@ -194,7 +194,7 @@ class Cluster:
         self._webhooks = _Webhooks()
         self.server = ApiServer(
             clock=self.clock,
-            rng=self._branch(),
+            rng=self._branch_rng(),
             storage=storage,
             reviewers=reviewers,
             conversions=conversions,
@@ -229,13 +229,13 @@ class Cluster:
             project=POD_VIEWS.projector(),
             indexes=POD_VIEWS.indexes,
             clock=self.clock,
-            rng=self._branch(),
+            rng=self._branch_rng(),
         )
         self._nodes = Cache(
-            scheduler_client, NODES, project=NODE_VIEWS.projector(), clock=self.clock, rng=self._branch()
+            scheduler_client, NODES, project=NODE_VIEWS.projector(), clock=self.clock, rng=self._branch_rng()
         )
         self._recorders = [
-            EventRecorder(client, name, clock=self.clock, rng=self._branch())
+            EventRecorder(client, name, clock=self.clock, rng=self._branch_rng())
             for client, name in ((node_client, "kubelet"), (scheduler_client, "default-scheduler"))
         ]
         self.kubelets = Kubelets(
@@ -250,7 +250,7 @@ class Cluster:
             ),
             settings=self.settings.build_kubelet_settings(),
             clock=self.clock,
-            rng=self._branch(),
+            rng=self._branch_rng(),
             images=images,
             rules=rules,
             pods=self._pods,
@@ -261,7 +261,7 @@ class Cluster:
         self.scheduler = Scheduler(
             scheduler_client,
             clock=self.clock,
-            rng=self._branch(),
+            rng=self._branch_rng(),
             pods=self._pods,
             nodes=self._nodes,
             recorder=self._recorders[1],
@@ -270,16 +270,16 @@ class Cluster:
         self.collector = GarbageCollector(
             manager_client,
             clock=self.clock,
-            rng=self._branch(),
+            rng=self._branch_rng(),
             shared={PODS: self._pods},
             only=self.settings.collected,
         )
-        self.namespaces = Namespaces(manager_client, clock=self.clock, rng=self._branch())
+        self.namespaces = Namespaces(manager_client, clock=self.clock, rng=self._branch_rng())
         self._groups: Cache[DocumentView] | None = None
         self.controllers = Controllers(
             manager_client,
             clock=self.clock,
-            rng=self._branch(),
+            rng=self._branch_rng(),
             pods=self._pods,
             nodes=self._nodes,
             names=self.settings.controllers,
@@ -292,7 +292,7 @@ class Cluster:
                 POD_GROUPS,
                 project=views.projector(),
                 clock=self.clock,
-                rng=self._branch(),
+                rng=self._branch_rng(),
             )
             self.scheduler.respect_groups(self._groups)
 
@@ -341,14 +341,14 @@ class Cluster:
             clock=self.clock,
             user_agent=f"{user_agent or user}/v{self.settings.kubernetes}.0",
             limiter=limiter,
-            rng=self._branch(),
+            rng=self._branch_rng(),
         )
 
     def make_granted_client(self, user: User) -> Client:
         """Return a client with the permissions that the API server grants to the user."""
         transport = LocalTransport(self.server, user=user)
         self._transports.append(transport)
-        return Client(transport, clock=self.clock, user_agent="pykruise", rng=self._branch())
+        return Client(transport, clock=self.clock, user_agent="pykruise", rng=self._branch_rng())
 
     # ── start and stop ───────────────────────────────────────────────────────
 
@@ -376,16 +376,16 @@ class Cluster:
         if self._groups is not None:
             caches.append(self._groups)
         for cache in caches:
-            self._in_background(cache.run, f"cache of {cache.resource}")
+            self._run_in_background(cache.run, f"cache of {cache.resource}")
         for recorder in self._recorders:
-            self._in_background(recorder.run, "event recorder")
+            self._run_in_background(recorder.run, "event recorder")
         self.add("kubelets", self.kubelets)
         self.add("scheduler", self.scheduler)
         self.add("garbage collector", self.collector)
         self.add("namespaces", self.namespaces)
         if self.settings.controllers != ():
             self.add("controllers", self.controllers)
-        await self._unless_failed(self._wait_ready())
+        await self._wait_unless_failed(self._wait_ready())
         for make in self._startables:
             component = make(self)
             self.add(type(component).__name__, component)
@@ -398,7 +398,7 @@ class Cluster:
             try:
                 await part.component.stop()
             except Exception as err:
-                self._failed(part.name, f"could not be stopped: {type(err).__name__}: {err}", err)
+                self._record_failure(part.name, f"could not be stopped: {type(err).__name__}: {err}", err)
                 part.task.cancel()
             _, late = await asyncio.wait((part.task,), timeout=_STOP_S)
             if late:
@@ -439,7 +439,7 @@ class Cluster:
 
     # ── inside ───────────────────────────────────────────────────────────────
 
-    def _branch(self) -> random.Random:
+    def _branch_rng(self) -> random.Random:
         """Create a separate random source for a component, so that the components' random numbers are independent."""
         return random.Random(self._rng.getrandbits(64))
 
@@ -450,7 +450,7 @@ class Cluster:
         await self.collector.wait_synced()
         await self.controllers.wait_synced()
 
-    async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _wait_unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
         waiting = asyncio.ensure_future(work)
         failing = asyncio.ensure_future(self._has_failed.wait())
         try:
@@ -461,7 +461,7 @@ class Cluster:
             await asyncio.wait((waiting, failing))
         self.raise_failure()
 
-    def _in_background(self, work: Callable[[], Awaitable[Any]], name: str) -> None:
+    def _run_in_background(self, work: Callable[[], Awaitable[Any]], name: str) -> None:
         self._background.append(asyncio.create_task(self._supervise(name, work), name=name))
 
     async def _supervise(self, name: str, work: Callable[[], Awaitable[Any]]) -> None:
@@ -469,15 +469,15 @@ class Cluster:
             await work()
         except asyncio.CancelledError:
             if not self._is_stopping:
-                self._failed(name, "was cancelled", None)
+                self._record_failure(name, "was cancelled", None)
             raise
         except Exception as err:
-            self._failed(name, f"{type(err).__name__}: {err}", err)
+            self._record_failure(name, f"{type(err).__name__}: {err}", err)
         else:
             if not self._is_stopping:
-                self._failed(name, "ended although it was not stopped", None)
+                self._record_failure(name, "ended although it was not stopped", None)
 
-    def _failed(self, name: str, problem: str, cause: Exception | None) -> None:
+    def _record_failure(self, name: str, problem: str, cause: Exception | None) -> None:
         error = ComponentError(name, problem)
         error.__cause__ = cause
         _log.error("%s: %s", name, problem, exc_info=cause)

@@ -131,7 +131,7 @@ class GarbageCollector:
         """Collect garbage until `stop()` or cancellation."""
         try:
             async with asyncio.TaskGroup() as group:
-                await run_beside(self._work(), self._keep_inventory(group))
+                await run_beside(self._run_controller(), self._keep_inventory(group))
                 for watched in self._watched.values():
                     if watched.task is not None:
                         watched.task.cancel()
@@ -140,7 +140,7 @@ class GarbageCollector:
                 watched.unsubscribe()
             self._watched.clear()
 
-    async def _work(self) -> None:
+    async def _run_controller(self) -> None:
         if await wait_for_condition(self._stopped, self._is_synced.wait()):
             await self._controller.run()
 
@@ -291,7 +291,7 @@ class GarbageCollector:
     # ── one object ───────────────────────────────────────────────────────────
 
     async def _collect(self, target: ObjectId) -> float | None:
-        owned = self._cached(target)
+        owned = self._find_cached(target)
         if owned is None:
             return None
         if owned.is_deleting:
@@ -304,13 +304,13 @@ class GarbageCollector:
             await self._check_owners(target, owned)
         return None
 
-    def _cached(self, target: ObjectId) -> GraphObject | None:
+    def _find_cached(self, target: ObjectId) -> GraphObject | None:
         cache = self._caches.get(target.resource)
         owned: GraphObject | None = cache.get(target.key) if cache is not None else None
         return owned
 
     async def _check_owners(self, target: ObjectId, owned: GraphObject) -> None:
-        owners = [(ref, await self._state_of(ref, owned)) for ref in owned.owners]
+        owners = [(ref, await self._find_owner_state(ref, owned)) for ref in owned.owners]
         states = {state for _, state in owners}
         if _Owner.UNKNOWN in states:
             self._unresolved[target] = None
@@ -326,15 +326,15 @@ class GarbageCollector:
             and any(ref.block_owner_deletion for ref in owned.owners)
         ):
             await self._unblock_owners(target, owned)
-            owned = self._cached(target) or owned
-        await self._delete(target, owned, propagation=_propagation_of(owned, in_turn=in_turn))
+            owned = self._find_cached(target) or owned
+        await self._delete(target, owned, propagation=_choose_propagation(owned, in_turn=in_turn))
 
-    async def _state_of(self, ref: OwnerRef, dependent: GraphObject) -> _Owner:
+    async def _find_owner_state(self, ref: OwnerRef, dependent: GraphObject) -> _Owner:
         resource = self._inventory.find(api_version=ref.api_version, kind=ref.kind)
         if resource is None or (resource.namespaced and not dependent.namespace):
             return _Owner.UNKNOWN
         key = Key(dependent.namespace if resource.namespaced else "", ref.name)
-        owner = self._cached(ObjectId(resource, key))
+        owner = self._find_cached(ObjectId(resource, key))
         if owner is None or owner.uid != ref.uid:
             if not await self._is_absent(resource, key, ref.uid):
                 return _Owner.SOLID
@@ -376,7 +376,7 @@ class GarbageCollector:
     def _may_be_in_a_circle(self, owned: GraphObject) -> bool:
         """Whether a dependent of the object waits for its own dependents: then the two could wait for each other."""
         dependents = self._graph.dependents.get(owned.uid, {})
-        views = filter(None, map(self._cached, dependents))
+        views = filter(None, map(self._find_cached, dependents))
         return any(view.uid in self._graph.foreground for view in views)
 
     # ── foreground and orphan deletion ───────────────────────────────────────
@@ -396,7 +396,7 @@ class GarbageCollector:
 
         async def release(dependent: ObjectId) -> None:
             async with gate:
-                view = self._cached(dependent)
+                view = self._find_cached(dependent)
                 refs = [ref for ref in view.owners if ref.uid == owned.uid] if view is not None else []
                 if view is not None and refs:
                     await self._remove_references(dependent, view, refs)
@@ -462,7 +462,7 @@ class GarbageCollector:
         await self._writer.patch(target.resource, target.key, patch, patch_type=patch_type, uid=owned.uid)
 
 
-def _propagation_of(owned: GraphObject, *, in_turn: bool) -> str:
+def _choose_propagation(owned: GraphObject, *, in_turn: bool) -> str:
     if in_turn or FOREGROUND in owned.finalizers:
         return "Foreground"
     return "Orphan" if ORPHAN in owned.finalizers else "Background"

@@ -101,7 +101,7 @@ class HttpFront:
     async def start(self) -> None:
         """Start to listen. Raises OSError with advice in its message when the port is taken."""
         server = HttpServer(self, limits=HttpLimits(body=MAX_BODY, send_s=self._send_timeout_s))
-        tls = _tls_context(self._certificate)
+        tls = _make_tls_context(self._certificate)
         try:
             port = await server.start(self._host, self._port, tls=lambda: tls)
         except OSError as err:
@@ -121,13 +121,13 @@ class HttpFront:
 
     def admit(self, request: WireRequest) -> Response | None:
         """Store the user of a request in `request.noted`. If no user is found, return the response 401."""
-        user = self._user_of(request.headers.get("authorization", ""))
+        user = self._find_user(request.headers.get("authorization", ""))
         if user is None and is_websocket_request(request.headers):
-            user = self._user_of_protocols(request.headers)
+            user = self._find_user_of_protocols(request.headers)
         if user is None and request.path in _OPEN_PATHS:
             user = ANONYMOUS_USER
         request.noted = user
-        return None if user is not None else _refusal(401)
+        return None if user is not None else _build_refusal(401)
 
     async def answer(self, request: WireRequest) -> Response | Streamed | Upgraded:
         """Return the API server's response."""
@@ -143,7 +143,7 @@ class HttpFront:
             try:
                 body = orjson.dumps(protobuf.to_document(body)) if body else b""
             except protobuf.ProtobufError as err:
-                return _response(make_bad_request(str(err)).status)
+                return _build_response(make_bad_request(str(err)).status)
             headers["content-type"] = "application/json"
         return await self._server.handle(
             request.method, request.path, query=request.query, headers=headers, body=body or None, user=user
@@ -151,25 +151,25 @@ class HttpFront:
 
     def failed(self, code: int, request: WireRequest) -> Response:
         """Return the Status for a request that is invalid or exceeds a limit."""
-        return _refusal(code)
+        return _build_refusal(code)
 
-    def _user_of(self, authorization: str) -> User | None:
+    def _find_user(self, authorization: str) -> User | None:
         """The user of the token; None when the token is unknown."""
         scheme, _, token = authorization.partition(" ")
-        return self._user_of_token(token.strip()) if scheme.lower() == "bearer" else None
+        return self._find_user_of_token(token.strip()) if scheme.lower() == "bearer" else None
 
-    def _user_of_protocols(self, headers: dict[str, str]) -> User | None:
+    def _find_user_of_protocols(self, headers: dict[str, str]) -> User | None:
         """The user of the token among a WebSocket's subprotocols; None without a valid token. Removes the token."""
         try:
             token, others = split_token(headers)
         except TokenProtocolError:
             return None
-        user = self._user_of_token(token) if token else None
+        user = self._find_user_of_token(token) if token else None
         if user is not None:
             headers["sec-websocket-protocol"] = others
         return user
 
-    def _user_of_token(self, token: str) -> User | None:
+    def _find_user_of_token(self, token: str) -> User | None:
         # Compare in constant time, so that the duration does not reveal how much of a guess was right.
         if hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token):
             return ADMIN
@@ -272,14 +272,14 @@ _REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
 }
 
 
-def _refusal(code: int) -> Response:
+def _build_refusal(code: int) -> Response:
     if code == 413:
-        return _response(make_request_entity_too_large(MAX_BODY).status)
+        return _build_response(make_request_entity_too_large(MAX_BODY).status)
     reason, message = _REFUSALS[code]
-    return _response(ErrorStatus(status="Failure", message=message, reason=reason, code=code))
+    return _build_response(ErrorStatus(status="Failure", message=message, reason=reason, code=code))
 
 
-def _response(status: ErrorStatus) -> Response:
+def _build_response(status: ErrorStatus) -> Response:
     return Response(
         status.code, {"content-type": "application/json"}, orjson.dumps(build_status_document(status))
     )
@@ -308,7 +308,7 @@ def _explain(err: OSError, host: str, port: int) -> OSError:
     return err
 
 
-def _tls_context(certificate: Certificate) -> ssl.SSLContext:
+def _make_tls_context(certificate: Certificate) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # ssl reads certificates from files only. The key is on disk for a moment, readable by its owner only.

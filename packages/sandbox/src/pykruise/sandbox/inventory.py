@@ -77,7 +77,7 @@ async def discover(client: Client) -> Inventory:
     """
     core = msgspec.json.decode(await client.get_path("/api"), type=_Versions)
     groups = msgspec.json.decode(await client.get_path("/apis"), type=_Groups)
-    group_versions = [*core.versions, *_in_order(groups.groups)]
+    group_versions = [*core.versions, *_list_versions_in_order(groups.groups)]
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def served(group_version: str) -> tuple[_Served, ...] | None:
@@ -94,19 +94,19 @@ async def discover(client: Client) -> Inventory:
         (resource.group, resource.plural): resource
         # The preferred version is first, so in reversed order it replaces the others.
         for group_version, answer in reversed(list(zip(group_versions, answers, strict=True)))
-        for resource in _deletable_resources(group_version, answer or ())
+        for resource in _list_deletable_resources(group_version, answer or ())
     }
     failed = [name for name, answer in zip(group_versions, answers, strict=True) if answer is None]
     ordered = sorted(result.values(), key=lambda resource: (resource.group, resource.plural))
     kinds = tuple(
         (group_version, resource.kind)
         for group_version, answer in zip(group_versions, answers, strict=True)
-        for resource in _deletable_resources(group_version, answer or ())
+        for resource in _list_deletable_resources(group_version, answer or ())
     )
     return Inventory(resources=tuple(ordered), failed=tuple(failed), kinds=kinds)
 
 
-def _in_order(groups: Iterable[_Group]) -> Iterator[str]:
+def _list_versions_in_order(groups: Iterable[_Group]) -> Iterator[str]:
     for group in groups:
         preferred = group.preferred_version.group_version
         if preferred:
@@ -114,7 +114,7 @@ def _in_order(groups: Iterable[_Group]) -> Iterator[str]:
         yield from (version.group_version for version in group.versions if version.group_version != preferred)
 
 
-def _deletable_resources(group_version: str, served: Iterable[_Served]) -> Iterator[Resource]:
+def _list_deletable_resources(group_version: str, served: Iterable[_Served]) -> Iterator[Resource]:
     group, _, version = group_version.rpartition("/")
     for item in served:
         if "/" not in item.name and _NEEDED.issubset(item.verbs):

@@ -109,7 +109,7 @@ def read_dump(path: Path) -> Dump:
     result: list[Document] = []
     try:
         for number, doc in enumerate(read_yaml_documents(text), start=1):
-            result += _objects(path, number, doc)
+            result += _list_objects(path, number, doc)
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
@@ -119,7 +119,7 @@ def read_dump(path: Path) -> Dump:
     return Dump(tuple(_sort_documents(result)))
 
 
-def _objects(path: Path, number: int, doc: Any) -> Iterator[Document]:
+def _list_objects(path: Path, number: int, doc: Any) -> Iterator[Document]:
     if doc is None:
         return
     place = f"{path}: document {number}"
@@ -197,8 +197,8 @@ async def load(client: Client, dump: Dump) -> Loaded:
     created = 0
     inventory = await discover(client)
     for doc in dump.documents:
-        what = _name_of(doc)
-        if (reason := _reason_to_leave_out(doc)) is not None:
+        what = _format_name(doc)
+        if (reason := _find_reason_to_leave_out(doc)) is not None:
             left_out.append((what, reason))
             continue
         resource = inventory.find(api_version=doc["apiVersion"], kind=doc["kind"])
@@ -208,7 +208,7 @@ async def load(client: Client, dump: Dump) -> Loaded:
         if resource is None:
             left_out.append((what, f"{doc['kind']} of {doc['apiVersion']} is not served: its CRD is missing"))
             continue
-        resource = _in_version(resource, doc["apiVersion"])
+        resource = _replace_version(resource, doc["apiVersion"])
         try:
             stored = await _create_object(client, resource, doc, uids)
         except KubeError as err:
@@ -218,7 +218,7 @@ async def load(client: Client, dump: Dump) -> Loaded:
     return Loaded(created, tuple(left_out))
 
 
-def _name_of(doc: Document) -> str:
+def _format_name(doc: Document) -> str:
     metadata = doc["metadata"]
     namespace = metadata.get("namespace")
     return (
@@ -226,13 +226,13 @@ def _name_of(doc: Document) -> str:
     )
 
 
-def _reason_to_leave_out(doc: Document) -> str | None:
+def _find_reason_to_leave_out(doc: Document) -> str | None:
     if doc["metadata"].get("deletionTimestamp"):
         return "its deletion had already begun"
     return _LEFT_OUT.get(doc["kind"])
 
 
-def _in_version(resource: Resource, api_version: str) -> Resource:
+def _replace_version(resource: Resource, api_version: str) -> Resource:
     version = api_version.rpartition("/")[2]
     return msgspec.structs.replace(resource, version=version)
 

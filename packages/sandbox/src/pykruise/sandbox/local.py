@@ -70,7 +70,7 @@ class LocalTransport:
             request.method,
             request.path,
             query=request.query,
-            headers=_in_lower_case(request.headers),
+            headers=_convert_to_lower_case(request.headers),
             body=request.body,
             user=self._user,
             managed_fields=self._managed_fields,
@@ -88,7 +88,7 @@ class LocalTransport:
         opened = await self._server.stream(
             request.path,
             query=query,
-            headers=_in_lower_case(request.headers),
+            headers=_convert_to_lower_case(request.headers),
             user=self._user,
             managed_fields=self._managed_fields,
         )
@@ -128,5 +128,5 @@ class LocalTransport:
             await opened.aclose()
 
 
-def _in_lower_case(headers: Mapping[str, str]) -> dict[str, str]:
+def _convert_to_lower_case(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}

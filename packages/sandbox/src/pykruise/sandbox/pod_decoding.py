@@ -175,7 +175,7 @@ class SandboxPodProjector:
     """
 
     def __init__(self) -> None:
-        self._containers = _Shared(_main_containers)
+        self._containers = _Shared(_decode_main_containers)
         self._init_containers = _Shared(_init_containers)
         self._conditions = _Shared(lambda raw: _decode_conditions(raw) or ())
         self._owners = _Shared(lambda raw: _decode_owners(raw) or ())
@@ -198,7 +198,7 @@ class SandboxPodProjector:
             owners=self._owners.get(bytes(meta.owner_references)) if len(meta.owner_references) else (),
             finalizers=meta.finalizers or (),
             deletion_cost=_parse_whole(meta.annotations.deletion_cost) if meta.annotations is not None else 0,
-            index_failures=_index_failures(meta.annotations),
+            index_failures=_parse_index_failures(meta.annotations),
             node_name=spec.node_name,
             scheduler_name=spec.scheduler_name,
             is_gated=bool(spec.scheduling_gates),
@@ -215,19 +215,19 @@ class SandboxPodProjector:
             if len(spec.init_containers)
             else NO_CONTAINERS,
             ephemeral_containers=spec.ephemeral_containers or (),
-            placement=self._placement(spec),
+            placement=self._find_placement(spec),
             overhead=spec.overhead,
             resources=spec.resources,
-            claims=_claims_of(meta.name, spec.volumes) if spec.volumes else (),
+            claims=_list_claims(meta.name, spec.volumes) if spec.volumes else (),
             security=spec.security_context or SecurityContext(),
             mounted=references_of(spec.volumes) if spec.volumes else (),
-            volume_images=_volume_images(spec.volumes) if spec.volumes else (),
+            volume_images=_list_volume_images(spec.volumes) if spec.volumes else (),
             pull_secrets=tuple(secret.name for secret in spec.image_pull_secrets or ()),
-            own_claims=_own_claims(meta.name, spec.volumes) if spec.volumes else (),
-            status=self._status(pod.status),
+            own_claims=_list_own_claims(meta.name, spec.volumes) if spec.volumes else (),
+            status=self._build_status(pod.status),
         )
 
-    def _status(self, status: _Status) -> PodStatus:
+    def _build_status(self, status: _Status) -> PodStatus:
         return PodStatus(
             phase=status.phase,
             conditions=self._conditions.get(bytes(status.conditions)) if len(status.conditions) else (),
@@ -243,7 +243,7 @@ class SandboxPodProjector:
             nominated_node_name=status.nominated_node_name or "",
         )
 
-    def _placement(self, spec: _Spec) -> PodPlacement | None:
+    def _find_placement(self, spec: _Spec) -> PodPlacement | None:
         fields = (
             (b'"nodeSelector":', spec.node_selector),
             (b'"affinity":', spec.affinity),
@@ -268,13 +268,13 @@ def _parse_whole(text: str) -> int:
 _NO_FAILURES: Final = (0, 0)
 
 
-def _index_failures(annotations: _Annotations | None) -> tuple[int, int]:
+def _parse_index_failures(annotations: _Annotations | None) -> tuple[int, int]:
     if annotations is None or not (annotations.failures or annotations.ignored):
         return _NO_FAILURES
     return max(0, _parse_whole(annotations.failures)), max(0, _parse_whole(annotations.ignored))
 
 
-def _volume_images(volumes: tuple[_Volume, ...]) -> tuple[tuple[str, str], ...]:
+def _list_volume_images(volumes: tuple[_Volume, ...]) -> tuple[tuple[str, str], ...]:
     return tuple(
         (volume.name, volume.image.reference)
         for volume in volumes
@@ -282,12 +282,12 @@ def _volume_images(volumes: tuple[_Volume, ...]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _claims_of(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
+def _list_claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
     named = (volume.persistent_volume_claim for volume in volumes)
-    return (*(claim.claim_name for claim in named if claim is not None), *_own_claims(pod, volumes))
+    return (*(claim.claim_name for claim in named if claim is not None), *_list_own_claims(pod, volumes))
 
 
-def _own_claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
+def _list_own_claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
     return tuple(f"{pod}-{volume.name}" for volume in volumes if volume.ephemeral is not None)
 
 
@@ -299,12 +299,12 @@ def _without_own_mounts(container: PodContainer) -> PodContainer:
     return msgspec.structs.replace(container, volume_mounts=mounts or None)
 
 
-def _main_containers(raw: bytes) -> Containers:
+def _decode_main_containers(raw: bytes) -> Containers:
     items = tuple(map(_without_own_mounts, _decode_containers(raw) or ()))
     total: dict[str, int] = {}
     for container in items:
         total = add_amounts(total, container.sum_requests())
-    return Containers(items=items, host_ports=_host_ports(items), total=total)
+    return Containers(items=items, host_ports=_list_host_ports(items), total=total)
 
 
 def _init_containers(raw: bytes) -> Containers:
@@ -316,8 +316,8 @@ def _init_containers(raw: bytes) -> Containers:
         peak = take_maximum(peak, running)
         if container.is_sidecar:
             sidecars = running
-    return Containers(items=items, host_ports=_host_ports(items), total=sidecars, peak=peak)
+    return Containers(items=items, host_ports=_list_host_ports(items), total=sidecars, peak=peak)
 
 
-def _host_ports(items: tuple[PodContainer, ...]) -> tuple[HostPort, ...]:
+def _list_host_ports(items: tuple[PodContainer, ...]) -> tuple[HostPort, ...]:
     return tuple(port for container in items for port in container.ports or () if port.host_port)

@@ -44,7 +44,7 @@ class PodResources(msgspec.Struct, frozen=True, gc=False):
     limits: Mapping[str, str | int | float] | None = None
 
 
-def _parts(resources: PodResources | None) -> dict[str, Any]:
+def _build_resource_parts(resources: PodResources | None) -> dict[str, Any]:
     """Requests and limits in the form of a status."""
     parts = {"limits": resources.limits, "requests": resources.requests} if resources is not None else {}
     return {name: dict(amounts) for name, amounts in parts.items() if amounts}
@@ -131,17 +131,17 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     @property
     def post_start_s(self) -> float:
         """Seconds that the postStart hook sleeps. Until its end, the container is not running."""
-        return _slept(self.lifecycle.post_start if self.lifecycle else None)
+        return _compute_sleep_s(self.lifecycle.post_start if self.lifecycle else None)
 
     @property
     def pre_stop_s(self) -> float:
         """Seconds that the preStop hook sleeps before the container is asked to stop."""
-        return _slept(self.lifecycle.pre_stop if self.lifecycle else None)
+        return _compute_sleep_s(self.lifecycle.pre_stop if self.lifecycle else None)
 
     @property
     def allotment(self) -> dict[str, Any]:
         """Requests and limits as in a container status."""
-        return _parts(self.resources)
+        return _build_resource_parts(self.resources)
 
     def is_restarted_by(self, resources: Iterable[str]) -> bool:
         """Whether the container restarts when quantities of these resources change. `resizePolicy` decides this."""
@@ -155,7 +155,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         return parse_amounts((self.resources and self.resources.requests) or {})
 
 
-def _slept(hook: _Hook | None) -> float:
+def _compute_sleep_s(hook: _Hook | None) -> float:
     """Seconds that the hook sleeps; 0 for hooks that run a program or send a request, whose duration is not known."""
     return float(hook.sleep.seconds) if hook is not None and hook.sleep is not None else 0.0
 
@@ -361,7 +361,7 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def allotment(self) -> dict[str, Any]:
         """Requests and limits of the whole pod, in the form of its status."""
-        return _parts(self.resources)
+        return _build_resource_parts(self.resources)
 
     @property
     def is_for_a_job(self) -> bool:

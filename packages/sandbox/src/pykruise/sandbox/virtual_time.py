@@ -54,10 +54,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Run in an executor as every loop does, and count the work in progress."""
         given = super().run_in_executor(executor, func, *args)
         self._in_threads += 1
-        given.add_done_callback(self._thread_done)
+        given.add_done_callback(self._on_thread_done)
         return given
 
-    def _thread_done(self, _: object) -> None:
+    def _on_thread_done(self, _: object) -> None:
         self._in_threads -= 1
 
     async def shutdown_default_executor(self, *args: Any) -> None:

@@ -42,7 +42,7 @@ class WebhookCaller:
                     url.update_query(timeout=f"{timeout_s:g}s"),
                     data=body,
                     headers=_HEADERS,
-                    ssl=self._tls_context(target.ca_bundle),
+                    ssl=self._make_tls_context(target.ca_bundle),
                     server_hostname=server_name,
                     allow_redirects=False,
                     timeout=aiohttp.ClientTimeout(total=None),
@@ -76,7 +76,7 @@ class WebhookCaller:
         host, port = result
         return url.with_host(host).with_port(port), url.host
 
-    def _tls_context(self, bundle: bytes) -> ssl.SSLContext:
+    def _make_tls_context(self, bundle: bytes) -> ssl.SSLContext:
         context = self._contexts.get(bundle)
         if context is None:
             context = ssl.create_default_context(cadata=bundle.decode() if bundle else None)
@@ -97,7 +97,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 def _explain(err: Exception, url: URL) -> str:
     match err:
         case aiohttp.ClientConnectorCertificateError():
-            return f"tls: failed to verify certificate: x509: {_certificate_problem(str(err))}"
+            return f"tls: failed to verify certificate: x509: {_describe_certificate_problem(str(err))}"
         case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
             return f"dial tcp {url.host}:{url.port}: connect: connection refused"
         case aiohttp.ServerDisconnectedError():
@@ -106,7 +106,7 @@ def _explain(err: Exception, url: URL) -> str:
             return str(err) or type(err).__name__
 
 
-def _certificate_problem(text: str) -> str:
+def _describe_certificate_problem(text: str) -> str:
     if "Hostname mismatch" in text or "IP address mismatch" in text:
         return "certificate is not valid for the name it was called by"
     if "expired" in text:

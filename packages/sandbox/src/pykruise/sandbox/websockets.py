@@ -129,20 +129,20 @@ def _split_protocols(headers: Mapping[str, str]) -> list[str]:
 
 def text_frame(payload: bytes) -> bytes:
     """Return a whole text message as one frame."""
-    return _frame(Opcode.TEXT, payload)
+    return _build_frame(Opcode.TEXT, payload)
 
 
 def pong_frame(payload: bytes) -> bytes:
     """Return the response to a ping."""
-    return _frame(Opcode.PONG, payload)
+    return _build_frame(Opcode.PONG, payload)
 
 
 def close_frame(status: int = NORMAL_CLOSURE) -> bytes:
     """Return the frame that ends the connection."""
-    return _frame(Opcode.CLOSE, struct.pack("!H", status))
+    return _build_frame(Opcode.CLOSE, struct.pack("!H", status))
 
 
-def _frame(opcode: Opcode, payload: bytes) -> bytes:
+def _build_frame(opcode: Opcode, payload: bytes) -> bytes:
     size = len(payload)
     first = _FINAL | opcode
     if size <= 125:

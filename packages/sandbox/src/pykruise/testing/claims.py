@@ -86,10 +86,10 @@ def describe_claim(claim: Callable[[], Any]) -> str:
     name = getattr(claim, "__name__", "")
     if name != "<lambda>":
         return f"{name}()" if name else repr(claim)
-    return _lambda_text(claim) or "the lambda"
+    return _read_lambda_text(claim) or "the lambda"
 
 
-def _lambda_text(claim: Callable[[], Any]) -> str:
+def _read_lambda_text(claim: Callable[[], Any]) -> str:
     """Source text after the colon; empty when the source is unavailable."""
     code = getattr(claim, "__code__", None)
     if code is None:
@@ -127,7 +127,7 @@ def format_failure(
         lines += _look_lines(look)
     if events:
         lines.append("  last events:")
-        lines += [f"    {_event_line(event)}" for event in events[-MOST_EVENTS:]]
+        lines += [f"    {_format_event(event)}" for event in events[-MOST_EVENTS:]]
     return "\n".join(lines)
 
 
@@ -146,7 +146,7 @@ def _look_lines(look: Look) -> Iterator[str]:
         yield from (f"    {line}".rstrip() for line in look.explanation.splitlines())
 
 
-def _event_line(event: Document) -> str:
+def _format_event(event: Document) -> str:
     about = event.get("involvedObject") or {}
     count = event.get("count") or 1
     times = f" ({format_count(count, 'time')})" if count > 1 else ""

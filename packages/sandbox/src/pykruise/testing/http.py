@@ -63,7 +63,7 @@ class HttpSandbox:
         self._stop: asyncio.Event | None = None
         self._is_ready = threading.Event()
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._main, name="sandbox", daemon=True)
+        self._thread = threading.Thread(target=self._run_server, name="sandbox", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -112,7 +112,7 @@ class HttpSandbox:
 
     # ── thread ───────────────────────────────────────────────────────────────
 
-    def _main(self) -> None:
+    def _run_server(self) -> None:
         try:
             asyncio.run(self._serve())
         except BaseException as err:
@@ -127,7 +127,7 @@ class HttpSandbox:
         async with self._running() as cluster:
             self._cluster = cluster
             await put_all(cluster.client, self._manifests)
-            front = self._front_of(cluster, certificate)
+            front = self._make_front(cluster, certificate)
             await front.start()
             try:
                 self.url = front.url
@@ -142,7 +142,7 @@ class HttpSandbox:
             finally:
                 await front.stop()
 
-    def _front_of(self, cluster: Cluster, certificate: Certificate) -> HttpFront:
+    def _make_front(self, cluster: Cluster, certificate: Certificate) -> HttpFront:
         """Return the server for clients."""
         return HttpFront(cluster.server, token=self.token, port=0, certificate=certificate)
 

@@ -161,7 +161,7 @@ class Sandbox:
         and their last events.
         """
         __tracebackhide__ = True
-        self._until(claim, lambda: describe_claim(claim), within_s=within_s, every_s=every_s)
+        self._wait_until(claim, lambda: describe_claim(claim), within_s=within_s, every_s=every_s)
 
     def wait(
         self, target: str, condition: str = "Ready", *, namespace: str = "default", within_s: float = 60.0
@@ -191,10 +191,10 @@ class Sandbox:
             return there is not None and has_condition(there, condition)
 
         claim = f"{target} is deleted" if condition == "deleted" else f"{target} has condition {condition}"
-        self._until(is_so, lambda: claim, within_s=within_s, every_s=0.1)
+        self._wait_until(is_so, lambda: claim, within_s=within_s, every_s=0.1)
         return document()
 
-    def _until(
+    def _wait_until(
         self, claim: Callable[[], Any], text: Callable[[], str], *, within_s: float, every_s: float
     ) -> None:
         __tracebackhide__ = True
@@ -205,13 +205,13 @@ class Sandbox:
             if last.is_true:
                 return
             if self.now >= end:
-                raise AssertionError(self._failure(text(), within_s, last))
+                raise AssertionError(self._format_failure(text(), within_s, last))
             self.advance(every_s)
 
     _not_yet: ClassVar[tuple[type[Exception], ...]] = (NotFoundError,)
     """Errors of a claim which mean that it is not true yet."""
 
-    def _failure(self, claim: str, within_s: float, last: ClaimAttempt) -> str:
+    def _format_failure(self, claim: str, within_s: float, last: ClaimAttempt) -> str:
         read = list(self._read)[:_MOST_LOOKS]
         looks = [self._look(*item) for item in read]
         spaces = dict.fromkeys(namespace for _, namespace, _ in read)
@@ -224,10 +224,10 @@ class Sandbox:
             document = self.get(kind, name, namespace=namespace)
         except (NotFoundError, LookupError):
             return Look(title=f"{kind} {where}", document=None)
-        explanation = self._explained(kind, namespace, name)
+        explanation = self._explain_object(kind, namespace, name)
         return Look(title=f"{document['kind']} {where}", document=document, explanation=explanation)
 
-    def _explained(self, kind: str, namespace: str, name: str) -> str:
+    def _explain_object(self, kind: str, namespace: str, name: str) -> str:
         """The reason why the object's state differs from its spec; empty if the reason is not known."""
         return ""
 
@@ -247,7 +247,9 @@ class Sandbox:
         """
         __tracebackhide__ = True
         self._read[kind, namespace, name] = None
-        return self._one(kind, namespace, lambda resource, space: self.client.get(resource, space, name))
+        return self._request_object(
+            kind, namespace, lambda resource, space: self.client.get(resource, space, name)
+        )
 
     def patch(
         self,
@@ -259,7 +261,7 @@ class Sandbox:
         subresource: str = "",
     ) -> Document:
         """Merge-patch an object, and return it as stored. `subresource`: `status`, `scale`, or empty for the object."""
-        return self._one(
+        return self._request_object(
             kind,
             namespace,
             lambda resource, space: self.client.patch(
@@ -269,7 +271,7 @@ class Sandbox:
 
     def delete(self, kind: str, name: str, *, namespace: str = "default") -> Document:
         """Delete an object, and its dependents in the background. Return the server's response."""
-        return self._one(
+        return self._request_object(
             kind,
             namespace,
             lambda resource, space: self.client.delete(resource, space, name, propagation="Background"),
@@ -296,9 +298,11 @@ class Sandbox:
             if not kind
             or (entry["involvedObject"].get("kind"), entry["involvedObject"].get("name")) == (wanted, name)
         ]
-        return sorted(events, key=_time_of_event)
+        return sorted(events, key=_read_event_time)
 
-    def _one(self, kind: str, namespace: str, ask: Callable[[Any, str], Awaitable[bytes]]) -> Document:
+    def _request_object(
+        self, kind: str, namespace: str, ask: Callable[[Any, str], Awaitable[bytes]]
+    ) -> Document:
         async def asked() -> Document:
             resource = await find_resource(self.client, kind)
             return decode(await ask(resource, namespace if resource.namespaced else ""))
@@ -328,5 +332,5 @@ async def _run_in_loop(change: Callable[[], None]) -> None:
     change()
 
 
-def _time_of_event(event: Document) -> str:
+def _read_event_time(event: Document) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or "")

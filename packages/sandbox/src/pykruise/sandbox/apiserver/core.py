@@ -171,7 +171,7 @@ class Core:
             revision=revision,
             uid=metadata.get("uid") or "",
             labels=metadata.get("labels") or NO_LABELS,
-            fields=self._extractor_of(entry.facts)(doc),
+            fields=self._get_extractor(entry.facts)(doc),
             managed=managed,
         )
         self._commit(StorageChange(revision, entry.shelf, old, stored))
@@ -185,11 +185,11 @@ class Core:
 
     def _commit(self, change: StorageChange) -> None:
         self.storage.commit(change)
-        self.hub.publish(change, self._triggers_of(change) if self.hub.has_watchers(change.shelf) else ())
+        self.hub.publish(change, self._list_triggers(change) if self.hub.has_watchers(change.shelf) else ())
         for listener in tuple(self._listeners.get(change.shelf, ())):
             listener(change)
 
-    def _triggers_of(self, change: StorageChange) -> list[tuple[str, str]]:
+    def _list_triggers(self, change: StorageChange) -> list[tuple[str, str]]:
         """All triggers under which a watcher of this change may be registered."""
         stored = change.new or change.old
         assert stored is not None
@@ -201,7 +201,7 @@ class Core:
             triggers += [(_BY_NODE, node) for node in dict.fromkeys(nodes)]
         return triggers
 
-    def _extractor_of(self, facts: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
+    def _get_extractor(self, facts: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
         extractor = self._extractors.get(facts)
         if extractor is None:
             extractor = self._extractors[facts] = make_fields_extractor(facts)

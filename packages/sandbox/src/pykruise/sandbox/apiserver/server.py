@@ -143,7 +143,7 @@ class ApiServer:
         self._core = Core(
             storage=storage if storage is not None else MemoryStorage(),
             catalog=Catalog(
-                list_builtin_entries(partial(_strategy_for, release=release), release=release),
+                list_builtin_entries(partial(_choose_strategy, release=release), release=release),
                 minor=kubernetes,
             ),
             hub=Hub(buffer_events=watch_buffer),
@@ -225,12 +225,12 @@ class ApiServer:
             who = _Who(self._authorize(user, method, path, query, headers), managed_fields)
             return await self._answer_call(method, path, query, headers, body, who)
         except Refusal as refusal:
-            return _refusal_response(refusal)
+            return _build_refusal_response(refusal)
         except RecursionError:
-            return _refusal_response(make_bad_request("the object is nested too deeply"))
+            return _build_refusal_response(make_bad_request("the object is nested too deeply"))
         except Exception as err:
             _LOG.exception("%s %s failed", method, path)
-            return _refusal_response(make_internal_error(f"{type(err).__name__}: {err}"))
+            return _build_refusal_response(make_internal_error(f"{type(err).__name__}: {err}"))
 
     def is_stream(self, method: str, path: str, query: Mapping[str, str]) -> bool:
         """Whether a request is a watch or follows a log, so that it needs `stream`."""
@@ -273,10 +273,10 @@ class ApiServer:
                 raise make_method_not_allowed()
             return reads.watch(self._core, call)
         except Refusal as refusal:
-            return _refusal_response(refusal)
+            return _build_refusal_response(refusal)
         except Exception as err:
             _LOG.exception("stream of %s failed", path)
-            return _refusal_response(make_internal_error(f"{type(err).__name__}: {err}"))
+            return _build_refusal_response(make_internal_error(f"{type(err).__name__}: {err}"))
 
     def _authorize(
         self, user: User, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
@@ -303,7 +303,7 @@ class ApiServer:
     ) -> Response:
         result = route(self._core.catalog, path)
         if result is None:
-            return self._outside_resources(method, path, headers)
+            return self._answer_outside_resources(method, path, headers)
         if method == "GET" and self._is_watch(path, query):
             raise make_bad_request(
                 "a watch is a stream: `ApiServer.handle` cannot serve it, use `ApiServer.stream`"
@@ -363,10 +363,10 @@ class ApiServer:
         if call.form.yaml:
             body, headers = to_yaml(body), {**headers, "content-type": YAML}
         if call.warnings:
-            headers = {**headers, "warning": _warning_header(call.warnings)}
+            headers = {**headers, "warning": _format_warning_header(call.warnings)}
         return Response(answer.status, headers, body)
 
-    def _outside_resources(self, method: str, path: str, headers: Mapping[str, str]) -> Response:
+    def _answer_outside_resources(self, method: str, path: str, headers: Mapping[str, str]) -> Response:
         """Respond to a path that names no resource: health, discovery or OpenAPI."""
         first = path.split("/", 2)[1] if path.startswith("/") else ""
         if method not in _GET:
@@ -376,7 +376,9 @@ class ApiServer:
         if first in ("api", "apis", "version"):
             doc = self._answer_discovery(path, headers.get("accept") or "")
             if doc is not None:
-                return Response(200, {**_HEADERS, "content-type": _discovery_type(doc)}, orjson.dumps(doc))
+                return Response(
+                    200, {**_HEADERS, "content-type": _choose_discovery_type(doc)}, orjson.dumps(doc)
+                )
         if first == "openapi":
             data = self._answer_openapi(path)
             if data is not None:
@@ -417,9 +419,9 @@ class ApiServer:
         assert entry is not None
         for name in FIRST_NAMESPACES:
             if self._core.get(entry, "", name) is None:
-                self._core.put(entry, None, self._first_namespace(entry, name))
+                self._core.put(entry, None, self._build_first_namespace(entry, name))
 
-    def _first_namespace(self, entry: CatalogEntry, name: str) -> Document:
+    def _build_first_namespace(self, entry: CatalogEntry, name: str) -> Document:
         return {
             "apiVersion": "v1",
             "kind": entry.resource.kind,
@@ -464,7 +466,7 @@ def _is_log(path: str) -> bool:
     return len(parts) == 8 and parts[5] == "pods" and parts[7] == "log"
 
 
-def _strategy_for(resource: Resource, *, release: Release) -> Strategy:
+def _choose_strategy(resource: Resource, *, release: Release) -> Strategy:
     if resource == CUSTOM_RESOURCE_DEFINITIONS:
         return CrdStrategy()
     return builtin.find_strategy(resource, release)
@@ -493,7 +495,7 @@ def _build_call(
     )
 
 
-def _refusal_response(refusal: Refusal) -> Response:
+def _build_refusal_response(refusal: Refusal) -> Response:
     doc = build_status_document(refusal.status, continue_token=refusal.continue_token)
     headers = _HEADERS
     details = refusal.status.details
@@ -502,13 +504,13 @@ def _refusal_response(refusal: Refusal) -> Response:
     return Response(refusal.code, headers, orjson.dumps(doc))
 
 
-def _warning_header(warnings: Sequence[str]) -> str:
+def _format_warning_header(warnings: Sequence[str]) -> str:
     """RFC 7234 Warning values: all in one header, without duplicates."""
     texts = dict.fromkeys(warning.replace("\\", "\\\\").replace('"', '\\"') for warning in warnings)
     return ", ".join(f'299 - "{text}"' for text in texts)
 
 
-def _discovery_type(doc: Document) -> str:
+def _choose_discovery_type(doc: Document) -> str:
     """Media type of a discovery document. Aggregated discovery has its own media type."""
     if str(doc.get("kind", "")).startswith("APIGroupDiscovery"):
         version = str(doc.get("apiVersion", "")).rpartition("/")[2] or "v2"

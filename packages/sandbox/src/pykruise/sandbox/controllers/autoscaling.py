@@ -46,7 +46,7 @@ def compute_wanted_replicas(spec: Mapping[str, Any], *, current: int, metric: st
     """Return the number of pods that the autoscaler wants when there are `current` pods. Without a valid metric, the
     result is `current`, but at least minReplicas and at most maxReplicas.
     """
-    target, value = _target_of(spec), _parse_number(metric)
+    target, value = _find_target(spec), _parse_number(metric)
     wanted = current
     if target and value is not None and current:
         ratio = value / target
@@ -74,7 +74,7 @@ def read_current_metrics(spec: Mapping[str, Any], *, metric: str) -> list[Docume
     return [{"type": kind, field: {**source, "current": result}}]
 
 
-def _target_of(spec: Mapping[str, Any]) -> float | None:
+def _find_target(spec: Mapping[str, Any]) -> float | None:
     """Target of the first metric; without metrics, 80 percent of the requested CPU."""
     for metric in spec.get("metrics") or ():
         for source in metric.values():
@@ -92,7 +92,7 @@ def _parse_number(text: str) -> float | None:
         return None
 
 
-def _status_without_scale(autoscaler: DocumentView, message: str, now: Instant) -> Document:
+def _build_status_without_scale(autoscaler: DocumentView, message: str, now: Instant) -> Document:
     if any(condition.get("message") == message for condition in autoscaler.status.get("conditions") or ()):
         return autoscaler.status
     condition = {
@@ -128,13 +128,13 @@ async def read_snapshot(autoscaler: DocumentView, read: Read[Any]) -> Autoscaler
     if autoscaler.is_deleting:
         return None
     try:
-        scaled = await _scale_of(autoscaler, read)
+        scaled = await _read_scale(autoscaler, read)
     except (ApiError, LookupError) as error:
         return AutoscalerSnapshot(autoscaler=autoscaler, scaled=None, problem=str(error), now=read.now())
     return AutoscalerSnapshot(autoscaler=autoscaler, scaled=scaled, now=read.now())
 
 
-async def _scale_of(autoscaler: DocumentView, read: Read[Any]) -> Scaled:
+async def _read_scale(autoscaler: DocumentView, read: Read[Any]) -> Scaled:
     """Read the target's scale. Raises LookupError when the kind does not exist, ApiError when the object cannot be
     read.
     """
@@ -152,7 +152,7 @@ def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
     """Scale the target if the metric requires it, then write the status."""
     autoscaler, scaled = snapshot.autoscaler, snapshot.scaled
     if scaled is None:
-        status = _status_without_scale(autoscaler, snapshot.problem, snapshot.now)
+        status = _build_status_without_scale(autoscaler, snapshot.problem, snapshot.now)
         return Plan(status=status, requeue_after_s=EVERY_S)
     metric = autoscaler.annotations.get(METRIC, "")
     wanted = compute_wanted_replicas(autoscaler.spec, current=scaled.replicas, metric=metric)
@@ -167,7 +167,7 @@ def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
         return Plan(status=status, requeue_after_s=EVERY_S)
     status["lastScaleTime"] = format_time(snapshot.now)
     steps = (
-        _scale_step(scaled, wanted, metric),
+        _build_scale_step(scaled, wanted, metric),
         write_status(
             HORIZONTAL_POD_AUTOSCALERS,
             autoscaler,
@@ -178,7 +178,7 @@ def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
     return Plan(stages=run_in_order("scale", steps), requeue_after_s=EVERY_S)
 
 
-def _scale_step(scaled: Scaled, wanted: int, metric: str) -> Step:
+def _build_scale_step(scaled: Scaled, wanted: int, metric: str) -> Step:
     action = Patch(
         resource=scaled.resource,
         key=scaled.key,
@@ -195,7 +195,7 @@ def _scale_step(scaled: Scaled, wanted: int, metric: str) -> Step:
 AUTOSCALER_VIEWS: Final = make_document_views(HORIZONTAL_POD_AUTOSCALERS)
 
 
-def _changed(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
+def _enqueue_changed_autoscaler(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
     """Enqueue a changed autoscaler. A change of only the status enqueues nothing: before the next decision, the average
     must include the new pods.
     """
@@ -211,7 +211,7 @@ WORK: Final = Work(
         name="horizontalpodautoscaling",
         component="horizontal-pod-autoscaler",
         objects=AUTOSCALER_VIEWS,
-        wakes=lambda _: (Wake(on=AUTOSCALER_VIEWS, keys=_changed),),
+        wakes=lambda _: (Wake(on=AUTOSCALER_VIEWS, keys=_enqueue_changed_autoscaler),),
         snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.autoscaler,
         plan=plan_autoscaler,

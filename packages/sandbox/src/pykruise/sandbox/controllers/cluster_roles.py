@@ -65,7 +65,7 @@ def aggregate_rules(role: DocumentView, roles: Iterable[DocumentView]) -> list[D
     return result
 
 
-def _aggregating(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
+def _enqueue_aggregated_roles(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
     """Enqueue all aggregated roles, because any role may be a part of any of them."""
     return (role.key for role in around.list_all(ROLE_VIEWS) if "aggregationRule" in role.doc)
 
@@ -76,7 +76,7 @@ WORK: Final = Work(
         name="clusterrole-aggregation",
         component="clusterrole-aggregation-controller",
         objects=ROLE_VIEWS,
-        wakes=lambda _: (Wake(on=ROLE_VIEWS, keys=_aggregating),),
+        wakes=lambda _: (Wake(on=ROLE_VIEWS, keys=_enqueue_aggregated_roles),),
         snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.role,
         plan=plan_role,

@@ -106,8 +106,8 @@ def plan_cron_job(snapshot: CronJobSnapshot) -> Plan:
     cron, due = snapshot.cron, snapshot.due
     status = deep_copy(cron.status)
     ended = list(_note_ends(status, snapshot.jobs))
-    gone = _outdated(cron, snapshot.jobs)
-    said = list(_problem_notes(due))
+    gone = _list_outdated_jobs(cron, snapshot.jobs)
+    said = list(_list_problem_notes(due))
     start = False
     if due.at is not None:
         if snapshot.namesake is not None:
@@ -140,7 +140,7 @@ def plan_cron_job(snapshot: CronJobSnapshot) -> Plan:
     )
 
 
-def _problem_notes(due: CronJobDue) -> Iterator[Note]:
+def _list_problem_notes(due: CronJobDue) -> Iterator[Note]:
     if due.problem:
         yield make_warning_note("UnparseableSchedule", due.problem)
     if due.missed > _MANY:
@@ -185,7 +185,7 @@ def _note_start(status: Document, job: DocumentView, due: Instant) -> None:
     status["lastScheduleTime"] = format_time(due)
 
 
-def _outdated(cron: DocumentView, jobs: Sequence[DocumentView]) -> list[DocumentView]:
+def _list_outdated_jobs(cron: DocumentView, jobs: Sequence[DocumentView]) -> list[DocumentView]:
     """Finished Jobs beyond the history limits, the oldest first."""
     result: list[DocumentView] = []
     for kind, field, default in (

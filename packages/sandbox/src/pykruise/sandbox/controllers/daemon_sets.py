@@ -89,7 +89,7 @@ def is_running_on(owner: DocumentView, node: SandboxNodeView, *, staying: bool) 
     spec = owner.spec["template"]["spec"]
     if not matches_node(spec, node):
         return False
-    tolerations = [*(spec.get("tolerations") or ()), *_daemon_tolerations(spec)]
+    tolerations = [*(spec.get("tolerations") or ()), *_build_daemon_tolerations(spec)]
     effects = ("NoExecute",) if staying else ("NoSchedule", "NoExecute")
     taints = (*node.taints, *_cordon_taints(node))
     return all(tolerates(tolerations, taint) for taint in taints if taint.effect in effects)
@@ -99,7 +99,7 @@ def _cordon_taints(node: SandboxNodeView) -> Sequence[Taint]:
     return (Taint("node.kubernetes.io/unschedulable", "NoSchedule"),) if node.unschedulable else ()
 
 
-def _daemon_tolerations(spec: Document) -> list[Document]:
+def _build_daemon_tolerations(spec: Document) -> list[Document]:
     keys = [*_TOLERATED]
     if spec.get("hostNetwork"):
         keys.append(("node.kubernetes.io/network-unavailable", "NoSchedule"))
@@ -117,8 +117,8 @@ def decide_next_step(
     """Decide the next step. `update`: the hash label of the current template's revision."""
     if owner.is_deleting:
         return DaemonSetControllerStep()
-    by_node = _by_node(pods)
-    surges = _surge_limit(owner, of=1) > 0
+    by_node = _group_by_node(pods)
+    surges = _compute_surge_limit(owner, of=1) > 0
     create: list[str] = []
     delete: list[SandboxPodView] = []
     for node in nodes:
@@ -144,11 +144,11 @@ def decide_next_step(
     if (owner.spec.get("updateStrategy") or {}).get("type", "RollingUpdate") != "RollingUpdate":
         return DaemonSetControllerStep()
     if surges:
-        return _next_surge_step(owner, nodes, by_node, update=update, now=now)
+        return _plan_surge_step(owner, nodes, by_node, update=update, now=now)
     return DaemonSetControllerStep(delete=_select_outdated(owner, nodes, by_node, update=update, now=now))
 
 
-def _surge_limit(owner: DocumentView, *, of: int) -> int:
+def _compute_surge_limit(owner: DocumentView, *, of: int) -> int:
     """Number of nodes that may have a second pod during an update. This is the rule of Kubernetes: `maxSurge`, rounded
     up.
     """
@@ -181,7 +181,7 @@ def _select_surplus(
     return gone
 
 
-def _next_surge_step(
+def _plan_surge_step(
     owner: DocumentView,
     nodes: Sequence[SandboxNodeView],
     by_node: Mapping[str, list[SandboxPodView]],
@@ -193,7 +193,7 @@ def _next_surge_step(
     node is created regardless of the limit.
     """
     desired = sum(is_running_on(owner, node, staying=False) for node in nodes)
-    room = _surge_limit(owner, of=desired)
+    room = _compute_surge_limit(owner, of=desired)
     create: list[str] = []
     candidates: list[str] = []
     leaving: list[SandboxPodView] = []
@@ -254,7 +254,7 @@ def _select_outdated(
     return (*idle, *serving[: max(0, budget)])
 
 
-def _by_node(pods: Sequence[SandboxPodView]) -> dict[str, list[SandboxPodView]]:
+def _group_by_node(pods: Sequence[SandboxPodView]) -> dict[str, list[SandboxPodView]]:
     node: dict[str, list[SandboxPodView]] = {}
     for pod in pods:
         node.setdefault(node_of(pod), []).append(pod)
@@ -270,7 +270,7 @@ def compute_daemon_set_status(
     now: Instant,
 ) -> tuple[Document, Instant | None]:
     """Return the status, and when the next pod becomes available."""
-    by_node = _by_node([pod for pod in pods if not pod.is_deleting])
+    by_node = _group_by_node([pod for pod in pods if not pod.is_deleting])
     counts = dict.fromkeys(("desired", "current", "misscheduled", "ready", "available", "updated"), 0)
     soon: list[Instant] = []
     for node in nodes:
@@ -368,7 +368,7 @@ def _create_pod(owner: DocumentView, node: str, update: str) -> Write:
     pod = build_pod(owner.spec["template"], owner=reference, prefix=f"{owner.name}-")
     pod["metadata"].setdefault("labels", {})[REVISION_LABEL] = update
     spec = pod["spec"]
-    spec["tolerations"] = [*(spec.get("tolerations") or ()), *_daemon_tolerations(spec)]
+    spec["tolerations"] = [*(spec.get("tolerations") or ()), *_build_daemon_tolerations(spec)]
     _bind_to_node(spec, node)
     return create_object(
         PODS,

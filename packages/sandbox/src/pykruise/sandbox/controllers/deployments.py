@@ -78,7 +78,7 @@ def compute_deployment_status(
     if old.get("collisionCount"):
         status["collisionCount"] = old["collisionCount"]
     conditions = [dict(condition) for condition in old.get("conditions") or ()]
-    _set_condition(conditions, _available_condition(deployment, available), now)
+    _set_condition(conditions, _build_available_condition(deployment, available), now)
     deadline = _update_progress(deployment, sets, old, status, conditions, now, failure)
     failures = [
         condition
@@ -95,7 +95,7 @@ def compute_deployment_status(
     return status, deadline
 
 
-def _available_condition(deployment: DocumentView, available: int) -> Document:
+def _build_available_condition(deployment: DocumentView, available: int) -> Document:
     _, unavailable = resolve_surge_and_unavailable(deployment)
     if available >= replicas_of(deployment) - unavailable:
         return _build_condition(
@@ -277,7 +277,7 @@ def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Ite
             deployment.namespace,
             step.create,
             because="the template has no replica set yet",
-            done=_scale_note(name, 0, size),
+            done=_make_scale_note(name, 0, size),
         )
     if step.annotate is not None:
         view, patch = step.annotate
@@ -287,7 +287,7 @@ def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Ite
     for view, size in step.scale:
         body = {"metadata": {"annotations": build_size_annotations(deployment)}, "spec": {"replicas": size}}
         scaled = merge_object(REPLICA_SETS, view, body, because="the rollout scales it")
-        yield msgspec.structs.replace(scaled, done=_scale_note(view.name, replicas_of(view), size))
+        yield msgspec.structs.replace(scaled, done=_make_scale_note(view.name, replicas_of(view), size))
     for view in step.delete:
         yield delete_object(
             REPLICA_SETS, view, because="revisionHistoryLimit is exceeded", propagation="Background"
@@ -308,7 +308,7 @@ def _record_revision(deployment: DocumentView, revision: str) -> Step:
     return Step(action=action, because=because)
 
 
-def _scale_note(name: str, before: int, after: int) -> Note | None:
+def _make_scale_note(name: str, before: int, after: int) -> Note | None:
     if before == after:
         return None
     way = "up" if after > before else "down"
@@ -318,7 +318,7 @@ def _scale_note(name: str, before: int, after: int) -> Note | None:
 DEPLOYMENT_VIEWS: Final = make_document_views(DEPLOYMENTS)
 
 
-def _recreating(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Key]:
+def _enqueue_recreating_deployment(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Key]:
     """Enqueue the deployment of a deleted pod: Recreate waits until the last old pod is deleted."""
     pod = change.old
     if pod is None or change.new is not None or pod.controller is None:
@@ -348,7 +348,7 @@ WORK: Final = Work(
                 DEPLOYMENT_VIEWS,
                 may_own=lambda owner, view: is_selected(owner, view.labels),
             ),
-            Wake(on=POD_VIEWS, keys=_recreating),
+            Wake(on=POD_VIEWS, keys=_enqueue_recreating_deployment),
         ),
         snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.deployment,

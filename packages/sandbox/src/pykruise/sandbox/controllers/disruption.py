@@ -50,7 +50,7 @@ def compute_budget_status(
         least = spec.get("minAvailable", 1)
         expected = expected if is_percent(least) else len(pods)
         desired = resolve(least, of=expected, rounding=Rounding.UP)
-    waiting, next_s = _pending_evictions(budget, pods, now)
+    waiting, next_s = _list_pending_evictions(budget, pods, now)
     healthy = sum(pod.is_ready and not pod.is_deleting and pod.name not in waiting for pod in pods)
     allowed = max(0, healthy - desired) if expected else 0
     status: Document = {
@@ -66,7 +66,7 @@ def compute_budget_status(
     return status, next_s
 
 
-def _pending_evictions(
+def _list_pending_evictions(
     budget: DocumentView, pods: Sequence[SandboxPodView], now: Instant
 ) -> tuple[dict[str, str], float | None]:
     """Allowed evictions whose pods are not being deleted yet, and the seconds until the first of them expires."""
@@ -106,21 +106,21 @@ _SIZED: Final = {
 }
 
 
-async def _expected_pods(read: Read[Any], namespace: str, pods: Iterable[SandboxPodView]) -> int:
+async def _count_expected_pods(read: Read[Any], namespace: str, pods: Iterable[SandboxPodView]) -> int:
     """Sum of the pods that the owners want."""
     owners = {owner.uid: owner for pod in pods if (owner := pod.controller) is not None and owner.uid}
     tops: dict[str, int] = {}
     for owner in owners.values():
-        uid, size = await _size_of_owner(read, namespace, owner)
+        uid, size = await _read_owner_size(read, namespace, owner)
         tops[uid] = size
     return sum(tops.values())
 
 
-async def _size_of_owner(read: Read[Any], namespace: str, owner: OwnerRef) -> tuple[str, int]:
+async def _read_owner_size(read: Read[Any], namespace: str, owner: OwnerRef) -> tuple[str, int]:
     """Return uid and size of the topmost owner, which decides the number of pods."""
     views = _SIZED.get(owner.kind) if owner.group == "apps" else None
     if views is None:
-        return owner.uid, await _scale_of(read, namespace, owner)
+        return owner.uid, await _read_scale(read, namespace, owner)
     document = read.get(views, Key(namespace, owner.name))
     if document is None or document.uid != owner.uid:
         return owner.uid, 0
@@ -131,7 +131,7 @@ async def _size_of_owner(read: Read[Any], namespace: str, owner: OwnerRef) -> tu
     return document.uid, document.count("spec", "replicas", default=1)
 
 
-async def _scale_of(read: Read[Any], namespace: str, owner: OwnerRef) -> int:
+async def _read_scale(read: Read[Any], namespace: str, owner: OwnerRef) -> int:
     inventory = await discover(read.live)
     resource = inventory.find(api_version=owner.api_version, kind=owner.kind)
     if resource is None:
@@ -167,7 +167,7 @@ async def read_snapshot(budget: DocumentView, read: Read[Any]) -> DisruptionBudg
         for pod in read.list_by_index(POD_VIEWS, BY_NAMESPACE, budget.namespace)
         if selector.matches(pod.labels) and not pod.is_over
     ]
-    expected = await _expected_pods(read, budget.namespace, pods)
+    expected = await _count_expected_pods(read, budget.namespace, pods)
     return DisruptionBudgetSnapshot(budget=budget, pods=pods, expected=expected, now=read.now())
 
 
@@ -179,14 +179,14 @@ def plan_budget(snapshot: DisruptionBudgetSnapshot) -> Plan:
     return Plan(status=status, requeue_after_s=next_s)
 
 
-def _budgets_of_pod(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Key]:
+def _enqueue_budgets_of_pod(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Key]:
     for budget in around.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, change.key.namespace):
         selector = parse_selector(budget.spec.get("selector"))
         if any(pod is not None and selector.matches(pod.labels) for pod in (change.old, change.new)):
             yield budget.key
 
 
-def _budgets_of_resized(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
+def _enqueue_budgets_of_resized(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is None or new is None or old.spec.get("replicas") != new.spec.get("replicas"):
         for budget in around.list_by_index(BUDGET_VIEWS, BY_NAMESPACE, change.key.namespace):
@@ -202,8 +202,8 @@ WORK: Final = Work(
         reads=lambda _: (POD_VIEWS, *_SIZED.values()),
         wakes=lambda _: (
             wake_itself(BUDGET_VIEWS),
-            Wake(on=POD_VIEWS, keys=_budgets_of_pod),
-            *(Wake(on=views, keys=_budgets_of_resized) for views in _SIZED.values()),
+            Wake(on=POD_VIEWS, keys=_enqueue_budgets_of_pod),
+            *(Wake(on=views, keys=_enqueue_budgets_of_resized) for views in _SIZED.values()),
         ),
         snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.budget,

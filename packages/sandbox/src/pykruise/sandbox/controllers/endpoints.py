@@ -60,7 +60,7 @@ def slice_of(service: DocumentView, pods: Sequence[SandboxPodView], zones: Mappi
             "addresses": [pod.status.pod_ip],
             "conditions": {"ready": ready, "serving": serving, "terminating": pod.is_deleting},
             "nodeName": pod.node_name,
-            "targetRef": _target_ref(pod),
+            "targetRef": _build_target_ref(pod),
         }
         if zones.get(pod.node_name):
             endpoint["zone"] = zones[pod.node_name]
@@ -75,7 +75,7 @@ def endpoints_of(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[
     for pod in select_pods(service, pods):
         if pod.is_deleting:
             continue
-        address = {"ip": pod.status.pod_ip, "nodeName": pod.node_name, "targetRef": _target_ref(pod)}
+        address = {"ip": pod.status.pod_ip, "nodeName": pod.node_name, "targetRef": _build_target_ref(pod)}
         is_served = pod.is_ready or service.spec.get("publishNotReadyAddresses")
         (ready if is_served else unready).append(address)
     if not ready and not unready:
@@ -93,14 +93,14 @@ def endpoints_of(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[
     return [subset]
 
 
-def _target_ref(pod: SandboxPodView) -> Document:
+def _build_target_ref(pod: SandboxPodView) -> Document:
     return {"kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
 
 
 def _slice_ports(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[Document]:
     ports = []
     for port in service.spec.get("ports") or ():
-        number = _port_number(port, select_pods(service, pods))
+        number = _find_port_number(port, select_pods(service, pods))
         if number is None:
             continue
         shown: Document = {
@@ -114,7 +114,7 @@ def _slice_ports(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[
     return ports
 
 
-def _port_number(port: Mapping[str, Any], pods: Sequence[SandboxPodView]) -> int | None:
+def _find_port_number(port: Mapping[str, Any], pods: Sequence[SandboxPodView]) -> int | None:
     """Number of the port on the pods; None when it is a name and no pod has a port of this name."""
     target = port.get("targetPort", port["port"])
     if isinstance(target, int):
@@ -171,7 +171,7 @@ def plan_endpoints(snapshot: EndpointsSnapshot) -> Plan:
     spec = service.spec
     if service.is_deleting or not spec.get("selector") or spec.get("type") == "ExternalName":
         return Plan()
-    steps = (_slice_step(snapshot), _endpoints_step(snapshot))
+    steps = (_slice_step(snapshot), _plan_endpoints_step(snapshot))
     return Plan(stages=run_each("publish", [("", step) for step in steps if step is not None]))
 
 
@@ -212,7 +212,7 @@ def _slice_step(snapshot: EndpointsSnapshot) -> Step | None:
     )
 
 
-def _endpoints_step(snapshot: EndpointsSnapshot) -> Step | None:
+def _plan_endpoints_step(snapshot: EndpointsSnapshot) -> Step | None:
     service, known = snapshot.service, snapshot.endpoints
     subsets = endpoints_of(service, snapshot.pods)
     labels = {**service.labels, "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
@@ -233,11 +233,11 @@ ENDPOINTS_VIEWS: Final = make_document_views(ENDPOINTS)
 SLICE_VIEWS: Final = make_document_views(ENDPOINT_SLICES)
 
 
-def _deleted_endpoints(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
+def _enqueue_deleted_endpoints(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
     return (change.key,) if change.new is None else ()
 
 
-def _services_of_pod(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Later]:
+def _enqueue_services_of_pod(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Later]:
     old, new = change.old, change.new
     if old is not None and new is not None and _looks_same(old, new):
         return
@@ -267,9 +267,9 @@ WORK: Final = Work(
         reads=lambda _: (ENDPOINTS_VIEWS, SLICE_VIEWS, POD_VIEWS, NODE_VIEWS),
         wakes=lambda _: (
             wake_itself(SERVICE_VIEWS),
-            Wake(on=ENDPOINTS_VIEWS, keys=_deleted_endpoints),
+            Wake(on=ENDPOINTS_VIEWS, keys=_enqueue_deleted_endpoints),
             wake_owner(SLICE_VIEWS, SERVICES, when=lambda change, *_: change.new is None),
-            Wake(on=POD_VIEWS, keys=_services_of_pod),
+            Wake(on=POD_VIEWS, keys=_enqueue_services_of_pod),
         ),
         absent=make_absent_document,
         snapshot=read_snapshot,

@@ -103,11 +103,11 @@ def _build_claim(pod: SandboxPodView, name: str, volume: Document) -> Document:
     }
 
 
-def _new_pods(change: Change[SandboxPodView], _: Around[Any]) -> tuple[Key, ...]:
+def _enqueue_new_pods(change: Change[SandboxPodView], _: Around[Any]) -> tuple[Key, ...]:
     return (change.key,) if change.old is None and change.new is not None and change.new.own_claims else ()
 
 
-def _pods_of_claim(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
+def _enqueue_pods_of_claim(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
     """Enqueue the pods that use a deleted claim."""
     if change.new is None:
         for pod in around.list_by_index(POD_VIEWS, BY_CLAIM, (change.key.namespace, change.key.name)):
@@ -121,7 +121,10 @@ WORK: Final = Work(
         component="ephemeral_volume",
         objects=POD_VIEWS,
         reads=lambda _: (CLAIM_VIEWS,),
-        wakes=lambda _: (Wake(on=POD_VIEWS, keys=_new_pods), Wake(on=CLAIM_VIEWS, keys=_pods_of_claim)),
+        wakes=lambda _: (
+            Wake(on=POD_VIEWS, keys=_enqueue_new_pods),
+            Wake(on=CLAIM_VIEWS, keys=_enqueue_pods_of_claim),
+        ),
         snapshot=read_snapshot,
         object_of=lambda snapshot: snapshot.pod,
         plan=plan_claims,

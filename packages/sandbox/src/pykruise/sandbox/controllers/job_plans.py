@@ -109,7 +109,7 @@ def count_pods(job: DocumentView, pods: Sequence[SandboxPodView]) -> JobTally:
     completed = frozenset(indexes_of(job.status.get("completedIndexes") or "")) | frozenset(
         index
         for pod in ended
-        if has_succeeded(pod) and (index := index_of(pod)) is not None and index < _completions_of(job)
+        if has_succeeded(pod) and (index := index_of(pod)) is not None and index < _count_completions(job)
     )
     active = tuple(pod for pod in pods if not pod.is_over and not pod.is_deleting)
     is_decided = any(find_true_condition(job, kind) for kind in ("FailureTarget", "SuccessCriteriaMet"))
@@ -134,7 +134,7 @@ def is_indexed(job: DocumentView) -> bool:
     return job.spec.get("completionMode") == "Indexed"
 
 
-def _completions_of(job: DocumentView) -> int:
+def _count_completions(job: DocumentView) -> int:
     return job.count("spec", "completions", default=2**31)
 
 
@@ -151,8 +151,8 @@ def decide_next_step(
         return JobStep(delete=seen.active, succeeding=succeeding)
     if job.spec.get("suspend"):
         return JobStep(delete=seen.active, suspended=True)
-    look_in = _deadline_in(job, now)
-    wanted = _wanted_active(job, seen)
+    look_in = _compute_seconds_to_deadline(job, now)
+    wanted = _count_wanted_active(job, seen)
     surplus = len(seen.active) - wanted
     if surplus > 0:
         ordered = sorted(seen.active, key=lambda pod: (pod.status.phase == "Running", pod.created_at))
@@ -164,24 +164,26 @@ def decide_next_step(
         return JobStep(look_in=look_in)
     create: Sequence[int | None] = [None] * room
     if is_indexed(job):
-        create = _next_indexes(job, pods, seen, room)
+        create = _choose_next_indexes(job, pods, seen, room)
     if is_counted_per_index(job):
-        waits = [_index_backoff_left(seen.held.get(index or 0), now) for index in create]
+        waits = [_compute_index_backoff_left(seen.held.get(index or 0), now) for index in create]
         create = [index for index, wait_s in zip(create, waits, strict=True) if wait_s <= 0]
         wait_s = min(waits, default=0.0) if not create else 0.0
     else:
-        wait_s = _backoff_left(pods, now)
+        wait_s = _compute_backoff_left(pods, now)
     if wait_s > 0:
         return JobStep(look_in=min(wait_s, look_in) if look_in is not None else wait_s)
     return JobStep(create=tuple(create), look_in=look_in)
 
 
-def _next_indexes(job: DocumentView, pods: Sequence[SandboxPodView], seen: JobTally, room: int) -> list[int]:
+def _choose_next_indexes(
+    job: DocumentView, pods: Sequence[SandboxPodView], seen: JobTally, room: int
+) -> list[int]:
     """The lowest indexes that have not ended and have no pod."""
     replaces_early = job.spec.get("podReplacementPolicy") != "Failed"
     leaving = () if replaces_early else [pod for pod in pods if pod.is_deleting and not pod.is_over]
     taken = seen.completed | seen.failed_indexes | {index_of(pod) for pod in (*seen.active, *leaving)}
-    free = (index for index in range(_completions_of(job)) if index not in taken)
+    free = (index for index in range(_count_completions(job)) if index not in taken)
     return [index for index, _ in zip(free, range(room), strict=False)]
 
 
@@ -201,7 +203,7 @@ def _find_failure(job: DocumentView, seen: JobTally, now: Instant) -> Verdict | 
     restarts_in_place = (job.spec["template"]["spec"].get("restartPolicy")) == "OnFailure"
     if seen.failed > limit or (restarts_in_place and restarts and restarts >= limit):
         return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-    due = _deadline_in(job, now)
+    due = _compute_seconds_to_deadline(job, now)
     if due is not None and due <= 0:
         return "DeadlineExceeded", "Job was active longer than specified deadline"
     return _find_index_failure(job, seen)
@@ -212,12 +214,12 @@ def _find_index_failure(job: DocumentView, seen: JobTally) -> Verdict | None:
     if most is not None and failed > most:
         why = "Job has exceeded the specified maximal number of failed indexes"
         return "MaxFailedIndexesExceeded", why
-    if failed and failed + len(seen.completed) >= _completions_of(job):
+    if failed and failed + len(seen.completed) >= _count_completions(job):
         return "FailedIndexes", "Job has failed indexes"
     return None
 
 
-def _deadline_in(job: DocumentView, now: Instant) -> float | None:
+def _compute_seconds_to_deadline(job: DocumentView, now: Instant) -> float | None:
     limit_s, started = job.spec.get("activeDeadlineSeconds"), job.status.get("startTime")
     if limit_s is None or not started or job.spec.get("suspend"):
         return None
@@ -237,22 +239,22 @@ def _find_success(job: DocumentView, seen: JobTally) -> Verdict | None:
     return ("CompletionsReached", "Reached expected number of succeeded pods") if is_done else None
 
 
-def _wanted_active(job: DocumentView, seen: JobTally) -> int:
+def _count_wanted_active(job: DocumentView, seen: JobTally) -> int:
     parallelism = job.count("spec", "parallelism", default=1)
     if job.spec.get("completions") is None:
         # A work queue: after the first success no new pods are created, and the running pods finish.
         return len(seen.active) if seen.succeeded else parallelism
-    return max(0, min(parallelism, _completions_of(job) - seen.succeeded))
+    return max(0, min(parallelism, _count_completions(job) - seen.succeeded))
 
 
-def _backoff_left(pods: Sequence[SandboxPodView], now: Instant) -> float:
+def _compute_backoff_left(pods: Sequence[SandboxPodView], now: Instant) -> float:
     """Seconds until failed pods are replaced. The backoff doubles with each failure since the last success."""
     won = max((find_last_end(pod) for pod in pods if has_succeeded(pod)), default=0.0)
     lost = [find_last_end(pod) for pod in pods if pod.status.phase == "Failed" and find_last_end(pod) >= won]
     return _wait_after(max(lost), len(lost)) - now if lost else 0.0
 
 
-def _index_backoff_left(failed: SandboxPodView | None, now: Instant) -> float:
+def _compute_index_backoff_left(failed: SandboxPodView | None, now: Instant) -> float:
     """Seconds until the last failed pod of an index is replaced. Its annotation has the number of earlier failures."""
     return _wait_after(find_last_end(failed), sum(failed.index_failures) + 1) - now if failed else 0.0
 

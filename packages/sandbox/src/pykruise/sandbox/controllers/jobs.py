@@ -105,7 +105,7 @@ def plan_job(snapshot: JobSnapshot) -> Plan:
     step = decide_next_step(now_counted, pods, seen, now=now)
     status = build_job_status(now_counted, seen, step, pods, now=now)
     released = to_release(pods, seen, step, status)
-    notes = _notes_for(job, status)
+    notes = _build_notes(job, status)
     writes = (
         *run_each(_RELEASE, [(pod.name, _release_pod(pod)) for pod in released]),
         *run_each(DELETE, [(pod.name, _delete_pod(pod)) for pod in step.delete]),
@@ -139,22 +139,22 @@ def _expire(job: DocumentView, now: Instant) -> Plan:
     return Plan(stages=run_in_order(DELETE, [step]))
 
 
-def _notes_for(job: DocumentView, status: Document) -> list[Note]:
+def _build_notes(job: DocumentView, status: Document) -> list[Note]:
     """Events for the differences between the new and the previous status."""
     notes: list[Note] = []
-    was, is_now = (_condition_in(entry, "Suspended") is not None for entry in (job.status, status))
+    was, is_now = (_find_condition(entry, "Suspended") is not None for entry in (job.status, status))
     if is_now and not was:
         notes.append(make_normal_note("Suspended", "Job suspended"))
     elif was and not is_now:
         notes.append(make_normal_note("Resumed", "Job resumed"))
-    if _condition_in(status, "Complete"):
+    if _find_condition(status, "Complete"):
         notes.append(make_normal_note("Completed", "Job completed"))
-    elif (failed := _condition_in(status, "Failed")) is not None:
+    elif (failed := _find_condition(status, "Failed")) is not None:
         notes.append(make_warning_note(failed["reason"], failed["message"]))
     return notes
 
 
-def _condition_in(status: Document, kind: str) -> Document | None:
+def _find_condition(status: Document, kind: str) -> Document | None:
     """Return the condition of that type in a status if it is true."""
     return next(
         (

@@ -105,17 +105,17 @@ def plan_life(seen: NodeLifecycleWatched) -> Plan:
     """
     node = seen.node
     if seen.is_lost:
-        return Plan(stages=run_in_order("mark the node", [_mark_unknown_step(seen)]), requeue_after_s=0.0)
+        return Plan(stages=run_in_order("mark the node", [_build_unknown_step(seen)]), requeue_after_s=0.0)
     wanted = compute_taints(node)
-    tainted = [_taint_step(node, wanted, seen.now)] if wanted != node.taints else []
-    unready = [(pod.name, _mark_unready_step(pod, seen.now)) for pod in seen.pods if pod.is_ready]
+    tainted = [_build_taint_step(node, wanted, seen.now)] if wanted != node.taints else []
+    unready = [(pod.name, _build_unready_step(pod, seen.now)) for pod in seen.pods if pod.is_ready]
     return Plan(
         stages=(*run_in_order("taint the node", tainted), *run_each("mark its pods", unready)),
         requeue_after_s=seen.left_s if node.ready == "True" else None,
     )
 
 
-def _mark_unknown_step(seen: NodeLifecycleWatched) -> Step:
+def _build_unknown_step(seen: NodeLifecycleWatched) -> Step:
     node, at = seen.node, format_time(seen.now)
     conditions = [
         {
@@ -139,7 +139,7 @@ def _mark_unknown_step(seen: NodeLifecycleWatched) -> Step:
     return Step(action=action, because="its Lease was not renewed in time", done=done)
 
 
-def _taint_step(node: SandboxNodeView, wanted: tuple[Taint, ...], now: Instant) -> Step:
+def _build_taint_step(node: SandboxNodeView, wanted: tuple[Taint, ...], now: Instant) -> Step:
     shown: list[Document] = []
     for taint in wanted:
         entry: Document = {"key": taint.key, "effect": taint.effect}
@@ -160,7 +160,7 @@ def _taint_step(node: SandboxNodeView, wanted: tuple[Taint, ...], now: Instant) 
     return Step(action=action, because="its taints must match its conditions")
 
 
-def _mark_unready_step(pod: SandboxPodView, now: Instant) -> Step:
+def _build_unready_step(pod: SandboxPodView, now: Instant) -> Step:
     condition = {"type": "Ready", "status": "False", "lastTransitionTime": format_time(now)}
     body = {"status": {"conditions": [condition]}}
     return patch_pod(pod, body, because="its node is not ready", subresource="status")

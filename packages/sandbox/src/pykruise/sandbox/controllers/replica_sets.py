@@ -69,9 +69,9 @@ def select_victims(
             is_ready,
             pod.deletion_cost,
             -crowd[pod.node_name],
-            _decimal_digits(ready_s),
+            _count_decimal_digits(ready_s),
             -restarts,
-            _decimal_digits(now - instant_of(pod.created_at, default=now)),
+            _count_decimal_digits(now - instant_of(pod.created_at, default=now)),
             pod.uid,
         )
 
@@ -81,7 +81,7 @@ def select_victims(
 _PHASES: Final[Mapping[str, int]] = {"Pending": 0, "": 0, "Unknown": 1, "Running": 2}
 
 
-def _decimal_digits(seconds: float) -> int:
+def _count_decimal_digits(seconds: float) -> int:
     return int(log10(seconds)) + 1 if seconds >= 1 else 0
 
 
@@ -156,7 +156,7 @@ async def read_snapshot(owner: DocumentView, read: Read[Any]) -> ReplicaSetSnaps
     pods = read.list_owned(POD_VIEWS, owner.uid)
     active = [pod for pod in pods if pod.is_active]
     related: Sequence[SandboxPodView] = ()
-    if len(active) > _replicas_of(owner):
+    if len(active) > _count_replicas(owner):
         siblings = read.list_owned(REPLICA_SET_VIEWS, owner.owner_uid) if owner.owner_uid else (owner,)
         related = [pod for sibling in siblings for pod in read.list_owned(POD_VIEWS, sibling.uid)]
     return ReplicaSetSnapshot(
@@ -169,7 +169,7 @@ async def read_snapshot(owner: DocumentView, read: Read[Any]) -> ReplicaSetSnaps
     )
 
 
-def _replicas_of(owner: DocumentView) -> int:
+def _count_replicas(owner: DocumentView) -> int:
     return owner.count("spec", "replicas", default=1)
 
 
@@ -179,8 +179,8 @@ def plan_replica_set(snapshot: ReplicaSetSnapshot) -> Plan:
     ownership = ownership_of(owner, selector_of(owner), snapshot.pods, snapshot.orphans)
     if not ownership.is_settled:
         return Plan(stages=plan_ownership(owner, REPLICA_SETS, PODS, ownership))
-    stages = () if owner.is_deleting else _scale_stages(snapshot)
-    kept = _failure_of(owner) if stages else None
+    stages = () if owner.is_deleting else _plan_scale_stages(snapshot)
+    kept = _find_failure(owner) if stages else None
     status, next_at = compute_replica_set_status(owner, snapshot.active, now=snapshot.now, failure=kept)
     again_s = None if next_at is None else next_at - snapshot.now
     return Plan(stages=stages, status=status, requeue_after_s=again_s)
@@ -195,7 +195,7 @@ def compute_status_after(snapshot: ReplicaSetSnapshot, plan: Plan, failure: Fail
     return compute_replica_set_status(snapshot.owner, snapshot.active, now=snapshot.now, failure=problem)[0]
 
 
-def _failure_of(owner: DocumentView) -> tuple[str, str] | None:
+def _find_failure(owner: DocumentView) -> tuple[str, str] | None:
     """The failed creation or deletion that the status shows. It stays there until no pod is missing or surplus."""
     for condition in owner.status.get("conditions") or ():
         if condition.get("type") == "ReplicaFailure":
@@ -203,9 +203,9 @@ def _failure_of(owner: DocumentView) -> tuple[str, str] | None:
     return None
 
 
-def _scale_stages(snapshot: ReplicaSetSnapshot) -> tuple[Stage, ...]:
+def _plan_scale_stages(snapshot: ReplicaSetSnapshot) -> tuple[Stage, ...]:
     owner, active = snapshot.owner, snapshot.active
-    missing = _replicas_of(owner) - len(active)
+    missing = _count_replicas(owner) - len(active)
     if missing == 0:
         return ()
     if missing > 0:

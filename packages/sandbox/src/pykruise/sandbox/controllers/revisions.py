@@ -67,7 +67,7 @@ def history_of(owner: DocumentView, read: Read[Any]) -> History:
             sorted(result, key=lambda document: (number_of(document), document.created_at, document.name))
         ),
         orphans=read.list_orphans(REVISION_VIEWS, owner.namespace),
-        namesake=read.get(REVISION_VIEWS, Key(owner.namespace, f"{owner.name}-{_digest_of(owner)}")),
+        namesake=read.get(REVISION_VIEWS, Key(owner.namespace, f"{owner.name}-{_compute_digest(owner)}")),
     )
 
 
@@ -93,7 +93,7 @@ def choose_revision(owner: DocumentView, resource: Resource, history: History) -
     """Return the revision of the current template: the newest revision, an older revision that becomes the newest, or a
     new revision.
     """
-    data = _data_of(owner)
+    data = _build_data(owner)
     newest = number_of(history.revisions[-1]) if history.revisions else 0
     equal = [revision for revision in history.revisions if is_same(revision.doc.get("data"), data)]
     if equal:
@@ -127,19 +127,19 @@ def _delete_revision(revision: DocumentView, because: str) -> Step:
     return delete_object(CONTROLLER_REVISIONS, revision, because=because)
 
 
-def _data_of(owner: DocumentView) -> Document:
+def _build_data(owner: DocumentView) -> Document:
     return {"spec": {"template": {**owner.spec["template"], "$patch": "replace"}}}
 
 
-def _digest_of(owner: DocumentView) -> str:
+def _compute_digest(owner: DocumentView) -> str:
     collisions = owner.count("status", "collisionCount")
     return hash_text(
-        hash_fnv32a(encode_canonical(_data_of(owner)) + (str(collisions).encode() if collisions else b""))
+        hash_fnv32a(encode_canonical(_build_data(owner)) + (str(collisions).encode() if collisions else b""))
     )
 
 
 def _build_document(owner: DocumentView, resource: Resource, data: Document, number: int) -> Document:
-    digest = _digest_of(owner)
+    digest = _compute_digest(owner)
     labels = (owner.spec["template"].get("metadata") or {}).get("labels") or {}
     return {
         "apiVersion": "apps/v1",

@@ -138,7 +138,7 @@ def _roll_out(deployment: DocumentView, sets: Sets, now: Instant) -> DeploymentS
     if (step := _update_new_set(deployment, sets, now, all_at_once=False)) is not None:
         return step
     assert sets.new is not None
-    wanted = _size_new_set(deployment, sets)
+    wanted = _compute_new_set_size(deployment, sets)
     if wanted != replicas_of(sets.new):
         return DeploymentStep(scale=((sets.new, wanted),))
     if down := _scale_down_old(deployment, sets):
@@ -159,7 +159,7 @@ def _recreate(deployment: DocumentView, sets: Sets, busy: frozenset[str], now: I
     return _clean_up_history(deployment, sets)
 
 
-def _size_new_set(deployment: DocumentView, sets: Sets) -> int:
+def _compute_new_set_size(deployment: DocumentView, sets: Sets) -> int:
     """The number of pods that the new replica set should have now."""
     assert sets.new is not None
     wanted, current = replicas_of(deployment), replicas_of(sets.new)
@@ -178,17 +178,17 @@ def _scale_down_old(deployment: DocumentView, sets: Sets) -> tuple[tuple[Documen
         return ()
     _, unavailable = resolve_surge_and_unavailable(deployment)
     least = replicas_of(deployment) - unavailable
-    not_there_yet = replicas_of(sets.new) - _available_replicas(sets.new)
+    not_there_yet = replicas_of(sets.new) - _count_available_replicas(sets.new)
     budget = sum(sizes.values()) + replicas_of(sets.new) - least - not_there_yet
     if budget <= 0:
         return ()
     removed = 0
     for document in sets.old:
-        unhealthy = min(budget - removed, sizes[document.uid] - _available_replicas(document))
+        unhealthy = min(budget - removed, sizes[document.uid] - _count_available_replicas(document))
         if unhealthy > 0 and sizes[document.uid]:
             sizes[document.uid] -= unhealthy
             removed += unhealthy
-    spare = sum(map(_available_replicas, sets.all)) - least
+    spare = sum(map(_count_available_replicas, sets.all)) - least
     for document in sets.old:
         step = min(sizes[document.uid], spare)
         if step > 0:
@@ -197,7 +197,7 @@ def _scale_down_old(deployment: DocumentView, sets: Sets) -> tuple[tuple[Documen
     return tuple((item, sizes[item.uid]) for item in sets.old if sizes[item.uid] != replicas_of(item))
 
 
-def _available_replicas(document: DocumentView) -> int:
+def _count_available_replicas(document: DocumentView) -> int:
     return document.count("status", "availableReplicas")
 
 
@@ -244,7 +244,7 @@ def _resize_sets(deployment: DocumentView, sets: Sets) -> DeploymentStep:
         new is not None
         and replicas_of(new) == wanted
         and new.annotations.get(DESIRED) == str(wanted)
-        and _available_replicas(new) == wanted
+        and _count_available_replicas(new) == wanted
     ):
         return DeploymentStep(scale=tuple((document, 0) for document in active if document is not new))
     if deployment.spec["strategy"]["type"] != "RollingUpdate":
@@ -264,7 +264,7 @@ def _scale_proportionally(deployment: DocumentView, active: Sequence[DocumentVie
     sizes: dict[str, int] = {}
     done = 0
     for document in ordered:
-        part = _proportional_share(document, deployment, allowed=allowed, change=change, done=done)
+        part = _compute_proportional_share(document, deployment, allowed=allowed, change=change, done=done)
         sizes[document.uid] = replicas_of(document) + part
         done += part
     sizes[ordered[0].uid] = max(0, sizes[ordered[0].uid] + change - done)
@@ -280,7 +280,7 @@ def _needs_write(deployment: DocumentView, document: DocumentView, sizes: dict[s
     )
 
 
-def _proportional_share(
+def _compute_proportional_share(
     document: DocumentView, deployment: DocumentView, *, allowed: int, change: int, done: int
 ) -> int:
     size = replicas_of(document)
@@ -315,7 +315,7 @@ def _update_new_set(
     revision = max(map(revision_of, sets.old), default=0) + 1
     if sets.new is None:
         return DeploymentStep(
-            create=_new_document(deployment, sets, revision, all_at_once), revision=str(revision)
+            create=_build_new_document(deployment, sets, revision, all_at_once), revision=str(revision)
         )
     step = _annotate_new_set(deployment, sets)
     return step if step.annotate or step.revision else None
@@ -346,7 +346,7 @@ def _annotate_new_set(deployment: DocumentView, sets: Sets) -> DeploymentStep:
     return DeploymentStep(annotate=(new, patch) if patch else None, revision=shown)
 
 
-def _new_document(deployment: DocumentView, sets: Sets, revision: int, all_at_once: bool) -> Document:
+def _build_new_document(deployment: DocumentView, sets: Sets, revision: int, all_at_once: bool) -> Document:
     template = deep_copy(deployment.spec["template"])
     digest = hash_template(deployment)
     labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: digest}

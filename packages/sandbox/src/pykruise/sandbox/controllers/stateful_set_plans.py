@@ -55,7 +55,7 @@ def decide_next_step(
     for ordinal in wanted:
         pod = pods.get(ordinal)
         if pod is None:
-            create.append((ordinal, _revision_for(owner, ordinal, current=current, update=update)))
+            create.append((ordinal, _choose_revision(owner, ordinal, current=current, update=update)))
             if in_turn:
                 return StatefulSetControllerStep(create=tuple(create))
             continue
@@ -65,7 +65,7 @@ def decide_next_step(
             if in_turn:
                 return StatefulSetControllerStep(delete=tuple(delete))
             continue
-        if in_turn and (wait := _blocked_until(owner, pod, now)) is not None:
+        if in_turn and (wait := _compute_blocked_until(owner, pod, now)) is not None:
             return StatefulSetControllerStep(look_at=wait or None)
         due = find_available_time(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
         if due is not None and due > now:
@@ -79,7 +79,7 @@ def decide_next_step(
     return _replace_outdated(owner, [pods[ordinal] for ordinal in wanted], update, first, moment)
 
 
-def _blocked_until(owner: DocumentView, pod: SandboxPodView, now: Instant) -> Instant | None:
+def _compute_blocked_until(owner: DocumentView, pod: SandboxPodView, now: Instant) -> Instant | None:
     """Return None if the next pod may be created now, else the time to check again (0: after the next change)."""
     if pod.is_deleting:
         return 0.0
@@ -116,7 +116,7 @@ def _replace_outdated(
     return StatefulSetControllerStep(look_at=look_at)
 
 
-def _revision_for(owner: DocumentView, ordinal: int, *, current: str, update: str) -> str:
+def _choose_revision(owner: DocumentView, ordinal: int, *, current: str, update: str) -> str:
     """The revision of a new pod."""
     strategy = owner.spec.get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":

@@ -214,12 +214,12 @@ def find_best_volume(claim: DocumentView, volumes: Sequence[DocumentView]) -> Do
             ),
             None,
         )
-    fits = _volume_predicate(claim)
+    fits = _make_volume_predicate(claim)
     free = [document for document in volumes if fits(document)]
     return min(free, key=lambda document: (size_of(document), document.name), default=None)
 
 
-def _volume_predicate(claim: DocumentView) -> Callable[[DocumentView], bool]:
+def _make_volume_predicate(claim: DocumentView) -> Callable[[DocumentView], bool]:
     selector = parse_selector(claim.spec.get("selector") or {})
     storage_class = claim.spec.get("storageClassName") or ""
     mode = claim.spec.get("volumeMode", "Filesystem")

@@ -215,10 +215,10 @@ def _provision(snapshot: ClaimSnapshot) -> Plan:
     """Create a volume for the claim, or report why it gets none. The next plan binds the volume."""
     claim, storage_class = snapshot.claim, snapshot.storage_class
     if storage_class is None:
-        return Plan(notes=tuple(_no_class(claim)))
+        return Plan(notes=tuple(_list_no_class_notes(claim)))
     provisioner = storage_class.doc.get("provisioner")
     if is_waiting_for_pod(claim, storage_class) and not claim.annotations.get(SELECTED_NODE):
-        return Plan(notes=(_waiting_note(snapshot.users),))
+        return Plan(notes=(_make_waiting_note(snapshot.users),))
     if claim.spec.get("selector") or claim.spec.get("volumeName"):
         return Plan()
     if provisioner == NO_PROVISIONER:
@@ -239,7 +239,7 @@ def _provision(snapshot: ClaimSnapshot) -> Plan:
     return _plan_of(CREATE, create_object(PERSISTENT_VOLUMES, "", body, because=because, done=done))
 
 
-def _no_class(claim: DocumentView) -> Iterator[Note]:
+def _list_no_class_notes(claim: DocumentView) -> Iterator[Note]:
     if name := claim.spec.get("storageClassName"):
         yield make_warning_note("ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found')
     elif not claim.spec.get("volumeName"):
@@ -247,7 +247,7 @@ def _no_class(claim: DocumentView) -> Iterator[Note]:
         yield make_normal_note("FailedBinding", text)
 
 
-def _waiting_note(users: Sequence[SandboxPodView]) -> Note:
+def _make_waiting_note(users: Sequence[SandboxPodView]) -> Note:
     """Event with the reason why a claim of a class with WaitForFirstConsumer waits."""
     pending = sorted(pod.name for pod in users if not pod.node_name and not pod.is_over)
     if not pending:
@@ -316,7 +316,7 @@ def build_volume(
 ) -> Document:
     """Build the volume for a claim; `node`: the node on which it is used first, if that is known."""
     name = f"pvc-{claim.uid}"
-    terms = _topology_terms(storage_class, node)
+    terms = _build_topology_terms(storage_class, node)
     affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}} if terms else {}
     return {
         "apiVersion": "v1",
@@ -338,7 +338,7 @@ def build_volume(
     }
 
 
-def _topology_terms(storage_class: DocumentView, node: SandboxNodeView | None) -> list[Document]:
+def _build_topology_terms(storage_class: DocumentView, node: SandboxNodeView | None) -> list[Document]:
     """Node selector terms for a volume of the class: the node for which it is created, or every node that the class
     allows.
     """
@@ -360,7 +360,7 @@ def _topology_terms(storage_class: DocumentView, node: SandboxNodeView | None) -
     return topology
 
 
-def _unbound_claims(around: Around[Any]) -> Iterator[Key]:
+def _enqueue_unbound_claims(around: Around[Any]) -> Iterator[Key]:
     return (
         document.key for document in around.list_all(CLAIM_VIEWS) if document.status.get("phase") != "Bound"
     )
@@ -372,7 +372,7 @@ def _on_volume(change: Change[DocumentView], around: Around[Any]) -> Iterator[Ke
         if reference:
             yield Key(reference.get("namespace") or "", reference.get("name") or "")
     if change.new is not None and not change.new.spec.get("claimRef"):
-        yield from _unbound_claims(around)
+        yield from _enqueue_unbound_claims(around)
 
 
 def _on_user(change: Change[SandboxPodView], _: Around[Any]) -> Iterator[Key]:
@@ -394,7 +394,7 @@ CLAIMS: Final = Work(
         wakes=lambda _: (
             wake_itself(CLAIM_VIEWS),
             Wake(on=VOLUME_VIEWS, keys=_on_volume),
-            Wake(on=CLASS_VIEWS, keys=lambda _, around: _unbound_claims(around)),
+            Wake(on=CLASS_VIEWS, keys=lambda _, around: _enqueue_unbound_claims(around)),
             Wake(on=POD_VIEWS, keys=_on_user),
         ),
         snapshot=read_claim_snapshot,

@@ -114,13 +114,13 @@ def behaviour_of(
     ends = next((rule for rule in result if rule.exit_code is not None), None)
     return Behaviour(
         image_pull_error=any(rule.image_pull_error for rule in result),
-        pull_s=_first(rule.pull_s for rule in result),
-        start_s=_first(rule.start_s for rule in result),
-        ready_s=_first(rule.ready_s for rule in result),
+        pull_s=_find_first(rule.pull_s for rule in result),
+        start_s=_find_first(rule.start_s for rule in result),
+        ready_s=_find_first(rule.ready_s for rule in result),
         unready_after_s=unready.after_s if unready else None,
         exit_code=ends.exit_code if ends else None,
         exit_after_s=ends.after_s if ends else 0.0,
-        stop_s=_first(rule.stop_s for rule in result),
+        stop_s=_find_first(rule.stop_s for rule in result),
     )
 
 
@@ -129,7 +129,7 @@ def pull_of(rules: Sequence[Rule], image: str, *, node: str, attempt: int) -> tu
     rule sets one.
     """
     result = [rule for rule in rules if rule.is_about_pull(image, node=node, attempt=attempt)]
-    return any(rule.image_pull_error for rule in result), _first(rule.pull_s for rule in result)
+    return any(rule.image_pull_error for rule in result), _find_first(rule.pull_s for rule in result)
 
 
 def find_failed_probe(
@@ -175,5 +175,5 @@ def _is_like(text: str, pattern: str) -> bool:
     return not pattern or fnmatchcase(text, pattern)
 
 
-def _first(values: Iterable[float | None]) -> float | None:
+def _find_first(values: Iterable[float | None]) -> float | None:
     return next((value for value in values if value is not None), None)

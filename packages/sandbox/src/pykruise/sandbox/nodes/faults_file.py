@@ -77,10 +77,10 @@ async def follow_file(
 async def _follow_file(
     path: Path, use: Callable[[Sequence[Rule]], None], tell: Callable[[str], None]
 ) -> Never:
-    seen = await asyncio.to_thread(_stamp, path)
+    seen = await asyncio.to_thread(_read_stamp, path)
     while True:
         await asyncio.sleep(_LOOK_S)
-        now = await asyncio.to_thread(_stamp, path)
+        now = await asyncio.to_thread(_read_stamp, path)
         if now == seen:
             continue
         seen = now
@@ -93,7 +93,7 @@ async def _follow_file(
             tell(f"{path}: {format_count(len(rules), 'rule')} in effect from now on")
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def _read_stamp(path: Path) -> tuple[int, int] | None:
     try:
         result = path.stat()
     except OSError:

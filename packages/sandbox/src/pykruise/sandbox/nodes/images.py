@@ -55,8 +55,8 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
         credentials.
         """
         match = _REFERENCE.fullmatch(image)
-        repository = _full_repository(match["name"]) if match is not None else ""
-        needed = {_full_repository(name): secret for name, secret in self.private.items()}.get(repository)
+        repository = _expand_repository(match["name"]) if match is not None else ""
+        needed = {_expand_repository(name): secret for name, secret in self.private.items()}.get(repository)
         if needed is None or needed in credentials:
             return self.pull(image)
         refused = "pull access denied, repository does not exist or may require authorization"
@@ -70,17 +70,17 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
                 f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}": '
                 "invalid reference format",
             )
-        repository, name = _full_repository(match["name"]), expand_name(image)
+        repository, name = _expand_repository(match["name"]), expand_name(image)
         if repository.rsplit("/", 1)[-1] == "broken" or name in {expand_name(other) for other in self.broken}:
             return PullFailure(
                 "ErrImagePull",
                 f'rpc error: code = NotFound desc = failed to pull and unpack image "{name}": failed to resolve '
                 f'reference "{name}": {name}: not found',
             )
-        digest = match["digest"] or f"sha256:{sha256(self._digest_source(name).encode()).hexdigest()}"
+        digest = match["digest"] or f"sha256:{sha256(self._find_digest_source(name).encode()).hexdigest()}"
         return Pulled(f"{repository}@{digest}")
 
-    def _digest_source(self, name: str) -> str:
+    def _find_digest_source(self, name: str) -> str:
         """Source of the digest: the full name at the end of the `same_as` chain."""
         same = {expand_name(value): expand_name(other) for value, other in self.same_as.items()}
         seen: set[str] = set()
@@ -103,13 +103,13 @@ def expand_name(image: str) -> str:
     match = _REFERENCE.fullmatch(image)
     if match is None:
         return image
-    repository = _full_repository(match["name"])
+    repository = _expand_repository(match["name"])
     if match["digest"]:
         return f"{repository}@{match['digest']}"
     return f"{repository}:{match['tag'] or 'latest'}"
 
 
-def _full_repository(name: str) -> str:
+def _expand_repository(name: str) -> str:
     first, slash, _ = name.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):
         return name

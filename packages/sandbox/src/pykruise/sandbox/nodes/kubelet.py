@@ -153,7 +153,7 @@ class Kubelets:
                 client=client,
                 runtime=runtime,
                 world=lambda: self._world,
-                recorder=self._recorder_of,
+                recorder=self._make_recorder,
                 clock=clock,
                 rng=rng,
             )
@@ -204,7 +204,7 @@ class Kubelets:
         await self._node_controller.stop()
         await self._pod_controller.stop()
 
-    def _recorder_of(self, component: str) -> EventRecorder:
+    def _make_recorder(self, component: str) -> EventRecorder:
         recorder = EventRecorder(self._client, component, clock=self._clock, rng=self._rng)
         self._recorders.append(recorder)
         return recorder
@@ -335,7 +335,7 @@ class Kubelets:
         if node.is_stopped or (pod.is_over and not pod.is_deleting):
             return None
         now = self._clock()
-        before = self._state_of(pod, now)
+        before = self._find_pod_state(pod, now)
         missing = await self._find_start_problems(pod, before)
         refused = refusal_of(pod, node.spec, self.pods.values()) if wants_resize(before, pod) else None
         state, look_at = advance(
@@ -365,7 +365,7 @@ class Kubelets:
         except NotFoundError:
             self._forget_pod(key)
             return None
-        return self._seconds_until(look_at)
+        return self._compute_seconds_until(look_at)
 
     async def _find_start_problems(self, pod: SandboxPodView, state: SimulatedPodState) -> dict[str, str]:
         """The reasons why containers cannot be created, by container: missing objects, and users that `runAsNonRoot`
@@ -391,7 +391,7 @@ class Kubelets:
         except NotFoundError:
             return None
 
-    def _state_of(self, pod: SandboxPodView, now: Instant) -> SimulatedPodState:
+    def _find_pod_state(self, pod: SandboxPodView, now: Instant) -> SimulatedPodState:
         state = self._states.get(pod.key)
         if state is not None and state.uid == pod.uid:
             return add_ephemeral(state, pod)
@@ -406,7 +406,7 @@ class Kubelets:
     ) -> float | None:
         now = self._clock()
         if look_at > now:
-            return self._seconds_until(look_at)
+            return self._compute_seconds_until(look_at)
         if self.settings.report_stopped and not pod.is_over:
             await self._write_status(pod, patch_for(pod, build_stopped_status(pod, state, now)))
         await self._writer.delete(PODS, pod.key, uid=pod.uid, grace_period_s=0)
@@ -443,7 +443,7 @@ class Kubelets:
                 runs = tuple(msgspec.structs.replace(run, resources=None) for run in state.runs)
                 self._states[name] = msgspec.structs.replace(state, runs=runs)
 
-    def _seconds_until(self, moment: Instant) -> float | None:
+    def _compute_seconds_until(self, moment: Instant) -> float | None:
         return None if moment == math.inf else max(0.0, moment - self._clock())
 
     def _record_failures(
@@ -467,7 +467,7 @@ class Kubelets:
         for old, new in zip(before.runs, after.runs, strict=True):
             if old is new:
                 continue
-            for reason, message in _failure_events(old, new, pod):
+            for reason, message in _list_failure_events(old, new, pod):
                 recorder.record(
                     PODS,
                     namespace=pod.namespace,
@@ -563,7 +563,9 @@ def _has_begun(before: SimulatedPodState, after: SimulatedPodState) -> bool:
     )
 
 
-def _failure_events(old: ContainerRun, new: ContainerRun, pod: SandboxPodView) -> Iterable[tuple[str, str]]:
+def _list_failure_events(
+    old: ContainerRun, new: ContainerRun, pod: SandboxPodView
+) -> Iterable[tuple[str, str]]:
     if (
         new.state is RunState.PULL_FAILED
         and new.failure is not None

@@ -236,7 +236,7 @@ def find_removal_time(state: SimulatedPodState, pod: SandboxPodView, world: Node
     asked = [
         behaviour.stop_s
         for (container, _), run in zip(list_container_roles(pod), state.runs, strict=True)
-        if (behaviour := _behaviour_of(world, pod, container, run.number)).stop_s is not None
+        if (behaviour := _find_behaviour(world, pod, container, run.number)).stop_s is not None
     ]
     hooks_s = max(
         container.pre_stop_s
@@ -253,7 +253,7 @@ def is_ready(
     """Whether the container is ready: it runs, its probe has had enough time, and no rule prevents it."""
     if run.state is not RunState.RUNNING:
         return False
-    ready_at, unready_at = _readiness(run, container, pod, world)
+    ready_at, unready_at = _compute_readiness(run, container, pod, world)
     return ready_at <= now < unready_at
 
 
@@ -319,9 +319,9 @@ class _Life:
     def advance(self, run: ContainerRun, now: Instant) -> tuple[ContainerRun, Instant]:
         """Execute all transitions that are due until `now`, and return when the next transition is due."""
         run = self._follow_image(run, now)
-        while (due := self._next_due(run)) <= now:
-            run = self._next_state(run, due)
-        return run, min(due, self._next_report(run, now))
+        while (due := self._compute_next_due(run)) <= now:
+            run = self._compute_next_state(run, due)
+        return run, min(due, self._compute_next_report(run, now))
 
     def find_opening_time(self, run: ContainerRun) -> Instant:
         """Time from which the next containers may start; NEVER before this init container allows it."""
@@ -352,28 +352,28 @@ class _Life:
             case _:
                 return run
 
-    def _next_due(self, run: ContainerRun) -> Instant:
+    def _compute_next_due(self, run: ContainerRun) -> Instant:
         match run.state:
             case RunState.BLOCKED:
                 return NEVER
             case RunState.STARTING:
-                return run.since + self.compute_pull_s(run) + self._start_s(run)
+                return run.since + self.compute_pull_s(run) + self._compute_start_s(run)
             case RunState.PULL_FAILED:
                 is_final = run.failure is not None and run.failure.reason == "InvalidImageName"
                 return NEVER if is_final else run.since + compute_backoff_s(run.pull_failures, self.settings)
             case RunState.RUNNING:
-                return self._end_due(run)
+                return self._compute_end_due(run)
             case RunState.EXITED:
                 return self._restart_due(run)
             case _:
                 assert_never(run.state)
 
-    def _next_state(self, run: ContainerRun, at: Instant) -> ContainerRun:
+    def _compute_next_state(self, run: ContainerRun, at: Instant) -> ContainerRun:
         match run.state:
             case RunState.STARTING | RunState.PULL_FAILED:
                 return self._start(run, at)
             case RunState.RUNNING:
-                code = self._behaviour_of(run.number).exit_code
+                code = self._find_behaviour(run.number).exit_code
                 return end_run(run, at, code=code or 0, crashes=self._count_crashes(run, at))
             case RunState.EXITED:
                 return self._start(run, at)
@@ -384,8 +384,8 @@ class _Life:
 
     def _start(self, run: ContainerRun, at: Instant) -> ContainerRun:
         image = self.container.image
-        answer = self._volume_failure() or self.world.images.pull(image)
-        if self._behaviour_of(run.number + 1).image_pull_error:
+        answer = self._find_volume_failure() or self.world.images.pull(image)
+        if self._find_behaviour(run.number + 1).image_pull_error:
             answer = PullFailure(
                 "ErrImagePull", f'failed to pull image "{image}": the registry denies the pull (scripted)'
             )
@@ -407,22 +407,22 @@ class _Life:
             number=number,
             image=image,
             image_id=answer.image_id,
-            container_id=_container_id(self.pod.uid, run.name, number),
+            container_id=_build_container_id(self.pod.uid, run.name, number),
             failure=None,
             tried="",
             pull_failures=0,
             previous=None,
-            resources=self._resources_of(run),
+            resources=self._choose_resources(run),
         )
 
-    def _resources_of(self, run: ContainerRun) -> Mapping[str, Any] | None:
+    def _choose_resources(self, run: ContainerRun) -> Mapping[str, Any] | None:
         """Resources of a container that starts: the resources in the spec or, while the node rejects these, the
         resources that it admitted before. Rule: the kubelet creates containers with the allocated resources."""
         if not self.settings.reports_resources:
             return None
         return run.resources if self.is_refused and run.resources is not None else self.container.allotment
 
-    def _volume_failure(self) -> PullFailure | None:
+    def _find_volume_failure(self) -> PullFailure | None:
         """Why an image volume of the container cannot be pulled. This is the rule of the kubelet, which pulls these
         images first, and reports a failure like one of the container's own image.
         """
@@ -432,12 +432,12 @@ class _Life:
 
     def compute_pull_s(self, run: ContainerRun) -> float:
         """Return the seconds for which the node pulls the image; 0 if the node has the image."""
-        scripted = self._behaviour_of(run.number + 1).pull_s
+        scripted = self._find_behaviour(run.number + 1).pull_s
         pull_s = self.settings.pull_s if scripted is None else scripted
         return pull_s if pull_s and expand_name(self.container.image) not in self.held else 0.0
 
-    def _start_s(self, run: ContainerRun) -> float:
-        scripted = self._behaviour_of(run.number + 1).start_s
+    def _compute_start_s(self, run: ContainerRun) -> float:
+        scripted = self._find_behaviour(run.number + 1).start_s
         if scripted is not None:
             return scripted + self.container.post_start_s
         # The container's name is not included, so that containers that start together are reported in one write.
@@ -445,8 +445,8 @@ class _Life:
         start_s = self.settings.start_s * (1.0 + self.settings.start_jitter * fraction)
         return start_s + self.container.post_start_s
 
-    def _end_due(self, run: ContainerRun) -> Instant:
-        behaviour = self._behaviour_of(run.number)
+    def _compute_end_due(self, run: ContainerRun) -> Instant:
+        behaviour = self._find_behaviour(run.number)
         if behaviour.exit_code is not None:
             return run.since + behaviour.exit_after_s
         match self.role:
@@ -463,7 +463,7 @@ class _Life:
         if not self._will_restart(run):
             return NEVER
         if run.crashes <= 1:
-            return run.since + self.compute_pull_s(run) + self._start_s(run)
+            return run.since + self.compute_pull_s(run) + self._compute_start_s(run)
         return run.since + compute_backoff_s(run.crashes - 1, self.settings)
 
     def _will_restart(self, run: ContainerRun) -> bool:
@@ -472,11 +472,11 @@ class _Life:
     def _count_crashes(self, run: ContainerRun, at: Instant) -> int:
         return 1 if at - run.since >= _SETTLED_S else run.crashes + 1
 
-    def _next_report(self, run: ContainerRun, now: Instant) -> Instant:
+    def _compute_next_report(self, run: ContainerRun, now: Instant) -> Instant:
         """Time at which the status changes without a change of the state."""
         match run.state:
             case RunState.RUNNING:
-                moments = _readiness(run, self.container, self.pod, self.world)
+                moments = _compute_readiness(run, self.container, self.pod, self.world)
                 return min((moment for moment in moments if moment > now), default=NEVER)
             case RunState.PULL_FAILED:
                 shown_until = run.since + self.settings.pull_error_s
@@ -484,23 +484,23 @@ class _Life:
             case _:
                 return NEVER
 
-    def _behaviour_of(self, number: int) -> Behaviour:
-        return _behaviour_of(self.world, self.pod, self.container, number)
+    def _find_behaviour(self, number: int) -> Behaviour:
+        return _find_behaviour(self.world, self.pod, self.container, number)
 
 
-def _behaviour_of(world: NodeWorld, pod: SandboxPodView, container: PodContainer, number: int) -> Behaviour:
+def _find_behaviour(world: NodeWorld, pod: SandboxPodView, container: PodContainer, number: int) -> Behaviour:
     return behaviour_of(world.rules, pod, container=container.name, image=container.image, run=max(1, number))
 
 
-def _readiness(
+def _compute_readiness(
     run: ContainerRun, container: PodContainer, pod: SandboxPodView, world: NodeWorld
 ) -> tuple[Instant, Instant]:
     """Times from which and until which a running container is ready."""
-    behaviour = _behaviour_of(world, pod, container, run.number)
+    behaviour = _find_behaviour(world, pod, container, run.number)
     ready_s = world.settings.ready_s if behaviour.ready_s is None else behaviour.ready_s
     unready_at = NEVER if behaviour.unready_after_s is None else run.since + behaviour.unready_after_s
     return run.since + container.initial_delay_s + ready_s, unready_at
 
 
-def _container_id(uid: str, name: str, number: int) -> str:
+def _build_container_id(uid: str, name: str, number: int) -> str:
     return f"containerd://{sha256(f'{uid}/{name}/{number}'.encode()).hexdigest()}"

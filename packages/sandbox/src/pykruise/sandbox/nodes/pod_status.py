@@ -65,16 +65,16 @@ def status_of(
     ephemeral = [container for container in containers if container.role is Role.EPHEMERAL]
     containers = [container for container in containers if container.role is not Role.EPHEMERAL]
     init_statuses = tuple(
-        _container_status(container, pod, world, now)
+        _build_container_status(container, pod, world, now)
         for container in containers
         if container.role is not Role.MAIN
     )
     statuses = tuple(
-        _container_status(container, pod, world, now)
+        _build_container_status(container, pod, world, now)
         for container in containers
         if container.role is Role.MAIN
     )
-    phase = _phase_of(containers, pod)
+    phase = _compute_phase(containers, pod)
     has_sandbox = bool(pod.status.pod_ip) or any(map(_has_sandbox, containers))
     generation = (pod.generation or None) if world.settings.observed_generation else None
     return PodStatus(
@@ -82,23 +82,25 @@ def status_of(
         conditions=tuple(
             _with_transition_time(condition, pod, now, generation, accepted_at=state.accepted_at)
             for condition in (
-                *_owned_conditions(containers, pod, phase, has_sandbox=has_sandbox),
+                *_build_owned_conditions(containers, pod, phase, has_sandbox=has_sandbox),
                 *_resize_conditions(state),
             )
         ),
         init_containers=init_statuses,
         containers=statuses,
-        ephemeral_containers=tuple(_container_status(container, pod, world, now) for container in ephemeral),
+        ephemeral_containers=tuple(
+            _build_container_status(container, pod, world, now) for container in ephemeral
+        ),
         host_ip=host_ip,
         pod_ip=(host_ip if pod.host_network else state.ip) if has_sandbox else "",
         start_time=pod.status.start_time or format_time(state.accepted_at),
         observed_generation=generation,
-        resources=_pod_resources(pod, state, is_running=phase == "Running"),
+        resources=_choose_pod_resources(pod, state, is_running=phase == "Running"),
         resize=_resize_word(pod, state),
     )
 
 
-def _pod_resources(
+def _choose_pod_resources(
     pod: SandboxPodView, state: SimulatedPodState, *, is_running: bool
 ) -> Mapping[str, Any] | None:
     """Resources in force of the whole pod: the old resources while a change waits or is in progress."""
@@ -183,7 +185,7 @@ def patch_for(pod: SandboxPodView, wanted: PodStatus) -> dict[str, Any] | None:
     known = pod.status
     status: dict[str, Any] = {}
     if conditions := [
-        _condition_patch(condition, known.find_condition(condition.type))
+        _build_condition_patch(condition, known.find_condition(condition.type))
         for condition in wanted.conditions
         if condition != known.find_condition(condition.type)
     ]:
@@ -246,7 +248,7 @@ def _is_initialized(container: _Container) -> bool:
     return _is_done(container.run) if container.role is Role.INIT else container.run.number > 0
 
 
-def _phase_of(containers: Sequence[_Container], pod: SandboxPodView) -> str:
+def _compute_phase(containers: Sequence[_Container], pod: SandboxPodView) -> str:
     """Pending, Running, Succeeded or Failed. This is the rule of the kubelet's `getPhase`."""
     inits = [container for container in containers if container.role is not Role.MAIN]
     if any(is_final(init.run, init.role, pod) and not _is_done(init.run) for init in inits):
@@ -264,7 +266,7 @@ def _phase_of(containers: Sequence[_Container], pod: SandboxPodView) -> str:
 # ── containers ───────────────────────────────────────────────────────────────
 
 
-def _container_status(
+def _build_container_status(
     container: _Container, pod: SandboxPodView, world: NodeWorld, now: Instant
 ) -> PodContainerStatus:
     run = container.run
@@ -276,13 +278,13 @@ def _container_status(
         ready=container.ready,
         started=run.state is RunState.RUNNING,
         restart_count=max(0, run.number - 1),
-        state=_container_state(container, pod, world, now),
-        last_state=_last_state(container, pod),
-        **_resources(container),
+        state=_build_container_state(container, pod, world, now),
+        last_state=_build_last_state(container, pod),
+        **_build_resources(container),
     )
 
 
-def _resources(container: _Container) -> dict[str, Any]:
+def _build_resources(container: _Container) -> dict[str, Any]:
     """Resources of the container; empty when this kubelet does not report them."""
     in_force = container.run.resources
     if in_force is None or container.run.state is not RunState.RUNNING:
@@ -293,7 +295,7 @@ def _resources(container: _Container) -> dict[str, Any]:
     return resources
 
 
-def _container_state(
+def _build_container_state(
     container: _Container, pod: SandboxPodView, world: NodeWorld, now: Instant
 ) -> ContainerState:
     run = container.run
@@ -302,7 +304,7 @@ def _container_state(
     if run.state is RunState.EXITED:
         if _backs_off(container, pod):
             return ContainerState(
-                waiting=ContainerWaiting("CrashLoopBackOff", _back_off_text(container, pod))
+                waiting=ContainerWaiting("CrashLoopBackOff", _format_back_off(container, pod))
             )
         return ContainerState(terminated=run.last)
     if run.state is RunState.PULL_FAILED and run.failure is not None:
@@ -316,7 +318,7 @@ def _container_state(
     return ContainerState(waiting=ContainerWaiting("PodInitializing" if has_init else "ContainerCreating"))
 
 
-def _last_state(container: _Container, pod: SandboxPodView) -> ContainerState:
+def _build_last_state(container: _Container, pod: SandboxPodView) -> ContainerState:
     run = container.run
     end = run.previous if run.state is RunState.EXITED and not _backs_off(container, pod) else run.last
     return ContainerState(terminated=end) if end else NO_STATE
@@ -326,7 +328,7 @@ def _backs_off(container: _Container, pod: SandboxPodView) -> bool:
     return container.run.crashes > 1 and not is_final(container.run, container.role, pod)
 
 
-def _back_off_text(container: _Container, pod: SandboxPodView) -> str:
+def _format_back_off(container: _Container, pod: SandboxPodView) -> str:
     return (
         f"back-off restarting failed container={container.run.name} pod={pod.name}_{pod.namespace}({pod.uid})"
     )
@@ -335,7 +337,7 @@ def _back_off_text(container: _Container, pod: SandboxPodView) -> str:
 # ── conditions ───────────────────────────────────────────────────────────────
 
 
-def _owned_conditions(
+def _build_owned_conditions(
     containers: Sequence[_Container], pod: SandboxPodView, phase: str, *, has_sandbox: bool
 ) -> list[PodCondition]:
     """The owned conditions. This is the rule of the kubelet's `Generate...Condition` functions."""
@@ -344,9 +346,9 @@ def _owned_conditions(
     return [
         *scheduled,
         PodCondition("PodReadyToStartContainers", "True" if has_sandbox and not _is_end(phase) else "False"),
-        _initialized_condition(containers, phase),
-        _ready_condition(containers, pod, phase),
-        _containers_ready_condition(containers, phase),
+        _build_initialized_condition(containers, phase),
+        _build_ready_condition(containers, pod, phase),
+        _build_containers_ready_condition(containers, phase),
     ]
 
 
@@ -364,7 +366,7 @@ def _is_end(phase: str) -> bool:
     return phase in ("Succeeded", "Failed")
 
 
-def _initialized_condition(containers: Sequence[_Container], phase: str) -> PodCondition:
+def _build_initialized_condition(containers: Sequence[_Container], phase: str) -> PodCondition:
     waiting = [
         container.run.name
         for container in containers
@@ -378,7 +380,7 @@ def _initialized_condition(containers: Sequence[_Container], phase: str) -> PodC
     return PodCondition("Initialized", "True")
 
 
-def _containers_ready_condition(containers: Sequence[_Container], phase: str) -> PodCondition:
+def _build_containers_ready_condition(containers: Sequence[_Container], phase: str) -> PodCondition:
     if phase == "Succeeded":
         return PodCondition("ContainersReady", "False", "PodCompleted")
     if phase == "Failed":
@@ -394,9 +396,9 @@ def _containers_ready_condition(containers: Sequence[_Container], phase: str) ->
     return PodCondition("ContainersReady", "True")
 
 
-def _ready_condition(containers: Sequence[_Container], pod: SandboxPodView, phase: str) -> PodCondition:
+def _build_ready_condition(containers: Sequence[_Container], pod: SandboxPodView, phase: str) -> PodCondition:
     """Condition Ready, from containers and readiness gates."""
-    below = _containers_ready_condition(containers, phase)
+    below = _build_containers_ready_condition(containers, phase)
     if below.status != "True":
         return msgspec.structs.replace(below, type="Ready")
     problems = []
@@ -438,7 +440,7 @@ def _with_transition_time(
     )
 
 
-def _condition_patch(condition: PodCondition, known: PodCondition | None) -> dict[str, Any]:
+def _build_condition_patch(condition: PodCondition, known: PodCondition | None) -> dict[str, Any]:
     patch: dict[str, Any] = msgspec.to_builtins(condition)
     # A merge keeps fields that the patch omits, so an old reason must be removed explicitly.
     if known is not None:

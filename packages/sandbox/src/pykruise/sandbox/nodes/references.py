@@ -48,8 +48,8 @@ class Environment(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         """Yield the objects that the value comes from."""
         value_source = self.value_from
         if value_source is not None:
-            yield from _of_key(CONFIG_MAP, value_source.config_map_key_ref)
-            yield from _of_key(SECRET, value_source.secret_key_ref)
+            yield from _list_key_references(CONFIG_MAP, value_source.config_map_key_ref)
+            yield from _list_key_references(SECRET, value_source.secret_key_ref)
 
 
 class _Whole(msgspec.Struct, frozen=True, gc=False):
@@ -102,19 +102,19 @@ class VolumeSources(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     def list_references(self) -> Iterator[Reference]:
         """Yield the objects that must exist before the volume can be mounted."""
-        yield from _of_source(CONFIG_MAP, self.config_map)
-        yield from _of_source(SECRET, self.secret)
+        yield from _list_source_references(CONFIG_MAP, self.config_map)
+        yield from _list_source_references(SECRET, self.secret)
         for source in (self.projected.sources if self.projected else None) or ():
-            yield from _of_source(CONFIG_MAP, source.config_map)
-            yield from _of_source(SECRET, source.secret)
+            yield from _list_source_references(CONFIG_MAP, source.config_map)
+            yield from _list_source_references(SECRET, source.secret)
 
 
-def _of_key(kind: str, key: _Key | None) -> Iterator[Reference]:
+def _list_key_references(kind: str, key: _Key | None) -> Iterator[Reference]:
     if key is not None and not key.optional:
         yield Reference(kind, key.name, (key.key,))
 
 
-def _of_source(kind: str, source: _Source | None) -> Iterator[Reference]:
+def _list_source_references(kind: str, source: _Source | None) -> Iterator[Reference]:
     if source is None or source.optional:
         return
     name = source.secret_name or source.name

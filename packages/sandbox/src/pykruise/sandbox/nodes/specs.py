@@ -106,8 +106,8 @@ def build_node_document(spec: NodeSpec, *, now: Instant) -> Document:
                 {"type": "Hostname", "address": spec.name},
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "nodeInfo": _node_info(spec),
-            **_declared_features(spec),
+            "nodeInfo": _build_node_info(spec),
+            **_build_declared_features(spec),
         },
     }
 
@@ -120,7 +120,7 @@ _DECLARED: Final = (
 """Features that a kubelet declares if its minor has them. API servers reject pod updates that need other features."""
 
 
-def _declared_features(spec: NodeSpec) -> Document:
+def _build_declared_features(spec: NodeSpec) -> Document:
     release = release_of(minor_of(spec.version))
     if not release.has("NodeDeclaredFeatures"):
         return {}
@@ -179,7 +179,7 @@ def _build_conditions(now: Instant) -> list[dict[str, str]]:
     ]
 
 
-def _node_info(spec: NodeSpec) -> Document:
+def _build_node_info(spec: NodeSpec) -> Document:
     identity = sha256(spec.name.encode()).hexdigest()
     return {
         "architecture": "amd64",

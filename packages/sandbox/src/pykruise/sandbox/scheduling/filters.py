@@ -116,15 +116,15 @@ def make_checks(
     """Return the checks of a node for the pod, with the current ledger."""
     checks = []
     for find in FILTERS:
-        if find is _topology_spread and volumes is not None:
-            checks.append(_volume_check(volumes))
+        if find is _make_topology_spread_filter and volumes is not None:
+            checks.append(_make_volume_check(volumes))
         check = find(pod, ledger)
         if check is not None:
             checks.append(check)
     return checks
 
 
-def _volume_check(volumes: Callable[[SandboxNodeView], Sequence[str]]) -> Check:
+def _make_volume_check(volumes: Callable[[SandboxNodeView], Sequence[str]]) -> Check:
     return lambda load, view: volumes(view)
 
 
@@ -172,7 +172,7 @@ def _choose_best(
     fitting: Sequence[tuple[NodeLoad, SandboxNodeView]],
     rng: random.Random,
 ) -> str:
-    preference = _preferences(pod, fitting)
+    preference = _make_preference(pod, fitting)
     owner = pod.owner_uid
     best: list[str] = []
     best_rank: Rank = (math.inf, 0, 0, 0)
@@ -190,7 +190,7 @@ def _choose_best(
     return best[0] if len(best) == 1 else rng.choice(best)
 
 
-def _preferences(
+def _make_preference(
     pod: SandboxPodView, fitting: Sequence[tuple[NodeLoad, SandboxNodeView]]
 ) -> Callable[[SandboxNodeView], float] | None:
     """The pod's preference for a node: the weights of matching node affinity, minus 100 for each PreferNoSchedule taint
@@ -200,7 +200,7 @@ def _preferences(
     has_soft_taints = any(taint.effect == "PreferNoSchedule" for _, view in fitting for taint in view.taints)
     if not preferred and not has_soft_taints:
         return None
-    tolerations = _tolerations_of(pod)
+    tolerations = _list_tolerations(pod)
 
     def preference(view: SandboxNodeView) -> float:
         liked = sum(
@@ -219,17 +219,17 @@ def _preferences(
 # ── filters ──────────────────────────────────────────────────────────────────
 
 
-def _cordon_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
+def _make_cordon_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     cordon = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
-    if tolerates(_tolerations_of(pod), cordon):
+    if tolerates(_list_tolerations(pod), cordon):
         return None
     return lambda load, view: ("node(s) were unschedulable",) if view.unschedulable else ()
 
 
-def _taints(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
+def _make_taints_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     if not any(view.taints for _, view in ledger.list_candidates()):
         return None
-    tolerations = _tolerations_of(pod)
+    tolerations = _list_tolerations(pod)
 
     def check(load: NodeLoad, view: SandboxNodeView) -> Sequence[str]:
         for taint in view.taints:
@@ -240,27 +240,27 @@ def _taints(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     return check
 
 
-def _node_affinity(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
+def _make_node_affinity_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     if pod.placement is None:
         return None
-    matches = _node_matcher(pod)
+    matches = _make_node_matcher(pod)
     if matches is None:
         return None
     return lambda load, view: () if matches(view) else ("node(s) didn't match Pod's node affinity/selector",)
 
 
-def _ports_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
+def _make_ports_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     wanted = host_ports(pod)
     if not wanted:
         return None
     return lambda load, view: (
         ("node(s) didn't have free ports for the requested pod ports",)
-        if any(_conflicts(port, taken) for port in wanted for taken in load.ports)
+        if any(_is_conflict(port, taken) for port in wanted for taken in load.ports)
         else ()
     )
 
 
-def _resources_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
+def _make_resources_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     wanted = [(name, amount) for name, amount in pod.sum_requests().items() if amount]
 
     def check(load: NodeLoad, view: SandboxNodeView) -> Sequence[str]:
@@ -275,7 +275,7 @@ def _resources_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     return check
 
 
-def _topology_spread(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
+def _make_topology_spread_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     if pod.placement is None or not pod.placement.topology_spread_constraints:
         return None
     hard = [
@@ -295,7 +295,7 @@ def _topology_spread(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     return check
 
 
-def _pod_affinity(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
+def _make_pod_affinity_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     wanted = [_Domains(term, pod, ledger) for term in terms_of(pod, "podAffinity")]
     unwanted = [_Domains(term, pod, ledger) for term in terms_of(pod, "podAntiAffinity")]
     averse = [
@@ -323,13 +323,13 @@ def _pod_affinity(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
 
 
 FILTERS: Final[tuple[Filter, ...]] = (
-    _cordon_filter,
-    _taints,
-    _node_affinity,
-    _ports_filter,
-    _resources_filter,
-    _topology_spread,
-    _pod_affinity,
+    _make_cordon_filter,
+    _make_taints_filter,
+    _make_node_affinity_filter,
+    _make_ports_filter,
+    _make_resources_filter,
+    _make_topology_spread_filter,
+    _make_pod_affinity_filter,
 )
 """Filters in order: the first filter that rules out a node gives the reason."""
 
@@ -337,11 +337,11 @@ FILTERS: Final[tuple[Filter, ...]] = (
 # ── taints, ports ────────────────────────────────────────────────────────────
 
 
-def _tolerations_of(pod: SandboxPodView) -> Sequence[Mapping[str, Any]]:
+def _list_tolerations(pod: SandboxPodView) -> Sequence[Mapping[str, Any]]:
     return pod.tolerations
 
 
-def _conflicts(host_port: HostPort, other: HostPort) -> bool:
+def _is_conflict(host_port: HostPort, other: HostPort) -> bool:
     everywhere = ("", "0.0.0.0")
     return (
         host_port.host_port == other.host_port
@@ -357,7 +357,7 @@ def _conflicts(host_port: HostPort, other: HostPort) -> bool:
 # ── node affinity ────────────────────────────────────────────────────────────
 
 
-def _node_matcher(pod: SandboxPodView) -> Callable[[SandboxNodeView], bool] | None:
+def _make_node_matcher(pod: SandboxPodView) -> Callable[[SandboxNodeView], bool] | None:
     """Predicate for the nodes that the pod selects; None when it selects all."""
     selector = (pod.placement.node_selector if pod.placement else None) or {}
     required = affinity_of(pod, "nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -427,7 +427,7 @@ class _SpreadRule:
         self.max_skew = constraint.get("maxSkew", 1)
         group = LedgerGroup((pod.namespace,), selector_of(constraint, pod), counts_terminating=False)
         self.is_one_of_them = group.has(pod)
-        eligible = _eligible_nodes(constraint, pod, ledger)
+        eligible = _list_eligible_nodes(constraint, pod, ledger)
         self.counts = dict.fromkeys(
             (view.labels[self.topology_key] for view in eligible if self.topology_key in view.labels), 0
         )
@@ -446,13 +446,15 @@ class _SpreadRule:
         return "node(s) didn't match pod topology spread constraints" if skew > self.max_skew else ""
 
 
-def _eligible_nodes(
+def _list_eligible_nodes(
     constraint: Mapping[str, Any], pod: SandboxPodView, ledger: NodeLedger
 ) -> list[SandboxNodeView]:
     """Nodes whose domains count: by default the nodes that match the pod's node affinity, regardless of taints."""
     views = [view for _, view in ledger.list_candidates()]
-    if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and (matches := _node_matcher(pod)):
+    if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and (matches := _make_node_matcher(pod)):
         views = [view for view in views if matches(view)]
-    if constraint.get("nodeTaintsPolicy", "Ignore") == "Honor" and (check := _taints(pod, ledger)):
+    if constraint.get("nodeTaintsPolicy", "Ignore") == "Honor" and (
+        check := _make_taints_filter(pod, ledger)
+    ):
         views = [view for view in views if not check(ledger.nodes[view.name], view)]
     return views

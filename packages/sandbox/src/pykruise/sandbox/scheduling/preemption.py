@@ -105,7 +105,7 @@ def make_room(
             reasons.update(answer)
     if not victimses:
         return NoRoom(explain(nodes, {reason: count for reason, count in reasons.items() if count}))
-    best = min(victimses, key=_harm_key)
+    best = min(victimses, key=_compute_harm_key)
     return PreemptionRoom(best.node, best.pods)
 
 
@@ -159,8 +159,8 @@ def _find_victims(
             ledger.unplace(other.key)
         if why := problems():
             return why
-        by_importance = sorted(lower, key=_importance_key)
-        violating = _violating(by_importance, budgets)
+        by_importance = sorted(lower, key=_compute_importance_key)
+        violating = _find_violating_pods(by_importance, budgets)
         kept_first = [other for other in by_importance if other.key in violating]
         kept_next = [other for other in by_importance if other.key not in violating]
         for other in (*kept_first, *kept_next):
@@ -175,12 +175,12 @@ def _find_victims(
             ledger.place(other, name)
 
 
-def _importance_key(pod: SandboxPodView) -> tuple[Any, ...]:
+def _compute_importance_key(pod: SandboxPodView) -> tuple[Any, ...]:
     """Sort key with the most important pod first: by priority, then by earlier start."""
     return (-pod.priority, pod.status.start_time or pod.created_at or "9", pod.key)
 
 
-def _violating(pods: Sequence[SandboxPodView], budgets: Sequence[Budget]) -> set[Key]:
+def _find_violating_pods(pods: Sequence[SandboxPodView], budgets: Sequence[Budget]) -> set[Key]:
     """Pods whose eviction violates one of their budgets, if the pods are evicted in this order."""
     left = [budget.allowed for budget in budgets]
     result = set()
@@ -198,7 +198,7 @@ def _violating(pods: Sequence[SandboxPodView], budgets: Sequence[Budget]) -> set
     return result
 
 
-def _harm_key(victims: _Victims) -> tuple[Any, ...]:
+def _compute_harm_key(victims: _Victims) -> tuple[Any, ...]:
     highest = victims.pods[0].priority if victims.pods else -_SHIFT
     began = min((pod.status.start_time or "" for pod in victims.pods if pod.priority == highest), default="")
     return (

@@ -177,13 +177,13 @@ class Scheduler:
         for pod in self.pods.values():
             self._on_pod(Change(pod.key, None, pod))
         try:
-            await run_beside(self._work(), *(cache.run() for cache in self._owned))
+            await run_beside(self._run_controller(), *(cache.run() for cache in self._owned))
         finally:
             if self._wake_timer is not None:
                 self._wake_timer.cancel()
                 self._wake_timer = None
 
-    async def _work(self) -> None:
+    async def _run_controller(self) -> None:
         # A pod that is scheduled before all nodes and all other pods are known may get the wrong node.
         if await wait_for_condition(self._stopped, self._wait_synced()):
             await self._controller.run()

@@ -108,7 +108,7 @@ class Moments:
         """Decide the next step, since no task can run. Return True if a step begins, False if time must advance."""
         world = self._world
         beginning = world.beginning()
-        must = [beginning] if beginning is not None else self._waiting_choices()
+        must = [beginning] if beginning is not None else self._list_waiting_choices()
         may = [] if beginning is not None else world.additions()
         if not must and world.violation() is None and not self._is_quiet():
             if not may or self._is_waiting_chosen:
@@ -143,7 +143,7 @@ class Moments:
     def _wait(self) -> None:
         self._is_waiting_chosen = True
 
-    def _waiting_choices(self) -> list[Choice]:
+    def _list_waiting_choices(self) -> list[Choice]:
         """Return all waiting steps."""
         choices = []
         everything = list(self._gates.waiting.values())
@@ -156,11 +156,11 @@ class Moments:
         for item in late[:1] or waiting_now:
             for outcome in item.outcomes:
                 label = f"{item.what}, {outcome}" if outcome else item.what
-                choices.append(Choice(label, _releasing(item.goes_on, outcome)))
+                choices.append(Choice(label, _make_release(item.goes_on, outcome)))
         return choices
 
 
-def _releasing(goes_on: "asyncio.Future[str]", outcome: str) -> Callable[[], None]:
+def _make_release(goes_on: "asyncio.Future[str]", outcome: str) -> Callable[[], None]:
     return lambda: goes_on.set_result(outcome)
 
 

@@ -66,7 +66,7 @@ class VersionedStorage(RecordingStorage):
         known = self._texts.get((shelf, key, version))
         if known is None:
             raw = self.raw.get((shelf, key, version))
-            known = self._texts[shelf, key, version] = "gone" if raw is None else _plain(raw)
+            known = self._texts[shelf, key, version] = "gone" if raw is None else _format_plain(raw)
         return known
 
     def objects(self, shelf: str) -> list[tuple[Key, int]]:
@@ -83,7 +83,7 @@ class VersionedStorage(RecordingStorage):
         ]
 
 
-def _plain(raw: bytes) -> str:
+def _format_plain(raw: bytes) -> str:
     document = dict(decode(raw))
     metadata = {
         name: value
@@ -108,12 +108,12 @@ class Names:
 
     def replace(self, text: str) -> str:
         """Return the text with numbers instead of names."""
-        return self._pattern.sub(self._number, TIME.sub("T", VERSION.sub(self._age, text)))
+        return self._pattern.sub(self._format_number, TIME.sub("T", VERSION.sub(self._format_age, text)))
 
-    def _age(self, match: "re.Match[str]") -> str:
+    def _format_age(self, match: "re.Match[str]") -> str:
         return "present" if match.group("version") in self._current else "past"
 
-    def _number(self, match: "re.Match[str]") -> str:
+    def _format_number(self, match: "re.Match[str]") -> str:
         text = match.group()
         number = self._numbers.get(text)
         if number is None:
@@ -131,7 +131,7 @@ def remembered(
 ) -> str:
     """Return the memory of an operator: caches of these resources, with their undelivered events, and its own data."""
     parts = [
-        f"{resource.plural} {_known(cache._store, resource, versions)}"
+        f"{resource.plural} {_format_cache(cache._store, resource, versions)}"
         for resource, cache in operator.sources.by_resource.items()
         if resource.plural in plurals
     ]
@@ -140,7 +140,7 @@ def remembered(
         due = {str(key): round(at - now, 2) for key, at in queue._due.items()}
         flying = {str(key): again for key, again in queue._in_flight.items()}
         backoffs = {
-            str(key): (trouble.waits, _time(trouble.until, now, clock))
+            str(key): (trouble.waits, _format_time(trouble.until, now, clock))
             for key, trouble in queue._troubles.items()
         }
         row = {str(key): min(count, 4) for key, count in controller._conflicts_in_row.items()}
@@ -149,7 +149,7 @@ def remembered(
     return "\n".join(parts)
 
 
-def _known(store: Any, resource: Resource, versions: VersionedStorage) -> str:
+def _format_cache(store: Any, resource: Resource, versions: VersionedStorage) -> str:
     """Return a cache's objects (`=` for an object that equals the stored one), and the events that it has not
     received.
     """
@@ -165,7 +165,7 @@ def _known(store: Any, resource: Resource, versions: VersionedStorage) -> str:
     return f"{parts} {sorted(store._tombstones)} behind {behind}"
 
 
-def _time(at: float, now: float, clock: float) -> str:
+def _format_time(at: float, now: float, clock: float) -> str:
     """Return a time as seconds from now; `never` for numbers that are not near the current time."""
     for present in (now, clock):
         if abs(at - present) < 1e6:
@@ -178,7 +178,7 @@ def _dump(value: Any, now: float, clock: float, depth: int) -> str:
     if depth > 8:
         return "…"
     if isinstance(value, float):
-        return _time(value, now, clock)
+        return _format_time(value, now, clock)
     if isinstance(value, type):
         return value.__name__
     if isinstance(value, str) and value.isdigit():

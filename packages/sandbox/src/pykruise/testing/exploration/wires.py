@@ -85,7 +85,7 @@ class GatedWire(Wire):
     async def _choose(self, request: Request) -> Response:
         SENDER.set(self._name)
         log = LOG.get()
-        what = f"{request.method} {_short(request.path)}"
+        what = f"{request.method} {_shorten_path(request.path)}"
         detail = bytes(request.body or b"").decode()
         fate = await self._gates.wait(f"write {what}", self._faults.outcomes(), detail=detail)
 
@@ -107,7 +107,7 @@ class GatedWire(Wire):
                 log.came.append(f"{what} {fate}")
         return answer
 
-    async def _lines(
+    async def _forward_lines(
         self, path: str, lines: AsyncIterator[bytes], idle_timeout_s: float | None
     ) -> AsyncGenerator[bytes, None]:
         plural = path.rpartition("/")[2]
@@ -141,11 +141,11 @@ class GatedNodes(WrappedTransport):
             word = "removes" if request.method == "DELETE" else "reports"
             detail = bytes(request.body or b"").decode()
             await self._gates.wait(
-                f"node {word} {_short(request.path.removesuffix('/status'))}", detail=detail
+                f"node {word} {_shorten_path(request.path.removesuffix('/status'))}", detail=detail
             )
         return await super().request(request)
 
 
-def _short(path: str) -> str:
+def _shorten_path(path: str) -> str:
     """Return the short form of a path, such as `pods/web-abcde`."""
     return _NAMESPACE.sub("", path)

@@ -157,11 +157,11 @@ def explore(
         transitions=graph.transitions,
         rests=len(graph.rests),
         is_complete=is_complete,
-        failure=_failure_in(graph, is_complete=is_complete),
+        failure=_find_failure(graph, is_complete=is_complete),
     )
 
 
-def _failure_in(graph: Graph, *, is_complete: bool) -> ExplorationFailure | None:
+def _find_failure(graph: Graph, *, is_complete: bool) -> ExplorationFailure | None:
     if graph.broken:
         step = min(graph.broken, key=lambda item: len(item.path))
         return ExplorationFailure(step.rule, step.what, step.path)
@@ -254,7 +254,7 @@ class _World:
         self._clock = make_loop_clock(start=START)
         self._storage = _Storage(clock=self._clock, start=START)
         self._store = SimulatedStore(self._storage)
-        async with self._new_cluster() as cluster:
+        async with self._make_cluster() as cluster:
             self._cluster = cluster
             self._user = cluster.make_client("user")
             SENDER.set("user")
@@ -278,7 +278,7 @@ class _World:
             f"the world did not come to rest before the first action: {problems[0] if problems else 'objects change'}"
         )
 
-    def _new_cluster(self) -> Cluster:
+    def _make_cluster(self) -> Cluster:
         class _Gated(GatedCluster):
             gates = self._gates
 
@@ -287,12 +287,12 @@ class _World:
         settings = ClusterSettings(
             nodes=simulation.nodes, kubelet=kubelet, tracks_fields=False, controllers=simulation.controllers
         )
-        return _Gated(settings, clock=self._clock, rng=self._branch(), storage=self._storage)
+        return _Gated(settings, clock=self._clock, rng=self._branch_rng(), storage=self._storage)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _branch(self) -> random.Random:
+    def _branch_rng(self) -> random.Random:
         return random.Random(self._rng.getrandbits(64))
 
     # ── the operator ─────────────────────────────────────────────────────────
@@ -304,7 +304,7 @@ class _World:
             self._cluster.make_transport(name),
             name=name,
             network_faults=NetworkFaults((), now=self._now),
-            rng=self._branch(),
+            rng=self._branch_rng(),
             latency_s=0.0,
             gates=self._gates,
             faults=self._faults,
@@ -312,18 +312,18 @@ class _World:
             watches=self._watches,
             are_answers_apart=self._plan.answers_apart,
         )
-        client = Client(wire, clock=self._clock, user_agent="operator", rng=self._branch())
+        client = Client(wire, clock=self._clock, user_agent="operator", rng=self._branch_rng())
         work = self._simulation.work
-        operator = Operator(client, work, clock=self._clock, rng=self._branch(), cpu_time=skip_measuring)
+        operator = Operator(client, work, clock=self._clock, rng=self._branch_rng(), cpu_time=skip_measuring)
         self._watches.update(resource.plural for resource in operator.sources.by_resource)
         for controller in operator.controllers:
             gate_reconciles(controller, self._gates, self._logs)
         note_plans(operator)
         task = asyncio.get_running_loop().create_task(operator.run())
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_operator_ended)
         self._lives.append(_Life(operator, wire, task))
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _on_operator_ended(self, task: "asyncio.Task[None]") -> None:
         if task.cancelled() or not any(life.task is task for life in self._lives):
             return
         error = task.exception()
@@ -342,16 +342,16 @@ class _World:
 
     def beginning(self) -> Choice | None:
         """Return the first action."""
-        return None if self._actions_done else self._next_action()
+        return None if self._actions_done else self._build_next_action()
 
     def additions(self) -> list[Choice]:
         """Return the next action, and a crash."""
-        choices = [self._next_action()] if self._actions_done < len(self._plan.actions) else []
+        choices = [self._build_next_action()] if self._actions_done < len(self._plan.actions) else []
         if self._crashes:
             choices.append(Choice("the operator is killed, and another starts", self._begin_crash))
         return choices
 
-    def _next_action(self) -> Choice:
+    def _build_next_action(self) -> Choice:
         number = self._actions_done
         name = self._plan.actions[number]
 
@@ -421,12 +421,12 @@ class _World:
     def names(self) -> Names:
         """Return the numbers of names that the API server has generated."""
         for shelf, key in self._storage.order.keys() - self._suffixes.keys():
-            self._suffixes[shelf, key] = self._suffix_of(shelf, key)
+            self._suffixes[shelf, key] = self._read_suffix(shelf, key)
         shelves = {shelf for shelf, _ in self._storage.order}
         current = {item.revision for shelf in shelves for item in self._storage.scan(shelf).items}
         return Names({suffix for suffix in self._suffixes.values() if suffix}, current)
 
-    def _suffix_of(self, shelf: str, key: Key) -> str:
+    def _read_suffix(self, shelf: str, key: Key) -> str:
         """Return the random end of a name; empty if the name is not random."""
         raw = self._storage.raw[shelf, key, self._storage.order[shelf, key]]
         prefix = get_path(decode(raw), "metadata", "generateName")

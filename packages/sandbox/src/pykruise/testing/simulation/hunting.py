@@ -59,13 +59,13 @@ def script_of(simulation: Simulation, seed: int) -> SimulationScript:
     )
     kinds = tuple(simulation.faults if simulation.faults is not None else FAULTS)
     count = rng.choice((0, 1, 1, 3, 6)) if kinds else 0
-    faults = tuple(_fault_of(simulation, rng, kinds, (0.0, *times)) for _ in range(count))
+    faults = tuple(_draw_fault(simulation, rng, kinds, (0.0, *times)) for _ in range(count))
     return SimulationScript(
         seed=seed, operations=operations, faults=faults, latency_s=rng.choice((0.0, 0.02, 0.02, 0.5))
     )
 
 
-def _fault_of(
+def _draw_fault(
     simulation: Simulation, rng: random.Random, kinds: Sequence[str], times: Sequence[float]
 ) -> Fault:
     kind = rng.choice(kinds)
@@ -141,14 +141,14 @@ def shrink(
     return shrink_greedily(
         script,
         rule,
-        smaller=_smaller,
+        smaller=_iterate_smaller_scripts,
         rule_of=lambda smaller: play(simulation, smaller).rule,
         most_runs=most_runs,
         most_s=most_s,
     )
 
 
-def _smaller(script: SimulationScript) -> Iterator[SimulationScript]:
+def _iterate_smaller_scripts(script: SimulationScript) -> Iterator[SimulationScript]:
     for faults in iterate_without_parts(script.faults):
         yield _replace(script, faults=faults)
     for operations in iterate_without_parts(script.operations):
@@ -179,7 +179,7 @@ def check(
     for path in sorted(keep_in.glob("*.json")) if keep_in is not None and keep_in.is_dir() else ():
         outcome = play(simulation, load_script(path))
         if outcome.violations:
-            raise AssertionError(_text(outcome, f"{path} breaks a rule again"))
+            raise AssertionError(_format_outcome(outcome, f"{path} breaks a rule again"))
     failure = hunt(simulation, seeds=seeds, first=first, play=play, most_runs=most_runs)
     if failure is None:
         return
@@ -191,7 +191,7 @@ def check(
         where = f"; the script is in {path}"
     script = msgspec.json.format(msgspec.json.encode(failure.script), indent=1).decode()
     title = f"seed {failure.script.seed} breaks a rule (seeds played: {failure.seeds}){where}\n{script}"
-    raise AssertionError(_text(failure.outcome, title))
+    raise AssertionError(_format_outcome(failure.outcome, title))
 
 
 def load_script(path: Path) -> SimulationScript:
@@ -199,6 +199,6 @@ def load_script(path: Path) -> SimulationScript:
     return msgspec.json.decode(path.read_bytes(), type=SimulationScript)
 
 
-def _text(outcome: SimulationOutcome, title: str) -> str:
+def _format_outcome(outcome: SimulationOutcome, title: str) -> str:
     writes = [line for line in outcome.trace if " events" not in line and " leases" not in line]
     return "\n".join([title, "", str(outcome.violations[0]), "", "the last writes:", *writes[-15:]])

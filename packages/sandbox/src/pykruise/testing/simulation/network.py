@@ -171,10 +171,10 @@ class Wire:
     def _send(self, work: Any) -> "asyncio.Task[Response]":
         task = asyncio.get_running_loop().create_task(work)
         self._under_way.add(task)
-        task.add_done_callback(self._arrived)
+        task.add_done_callback(self._on_request_done)
         return task
 
-    def _arrived(self, task: "asyncio.Task[Any]") -> None:
+    def _on_request_done(self, task: "asyncio.Task[Any]") -> None:
         self._under_way.discard(task)
         if not task.cancelled():
             task.exception()  # read the error, because the manager that waited for the task may have ended
@@ -202,7 +202,7 @@ class Wire:
                 raise ConnectionLostError("connection lost on purpose, after the request was processed")
             case "late effect":
                 self._network_faults.hold(fault.seconds)
-                self._send(_later(fault.seconds, forward))
+                self._send(_forward_later(fault.seconds, forward))
                 raise ConnectionLostError("connection lost on purpose; the request is processed later")
             case "slow":
                 await asyncio.sleep(fault.seconds)
@@ -235,14 +235,14 @@ class Wire:
             answer = ANSWERS[fault.kind].to_response()
             raise parse_error(answer.status, answer.body, answer.headers)
         async with self._inner.stream(request) as lines:
-            generator = self._lines(path, lines, request.timeout_s)
+            generator = self._forward_lines(path, lines, request.timeout_s)
             try:
                 yield generator
             finally:
                 self.held.pop(path, None)
                 await generator.aclose()
 
-    async def _lines(
+    async def _forward_lines(
         self, path: str, lines: AsyncIterator[bytes], idle_timeout_s: float | None
     ) -> AsyncGenerator[bytes, None]:
         held: bytes | None = None
@@ -292,6 +292,6 @@ class Wire:
             await asyncio.wait(self._under_way)
 
 
-async def _later(seconds: float, forward: Callable[[], Any]) -> Any:
+async def _forward_later(seconds: float, forward: Callable[[], Any]) -> Any:
     await asyncio.sleep(seconds)
     return await forward()

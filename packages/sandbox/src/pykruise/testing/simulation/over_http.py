@@ -80,7 +80,7 @@ def make_thread_runner(
     def run(kubeconfig: str) -> Iterator[None]:
         loop = asyncio.new_event_loop()
         life = loop.create_task(_restart(main, kubeconfig, restart_s))
-        thread = threading.Thread(target=_live, args=(loop, life), daemon=True)
+        thread = threading.Thread(target=_run_life, args=(loop, life), daemon=True)
         thread.start()
         try:
             yield
@@ -102,12 +102,12 @@ async def _restart(
         await asyncio.sleep(restart_s)
 
 
-def _live(loop: asyncio.AbstractEventLoop, life: "asyncio.Task[None]") -> None:
+def _run_life(loop: asyncio.AbstractEventLoop, life: "asyncio.Task[None]") -> None:
     with asyncio.Runner(loop_factory=lambda: loop) as runner, suppress(asyncio.CancelledError):
-        runner.run(_until(life))
+        runner.run(_wait_for_life(life))
 
 
-async def _until(life: "asyncio.Task[None]") -> None:
+async def _wait_for_life(life: "asyncio.Task[None]") -> None:
     await life
 
 
@@ -160,7 +160,7 @@ class _DisturbedSandbox(HttpSandbox):
         async with Cluster(self._settings, storage=self.storage) as cluster:
             yield cluster
 
-    def _front_of(self, cluster: Cluster, certificate: Certificate) -> HttpFront:
+    def _make_front(self, cluster: Cluster, certificate: Certificate) -> HttpFront:
         return _FaultyFront(
             lambda: self.faults, cluster.server, token=self.token, port=0, certificate=certificate
         )

@@ -214,7 +214,7 @@ class _World:
             tracks_fields=False,
             controllers=simulation.controllers,
         )
-        cluster = Cluster(settings, clock=self._clock, rng=self._branch(), storage=self._storage)
+        cluster = Cluster(settings, clock=self._clock, rng=self._branch_rng(), storage=self._storage)
         self._cluster = cluster
         self._faults = NetworkFaults(self._script.faults, now=self._now)
         self._user = cluster.make_client("user")
@@ -235,7 +235,7 @@ class _World:
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _branch(self) -> random.Random:
+    def _branch_rng(self) -> random.Random:
         return random.Random(self._rng.getrandbits(64))
 
     # ── the operator ─────────────────────────────────────────────────────────
@@ -247,21 +247,21 @@ class _World:
             self._cluster.make_transport(name),
             name=name,
             network_faults=self._faults,
-            rng=self._branch(),
+            rng=self._branch_rng(),
             latency_s=self._script.latency_s,
         )
 
         def clock() -> float:
             return self._clock() + self._skew_s
 
-        rng = self._branch()
-        client = Client(wire, clock=clock, user_agent="operator", rng=self._branch())
+        rng = self._branch_rng()
+        client = Client(wire, clock=clock, user_agent="operator", rng=self._branch_rng())
         start = self._simulation.start or _run_work(self._simulation.work)
         task = asyncio.get_running_loop().create_task(_run(start, client, clock, rng))
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_operator_ended)
         self._lives.append(_Life(wire, task))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_operator_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or not any(life.task is task for life in self._lives):
             return
         error = task.exception()
@@ -281,10 +281,10 @@ class _World:
     async def _play_steps(self) -> None:
         steps: list[tuple[float, int, Callable[[], Coroutine[Any, Any, None]]]] = []
         for number, operation in enumerate(self._script.operations):
-            steps.append((operation.at, number, self._acts(operation)))
+            steps.append((operation.at, number, self._make_action(operation)))
         for number, fault in enumerate(self._script.faults):
             if fault.kind in WORLD_FAULTS:
-                steps.append((fault.at, 10_000 + number, self._strikes(fault)))
+                steps.append((fault.at, 10_000 + number, self._make_strike(fault)))
         begun = self._now()
         for at, _, step in sorted(steps, key=lambda step: step[:2]):
             await asyncio.sleep(max(0.0, begun + at - self._now()))
@@ -295,7 +295,7 @@ class _World:
             task.add_done_callback(self._acting.discard)
         await asyncio.sleep(max(0.0, begun + self._simulation.length_s - self._now()))
 
-    def _acts(self, operation: SimulatedOperation) -> Callable[[], Coroutine[Any, Any, None]]:
+    def _make_action(self, operation: SimulatedOperation) -> Callable[[], Coroutine[Any, Any, None]]:
         async def act() -> None:
             SENDER.set("user")
             with suppress(KubeError):
@@ -303,7 +303,7 @@ class _World:
 
         return act
 
-    def _strikes(self, fault: Fault) -> Callable[[], Coroutine[Any, Any, None]]:
+    def _make_strike(self, fault: Fault) -> Callable[[], Coroutine[Any, Any, None]]:
         async def strike() -> None:
             match fault.kind:
                 case "crash":

@@ -64,9 +64,9 @@ def attributes_of(user: User, method: str, path: str, query: Mapping[str, str]) 
     resource, name, subresource = [*rest, "", ""][:3]
     if not name and verb == "get":
         verb = "watch" if parse_flag(query, "watch") else "list"
-        name = _selected_name(query)
+        name = _find_selected_name(query)
     elif not name and verb == "delete":
-        verb, name = "deletecollection", _selected_name(query)
+        verb, name = "deletecollection", _find_selected_name(query)
     elif name and verb == "get" and not subresource and parse_flag(query, "watch"):
         verb = "watch"
     return Attributes(
@@ -81,7 +81,7 @@ def attributes_of(user: User, method: str, path: str, query: Mapping[str, str]) 
     )
 
 
-def _selected_name(query: Mapping[str, str]) -> str:
+def _find_selected_name(query: Mapping[str, str]) -> str:
     """Return the object's name when the field selector of a list selects a single object."""
     for term in query.get("fieldSelector", "").split(","):
         field, _, value = term.partition("=")

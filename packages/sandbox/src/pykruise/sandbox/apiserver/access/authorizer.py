@@ -48,7 +48,7 @@ class _Binding(msgspec.Struct, frozen=True):
 
     def subject_of(self, user: User) -> Mapping[str, Any] | None:
         """Return the binding's first subject that matches the user."""
-        return next((each for each in self.subjects if _subject_matches(each, user, self.namespace)), None)
+        return next((each for each in self.subjects if _matches_subject(each, user, self.namespace)), None)
 
     @property
     def missing(self) -> str:
@@ -68,7 +68,7 @@ class _Binding(msgspec.Struct, frozen=True):
         )
 
 
-def _subject_matches(subject: Mapping[str, Any], user: User, namespace: str) -> bool:
+def _matches_subject(subject: Mapping[str, Any], user: User, namespace: str) -> bool:
     name = subject.get("name")
     match subject.get("kind"):
         case "User":
@@ -105,7 +105,7 @@ class Authorizer:
         if asked.user.is_master:
             return AccessDecision(True)
         missing: list[str] = []
-        for binding, subject in self._bindings_of_user(asked.user, asked.namespace):
+        for binding, subject in self._list_bindings_of_user(asked.user, asked.namespace):
             if binding.rules is None:
                 missing.append(binding.missing)
             elif any(allows(rule, asked) for rule in binding.rules):
@@ -119,7 +119,9 @@ class Authorizer:
         """All rules that apply to the user, cluster-wide rules first."""
         own = [_EVERYTHING, _EVERY_URL] if user.is_master else []
         return own + [
-            rule for binding, _ in self._bindings_of_user(user, namespace) for rule in binding.rules or ()
+            rule
+            for binding, _ in self._list_bindings_of_user(user, namespace)
+            for rule in binding.rules or ()
         ]
 
     def find_role_rules(self, kind: str, namespace: str, name: str) -> tuple[PolicyRule, ...] | None:
@@ -130,7 +132,9 @@ class Authorizer:
         stored = self._storage.get(shelf, key)
         return None if stored is None else tuple(decode(stored.raw).get("rules") or ())
 
-    def _bindings_of_user(self, user: User, namespace: str) -> Iterator[tuple[_Binding, Mapping[str, Any]]]:
+    def _list_bindings_of_user(
+        self, user: User, namespace: str
+    ) -> Iterator[tuple[_Binding, Mapping[str, Any]]]:
         """Yield the bindings that apply to a user, each with the subject that matches the user."""
         for where in ["", namespace] if namespace else [""]:
             for binding in self._read_bindings(where):

@@ -42,7 +42,7 @@ def impersonate_user(user: User, headers: Mapping[str, str], authorizer: Authori
         raise make_bad_request("requested groups, a uid or extra values without impersonating a user name")
     wanted = _build_impersonated_user(name, groups, uid, extra)
     if authorizer is not None and not user.is_master:
-        for asked in _attributes_to_check(user, wanted, groups):
+        for asked in _list_attributes_to_check(user, wanted, groups):
             authorizer.check(asked)
     return wanted
 
@@ -63,7 +63,7 @@ def _build_impersonated_user(
     return User(name=name, groups=tuple(groups), uid=uid, extra=extra)
 
 
-def _attributes_to_check(user: User, wanted: User, groups: list[str]) -> list[Attributes]:
+def _list_attributes_to_check(user: User, wanted: User, groups: list[str]) -> list[Attributes]:
     account = wanted.account
     if account is not None:
         namespace, name = account

@@ -20,11 +20,11 @@ def allows(rule: PolicyRule, asked: Attributes) -> bool:
     if not _contains_or_any(rule.get("verbs"), asked.verb):
         return False
     if not asked.resource:
-        return any(_url_matches(each, asked.path) for each in rule.get("nonResourceURLs") or ())
+        return any(_matches_url(each, asked.path) for each in rule.get("nonResourceURLs") or ())
     return (
         _contains_or_any(rule.get("apiGroups"), asked.group)
-        and _resource_matches(rule.get("resources") or (), asked.full_resource, asked.subresource)
-        and _name_matches(rule.get("resourceNames") or (), asked.name)
+        and _matches_resource(rule.get("resources") or (), asked.full_resource, asked.subresource)
+        and _matches_name(rule.get("resourceNames") or (), asked.name)
     )
 
 
@@ -32,17 +32,17 @@ def _contains_or_any(values: Sequence[str] | None, wanted: str) -> bool:
     return values is not None and (wanted in values or _ANY in values)
 
 
-def _resource_matches(resources: Sequence[str], asked: str, subresource: str) -> bool:
+def _matches_resource(resources: Sequence[str], asked: str, subresource: str) -> bool:
     if _ANY in resources or asked in resources:
         return True
     return bool(subresource) and f"*/{subresource}" in resources
 
 
-def _name_matches(names: Sequence[str], name: str) -> bool:
+def _matches_name(names: Sequence[str], name: str) -> bool:
     return not names or name in names
 
 
-def _url_matches(pattern: str, path: str) -> bool:
+def _matches_url(pattern: str, path: str) -> bool:
     if pattern in (_ANY, path):
         return True
     return pattern.endswith(_ANY) and path.startswith(pattern.rstrip(_ANY))
@@ -56,12 +56,12 @@ def list_uncovered(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> 
     return [
         small
         for rule in wanted
-        for small in _broken_down(rule)
+        for small in _split_rule(rule)
         if not any(_covers(owner, small) for owner in held)
     ]
 
 
-def _broken_down(rule: PolicyRule) -> Iterator[PolicyRule]:
+def _split_rule(rule: PolicyRule) -> Iterator[PolicyRule]:
     """Split a rule into single permissions: each has one verb for one resource (of one group, with at most one name),
     or for one URL.
     """
@@ -88,7 +88,7 @@ def _covers(owner: PolicyRule, small: PolicyRule) -> bool:
     (group,), (resource,) = small["apiGroups"], small["resources"]
     if not (
         _contains_or_any(owner.get("apiGroups"), group)
-        and _resource_covers(owner.get("resources") or (), resource)
+        and _covers_resource(owner.get("resources") or (), resource)
     ):
         return False
     held_names: Sequence[str] = owner.get("resourceNames") or ()
@@ -96,7 +96,7 @@ def _covers(owner: PolicyRule, small: PolicyRule) -> bool:
     return not held_names or bool(names and names[0] in held_names)
 
 
-def _resource_covers(held: Sequence[str], resource: str) -> bool:
+def _covers_resource(held: Sequence[str], resource: str) -> bool:
     if _ANY in held or resource in held:
         return True
     _, slash, subresource = resource.partition("/")

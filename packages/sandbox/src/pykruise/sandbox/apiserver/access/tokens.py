@@ -89,9 +89,9 @@ class Tokens:
             return None
         if AUDIENCE not in claims["aud"]:
             return None
-        return self._live_user(claims)
+        return self._find_live_user(claims)
 
-    def _live_user(self, claims: Mapping[str, Any]) -> User | None:
+    def _find_live_user(self, claims: Mapping[str, Any]) -> User | None:
         kubernetes = claims["kubernetes.io"]
         namespace, account = kubernetes["namespace"], kubernetes["serviceaccount"]
         stored = self._find(_ACCOUNTS, Key(namespace, account["name"]))

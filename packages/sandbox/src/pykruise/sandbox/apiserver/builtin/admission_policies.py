@@ -136,11 +136,11 @@ def _check_own_expression(text: str, path: str, names: frozenset[str], known: fr
         return
     unknown = [name for name in list_used_variables(text) if name not in known]
     if unknown:
-        detail = "\n".join(_undefined(text, unknown))
+        detail = "\n".join(_describe_undefined_names(text, unknown))
         yield make_invalid_error(path, text, f"compilation failed: {detail}")
 
 
-def _undefined(text: str, names: Sequence[str]) -> Iterator[str]:
+def _describe_undefined_names(text: str, names: Sequence[str]) -> Iterator[str]:
     """Yield an error for each undefined name, with its position, in cel-go's words."""
     for name in names:
         match = re.search(rf"variables\s*(\.)\s*{name}\b", text)

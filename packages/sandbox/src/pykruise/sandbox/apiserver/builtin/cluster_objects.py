@@ -182,12 +182,12 @@ def _check_config_map(doc: Doc) -> Causes:
         size += len(value.encode())
     for key, value in binary.items():
         yield from check_config_key(key, f"binaryData[{key}]")
-        size += _decoded_size(value)
+        size += _compute_decoded_size(value)
     if size > _MAX_DATA:
         yield make_too_long_error("", _MAX_DATA)
 
 
-def _decoded_size(text: str) -> int:
+def _compute_decoded_size(text: str) -> int:
     return len(text) * 3 // 4 - text[-2:].count("=")
 
 
@@ -236,7 +236,7 @@ def _check_secret(doc: Doc) -> Causes:
     data = doc.get("data") or {}
     for key in data:
         yield from check_config_key(key, f"data[{key}]")
-    if sum(_decoded_size(value or "") for value in data.values()) > _MAX_DATA:
+    if sum(_compute_decoded_size(value or "") for value in data.values()) > _MAX_DATA:
         yield make_too_long_error("data", _MAX_DATA)
     match doc.get("type"):
         case "kubernetes.io/service-account-token":

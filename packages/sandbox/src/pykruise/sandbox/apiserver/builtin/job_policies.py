@@ -44,7 +44,7 @@ _OPERATORS: Final = ("In", "NotIn")
 _STATUSES: Final = ("False", "True", "Unknown")
 
 
-def _all_of(values: Sequence[str]) -> str:
+def _format_valid_values(values: Sequence[str]) -> str:
     return f"valid values: [{' '.join(quote_text(value) for value in values)}]"
 
 
@@ -140,7 +140,7 @@ def _check_failure_policy(policy: Doc, spec: Doc, path: str) -> Causes:
 def _check_failure_rule(rule: Doc, spec: Doc, path: str, names: frozenset[str]) -> Causes:
     action = rule.get("action") or ""
     if not action:
-        yield make_required_error(f"{path}.action", _all_of(_ACTIONS))
+        yield make_required_error(f"{path}.action", _format_valid_values(_ACTIONS))
     elif action == "FailIndex":
         if spec.get("backoffLimitPerIndex") is None:
             yield make_invalid_error(f"{path}.action", action, "requires the backoffLimitPerIndex to be set")
@@ -166,7 +166,7 @@ def _check_patterns(patterns: Sequence[Doc], path: str) -> Causes:
         yield from check_qualified_name(pattern.get("type") or "", f"{here}.type")
         status = pattern.get("status") or ""
         if not status:
-            yield make_required_error(f"{here}.status", _all_of(_STATUSES))
+            yield make_required_error(f"{here}.status", _format_valid_values(_STATUSES))
         elif status not in _STATUSES:
             yield make_not_supported_error(f"{here}.status", status, _STATUSES)
 
@@ -174,7 +174,7 @@ def _check_patterns(patterns: Sequence[Doc], path: str) -> Causes:
 def _check_exit_codes(codes: Doc, path: str, names: frozenset[str]) -> Causes:
     operator, values = codes.get("operator") or "", codes.get("values") or ()
     if not operator:
-        yield make_required_error(f"{path}.operator", _all_of(_OPERATORS))
+        yield make_required_error(f"{path}.operator", _format_valid_values(_OPERATORS))
     elif operator not in _OPERATORS:
         yield make_not_supported_error(f"{path}.operator", operator, _OPERATORS)
     name = codes.get("containerName")

@@ -197,7 +197,7 @@ def _check_job_changes(new: Doc, old: Doc) -> Causes:
         yield make_invalid_shown_error(
             "spec.selector", format_go_selector(new.get("selector")), "field is immutable"
         )
-    if not is_same(_frozen_template(new, old), _frozen_template(old, old)):
+    if not is_same(_select_frozen_template(new, old), _select_frozen_template(old, old)):
         yield make_invalid_shown_error("spec.template", "core.PodTemplateSpec{…}", "field is immutable")
     for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"):
         yield from check_immutable(new.get(field), old.get(field), f"spec.{field}")
@@ -209,7 +209,7 @@ def _check_job_changes(new: Doc, old: Doc) -> Causes:
         )
 
 
-def _frozen_template(spec: Doc, old: Doc) -> Any:
+def _select_frozen_template(spec: Doc, old: Doc) -> Any:
     """Return the parts of the template that never change. In a suspended job, the fields that decide where the pods are
     scheduled may change.
     """
@@ -261,7 +261,7 @@ def _check_cron_job(spec: Doc, name: str, release: Release) -> Causes:
     if not schedule:
         yield make_required_error("spec.schedule")
     else:
-        if detail := _wrong_schedule(schedule):
+        if detail := _find_schedule_error(schedule):
             yield make_invalid_error("spec.schedule", schedule, detail)
         if "TZ" in schedule:
             detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
@@ -291,7 +291,7 @@ def _is_time_zone(name: str) -> bool:
     return True
 
 
-def _wrong_schedule(schedule: str) -> str:
+def _find_schedule_error(schedule: str) -> str:
     """Return the parser's error; empty when the schedule is valid."""
     try:
         parse_schedule(schedule)

@@ -28,7 +28,7 @@ def fill_pod(pod: Document, release: Release) -> None:
     """Fill the defaults that a pod has in this release."""
     spec = pod.setdefault("spec", {})
     for container in containers_of(spec):
-        _requests_from_limits(container)
+        _fill_requests_from_limits(container)
     if not release.is_at_least("1.33") and release.has("InPlacePodVerticalScaling"):
         for container in containers_of(spec, "containers"):
             _fill_resize_policy(container)
@@ -123,7 +123,7 @@ def _fill_field_ref(reference: Document | None) -> None:
         reference.setdefault("apiVersion", "v1")
 
 
-def _requests_from_limits(container: Document) -> None:
+def _fill_requests_from_limits(container: Document) -> None:
     resources = container.setdefault("resources", {})
     if resources.get("limits"):
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
@@ -154,7 +154,7 @@ def _fill_volume(volume: Document) -> None:
             fill(volume[source])
 
 
-def _default_setter(**defaults: Any) -> Callable[[Document], None]:
+def _make_default_setter(**defaults: Any) -> Callable[[Document], None]:
     def fill(source: Document) -> None:
         for field, value in defaults.items():
             source.setdefault(field, value)
@@ -190,17 +190,17 @@ def _fill_image(source: Document) -> None:
 
 
 _VOLUME_DEFAULTS: Final[Mapping[str, Callable[[Document], None]]] = {
-    "azureDisk": _default_setter(cachingMode="ReadWrite", fsType="ext4", readOnly=False, kind="Shared"),
-    "configMap": _default_setter(defaultMode=0o644),
+    "azureDisk": _make_default_setter(cachingMode="ReadWrite", fsType="ext4", readOnly=False, kind="Shared"),
+    "configMap": _make_default_setter(defaultMode=0o644),
     "downwardAPI": _fill_downward_volume,
     "ephemeral": _fill_ephemeral,
-    "hostPath": _default_setter(type=""),
+    "hostPath": _make_default_setter(type=""),
     "image": _fill_image,
-    "iscsi": _default_setter(iscsiInterface="default"),
+    "iscsi": _make_default_setter(iscsiInterface="default"),
     "projected": _fill_projected,
-    "rbd": _default_setter(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
-    "scaleIO": _default_setter(storageMode="ThinProvisioned", fsType="xfs"),
-    "secret": _default_setter(defaultMode=0o644),
+    "rbd": _make_default_setter(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
+    "scaleIO": _make_default_setter(storageMode="ThinProvisioned", fsType="xfs"),
+    "secret": _make_default_setter(defaultMode=0o644),
 }
 
 

@@ -51,7 +51,7 @@ class PodStrategy(BuiltinStrategy):
             fill_pod_resources(doc["spec"])
         status: Document = {"phase": "Pending", "qosClass": compute_qos_class(doc["spec"])}
         if doc["spec"].get("schedulingGates"):
-            status["conditions"] = [_gated_condition(doc)]
+            status["conditions"] = [_build_gated_condition(doc)]
         doc["status"] = status
         return doc
 
@@ -145,7 +145,7 @@ _FIRST_WITH_RESIZE_CONDITIONS: Final = "1.33"
 """First release in which conditions report a resize, instead of `status.resize`."""
 
 
-def _gated_condition(doc: Document) -> Document:
+def _build_gated_condition(doc: Document) -> Document:
     return {
         "type": "PodScheduled",
         "status": "False",
@@ -218,7 +218,9 @@ def _check_changes(new: Document, old: Document, release: Release) -> Causes:
     yield from _check_removed_gates(new.get("schedulingGates") or [], old.get("schedulingGates") or [])
     munged = _with_allowed_changes_undone(new, old)
     if munged != old:
-        detail = f"pod updates may not change fields other than {_UPDATABLE}\n{_difference(munged, old)}"
+        detail = (
+            f"pod updates may not change fields other than {_UPDATABLE}\n{_format_differences(munged, old)}"
+        )
         yield make_forbidden_error("spec", detail)
 
 
@@ -277,7 +279,7 @@ def _with_allowed_changes_undone(new: Document, old: Document) -> Document:
         munged["terminationGracePeriodSeconds"] = old["terminationGracePeriodSeconds"]
     if old.get("schedulingGates"):
         # A pod with scheduling gates may be restricted to fewer nodes.
-        if _only_adds(new.get("nodeSelector") or {}, old.get("nodeSelector") or {}):
+        if _keeps_all_items(new.get("nodeSelector") or {}, old.get("nodeSelector") or {}):
             keep(munged, old, "nodeSelector")
         if _narrows_nodes(new.get("affinity") or {}, old.get("affinity") or {}):
             keep(munged, old, "affinity")
@@ -290,7 +292,7 @@ def _with_image_of(container: Document, before: Document) -> Document:
     return munged
 
 
-def _only_adds(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+def _keeps_all_items(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     return all(new.get(key) == value for key, value in old.items())
 
 
@@ -319,7 +321,7 @@ def _narrows_nodes(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     )
 
 
-def _difference(new: Any, old: Any) -> str:
+def _format_differences(new: Any, old: Any) -> str:
     """List the fields that differ: for each, a line `- path: old value` and a line `+ path: new value`."""
     lines = []
     for path, before, after in _find_differences(new, old, "spec"):
@@ -508,7 +510,7 @@ def _check_same_qos(new: Document, old: Document) -> Causes:
     if compute_qos_class(new["spec"]) != compute_qos_class(old["spec"]):
         qos = (new.get("status") or {}).get("qosClass") or ""
         yield make_invalid_error("spec", qos, "Pod QOS Class may not change as a result of resizing")
-    if not _node_can_resize(old):
+    if not _can_node_resize(old):
         yield make_forbidden_error("spec", "Pod running on node without support for resize")
 
 
@@ -557,7 +559,7 @@ def _check_pod_level(after: Document | None, before: Document | None) -> Causes:
             yield make_forbidden_error(
                 f"spec.resources.{kind}", f"pod-level resource {kind} cannot be removed"
             )
-    if _unresizable_part(now) != _unresizable_part(then):
+    if _select_unresizable_part(now) != _select_unresizable_part(then):
         yield make_forbidden_error("spec", "only cpu and memory resources are mutable at pod-level")
 
 
@@ -577,7 +579,7 @@ def _check_container_resize(
     for kind in ("requests", "limits"):
         if not (then.get(kind) or {}).keys() <= (now.get(kind) or {}).keys():
             yield make_forbidden_error(f"{path}.resources.{kind}", f"resource {kind} cannot be removed")
-    if _unresizable_part(now) != _unresizable_part(then) or not is_same(
+    if _select_unresizable_part(now) != _select_unresizable_part(then) or not is_same(
         after.get("resizePolicy"), before.get("resizePolicy")
     ):
         place, what = ("spec", "resources") if field == "containers" else (path, _OF_INIT)
@@ -587,7 +589,7 @@ def _check_container_resize(
 _OF_INIT: Final = "resources for init or sidecar containers"
 
 
-def _unresizable_part(resources: Mapping[str, Any]) -> dict[str, Any]:
+def _select_unresizable_part(resources: Mapping[str, Any]) -> dict[str, Any]:
     """Return the resources without the quantities that a resize may change."""
     rest = {kind: _without_resizable(resources.get(kind) or {}) for kind in ("requests", "limits")}
     return {**rest, "claims": resources.get("claims") or []}
@@ -597,7 +599,7 @@ def _without_resizable(resources: Mapping[str, Any]) -> dict[str, Any]:
     return {name: amount for name, amount in resources.items() if name not in ("cpu", "memory")}
 
 
-def _node_can_resize(pod: Document) -> bool:
+def _can_node_resize(pod: Document) -> bool:
     """Whether the pod's node can resize it: a kubelet that can do this reports the resources of running containers."""
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
         if (status.get("state") or {}).get("running") is not None:

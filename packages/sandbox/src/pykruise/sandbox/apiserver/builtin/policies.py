@@ -227,11 +227,11 @@ class PodGroupStrategy(BuiltinStrategy):
         return doc
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return list(_check_gang(_policy_of(doc), "spec.schedulingPolicy"))
+        return list(_check_gang(_read_scheduling_policy(doc), "spec.schedulingPolicy"))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         causes = self.validate_create(new)
-        if ("gang" in _policy_of(new)) != ("gang" in _policy_of(old)):
+        if ("gang" in _read_scheduling_policy(new)) != ("gang" in _read_scheduling_policy(old)):
             causes.append(make_invalid_error("spec.schedulingPolicy", None, "field is immutable"))
         for field in ("workloadRef", "disruptionMode", "priorityClassName"):
             causes += check_immutable(new["spec"].get(field), old["spec"].get(field), f"spec.{field}")
@@ -254,7 +254,7 @@ class WorkloadStrategy(BuiltinStrategy):
         ]
 
 
-def _policy_of(doc: Doc) -> Doc:
+def _read_scheduling_policy(doc: Doc) -> Doc:
     policy: Doc = doc["spec"].get("schedulingPolicy") or {}
     return policy
 

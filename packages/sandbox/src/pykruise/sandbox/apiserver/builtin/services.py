@@ -95,15 +95,15 @@ class ServiceStrategy(BuiltinStrategy):
         kept = "ExternalName" not in (before.get("type"), after.get("type"))
         if kept and before.get("clusterIP") and before["clusterIP"] != after.get("clusterIP"):
             detail = "may not change once set"
-            causes.append(make_invalid_shown_error("spec.clusterIPs[0]", _shown_ips(after), detail))
+            causes.append(make_invalid_shown_error("spec.clusterIPs[0]", _format_cluster_ips(after), detail))
         return [*causes, *_check_service(after)]
 
 
-def _shown_ips(spec: Doc) -> str:
+def _format_cluster_ips(spec: Doc) -> str:
     return f"[]string{{{', '.join(quote_text(address) for address in spec.get('clusterIPs') or ())}}}"
 
 
-def _seed_of(doc: Doc) -> int:
+def _compute_seed(doc: Doc) -> int:
     metadata = doc.get("metadata") or {}
     text = metadata.get("uid") or f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
     return hash_fnv32a(text.encode())
@@ -114,17 +114,17 @@ def _allocate(doc: Document) -> None:
     if spec["type"] == "ExternalName":
         return
     if not spec.get("clusterIP"):
-        spec["clusterIP"] = (spec.get("clusterIPs") or [None])[0] or _address_of(_seed_of(doc))
+        spec["clusterIP"] = (spec.get("clusterIPs") or [None])[0] or _compute_cluster_ip(_compute_seed(doc))
     spec.setdefault("clusterIPs", [spec["clusterIP"]])
     spec.setdefault("ipFamilies", ["IPv4"])
     spec.setdefault("ipFamilyPolicy", "SingleStack")
     if spec["type"] in _EXTERNAL and spec.get("allocateLoadBalancerNodePorts", True):
         for index, port in enumerate(spec.get("ports") or ()):
             if not port.get("nodePort"):
-                port["nodePort"] = 30000 + (_seed_of(doc) + index) % 2768
+                port["nodePort"] = 30000 + (_compute_seed(doc) + index) % 2768
 
 
-def _address_of(seed: int) -> str:
+def _compute_cluster_ip(seed: int) -> str:
     """Return an address of 10.96.0.0/16, except the first addresses, which clusters use for their own services."""
     number = 16 + seed % (65536 - 32)
     return f"10.96.{number >> 8}.{number & 255}"

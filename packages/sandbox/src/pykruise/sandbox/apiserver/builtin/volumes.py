@@ -133,19 +133,19 @@ def _check_claim_changes(new: Document, old: Document) -> Causes:
     if not is_same(after, before):
         detail = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
-            f"bound claims\n{_changed_fields(after, before)}"
+            f"bound claims\n{_format_changed_fields(after, before)}"
         )
         yield make_forbidden_error("spec", detail)
-    if _storage_of(new["spec"]) < _storage_of(old["spec"]):
+    if _read_storage_request(new["spec"]) < _read_storage_request(old["spec"]):
         granted = ((new.get("status") or {}).get("capacity") or {}).get("storage", "0")
-        if _storage_of(new["spec"]) <= parse_quantity(granted):
+        if _read_storage_request(new["spec"]) <= parse_quantity(granted):
             yield make_forbidden_error(
                 "spec.resources.requests.storage", "field can not be less than status.capacity"
             )
     yield from check_immutable(after.get("volumeMode"), before.get("volumeMode"), "volumeMode")
 
 
-def _storage_of(spec: Doc) -> Any:
+def _read_storage_request(spec: Doc) -> Any:
     return parse_quantity(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0"))
 
 
@@ -158,7 +158,7 @@ def _without_storage(resources: Doc | None) -> Document:
     return {**(resources or {}), "requests": requests}
 
 
-def _changed_fields(new: Doc, old: Doc) -> str:
+def _format_changed_fields(new: Doc, old: Doc) -> str:
     changed = [
         field for field in sorted(new.keys() | old.keys()) if not is_same(new.get(field), old.get(field))
     ]
@@ -208,17 +208,15 @@ class PersistentVolumeStrategy(BuiltinStrategy):
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         causes = list(_check_volume(new["spec"]))
-        after, before = _source_of(new["spec"]), _source_of(old["spec"])
+        after, before = _read_volume_source(new["spec"]), _read_volume_source(old["spec"])
         if not is_same(after, before):
-            detail = (
-                f"spec.persistentvolumesource is immutable after creation\n{_changed_fields(after, before)}"
-            )
+            detail = f"spec.persistentvolumesource is immutable after creation\n{_format_changed_fields(after, before)}"
             causes.append(make_forbidden_error("spec.persistentvolumesource", detail))
         mode = new["spec"].get("volumeMode"), old["spec"].get("volumeMode")
         return [*causes, *check_immutable(*mode, "volumeMode")]
 
 
-def _source_of(spec: Doc) -> Document:
+def _read_volume_source(spec: Doc) -> Document:
     return {field: value for field, value in spec.items() if field not in _NOT_A_SOURCE}
 
 
@@ -240,7 +238,7 @@ def _check_volume(spec: Doc) -> Causes:
         policy = spec["persistentVolumeReclaimPolicy"]
         place = "spec.persistentVolumeReclaimPolicy"
         yield from check_one_of(policy, place, ("Delete", "Recycle", "Retain"))
-    sources = [field for field, value in _source_of(spec).items() if value is not None]
+    sources = [field for field, value in _read_volume_source(spec).items() if value is not None]
     if not sources:
         yield make_required_error("spec", "must specify a volume type")
     for source in sources[1:]:

@@ -159,7 +159,7 @@ class ReplicaSetStrategy(_WorkloadStrategy):
         return list(_check_replica_set(doc.get("spec") or {}, self.release))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        return [*_reported_twice(self.validate_create(new)), *_check_selector_kept(new, old)]
+        return [*_report_twice(self.validate_create(new)), *_check_selector_kept(new, old)]
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         fields = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
@@ -377,7 +377,7 @@ class DaemonSetStrategy(_WorkloadStrategy):
 
     def prepare_update(self, new: Document, old: Document) -> Document:
         super().prepare_update(new, old)
-        generation = _template_generation(old)
+        generation = _read_template_generation(old)
         changed = not is_same(new["spec"].get("template"), old["spec"].get("template"))
         _set_template_generation(new, generation + 1 if changed else generation)
         return new
@@ -386,7 +386,7 @@ class DaemonSetStrategy(_WorkloadStrategy):
         return list(_check_daemon_set(doc.get("spec") or {}, self.release))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        return [*_reported_twice(self.validate_create(new)), *_check_selector_kept(new, old)]
+        return [*_report_twice(self.validate_create(new)), *_check_selector_kept(new, old)]
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         causes: list[Cause] = []
@@ -399,7 +399,7 @@ class DaemonSetStrategy(_WorkloadStrategy):
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 
 
-def _template_generation(doc: Document) -> int:
+def _read_template_generation(doc: Document) -> int:
     text = ((doc.get("metadata") or {}).get("annotations") or {}).get(_TEMPLATE_GENERATION, "0")
     return int(text) if text.isdecimal() else 0
 
@@ -482,7 +482,7 @@ class PodTemplateStrategy(BuiltinStrategy):
 # --- shared ---
 
 
-def _reported_twice(causes: list[Cause]) -> list[Cause]:
+def _report_twice(causes: list[Cause]) -> list[Cause]:
     """Report each fault twice: some kinds check an update both as a new object and as an update."""
     return [*causes, *causes]
 

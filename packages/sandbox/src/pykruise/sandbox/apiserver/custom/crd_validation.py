@@ -61,9 +61,9 @@ def find_crd_errors(doc: Document) -> Iterator[Cause]:
         yield causes.make_required_error("spec.scope")
     elif scope not in ("Cluster", "Namespaced"):
         yield causes.make_not_supported_error("spec.scope", scope, ["Cluster", "Namespaced"])
-    yield from _version_errors(spec)
-    yield from _name_errors(names or {}, "spec.names")
-    yield from _conversion_errors(spec)
+    yield from _check_versions(spec)
+    yield from _check_names(names or {}, "spec.names")
+    yield from _check_conversion(spec)
     if spec.get("preserveUnknownFields"):
         text = (
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true "
@@ -73,7 +73,7 @@ def find_crd_errors(doc: Document) -> Iterator[Cause]:
     yield from find_stored_version_errors(doc)
 
 
-def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+def _check_versions(spec: Mapping[str, Any]) -> Iterator[Cause]:
     versions = versions_of(spec)
     if not versions:
         yield causes.make_invalid_error(
@@ -98,11 +98,11 @@ def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         # If there is one version, apiserver reports errors in these fields as if the fields were in the CRD's spec.
         alone = len(versions) == 1
         own = f"{path}.schema"
-        yield from _schema_errors(version, "spec.validation" if alone else own, missing=own)
+        yield from _check_schema(version, "spec.validation" if alone else own, missing=own)
         place = "spec" if alone else path
-        yield from _subresource_errors(version, place)
+        yield from _check_subresources(version, place)
         for position, column in enumerate(version.get("additionalPrinterColumns") or ()):
-            yield from _column_errors(column, f"{place}.additionalPrinterColumns[{position}]")
+            yield from _check_column(column, f"{place}.additionalPrinterColumns[{position}]")
         if version.get("deprecationWarning") is not None and not version.get("deprecated"):
             text = "can only be set for deprecated versions"
             yield causes.make_invalid_error(f"{path}.deprecationWarning", version["deprecationWarning"], text)
@@ -113,7 +113,7 @@ def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         )
 
 
-def _schema_errors(version: Mapping[str, Any], path: str, *, missing: str) -> Iterator[Cause]:
+def _check_schema(version: Mapping[str, Any], path: str, *, missing: str) -> Iterator[Cause]:
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
         yield causes.make_required_error(f"{missing}.openAPIV3Schema", "schemas are required")
@@ -126,7 +126,7 @@ def _schema_errors(version: Mapping[str, Any], path: str, *, missing: str) -> It
         yield causes.make_invalid_error(f"{path}.openAPIV3Schema", "", "is nested too deeply")
 
 
-def _subresource_errors(version: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _check_subresources(version: Mapping[str, Any], path: str) -> Iterator[Cause]:
     scale = (version.get("subresources") or {}).get("scale")
     if scale is None:
         return
@@ -147,7 +147,7 @@ def _subresource_errors(version: Mapping[str, Any], path: str) -> Iterator[Cause
         )
 
 
-def _column_errors(column: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _check_column(column: Mapping[str, Any], path: str) -> Iterator[Cause]:
     if not column.get("name"):
         yield causes.make_required_error(f"{path}.name")
     kind = column.get("type") or ""
@@ -163,7 +163,7 @@ def _column_errors(column: Mapping[str, Any], path: str) -> Iterator[Cause]:
         yield causes.make_invalid_error(f"{path}.JSONPath", column["jsonPath"], text)
 
 
-def _name_errors(names: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _check_names(names: Mapping[str, Any], path: str) -> Iterator[Cause]:
     for member in ("plural", "singular", "kind", "listKind"):
         value = names.get(member) or ""
         if not value:
@@ -189,7 +189,7 @@ def _name_errors(names: Mapping[str, Any], path: str) -> Iterator[Cause]:
         yield causes.make_invalid_error(f"{path}.listKind", names["listKind"], text)
 
 
-def _conversion_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+def _check_conversion(spec: Mapping[str, Any]) -> Iterator[Cause]:
     conversion = spec.get("conversion")
     if not isinstance(conversion, dict):
         return

@@ -83,7 +83,7 @@ class CustomStrategy:
         return doc
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        return [*self._type_errors(doc), *self._schema.validate(doc), *self._scale_errors(doc)]
+        return [*self._check_type(doc), *self._schema.validate(doc), *self._check_scale(doc)]
 
     def prepare_update(self, new: Document, old: Document) -> Document:
         if self._has_status:
@@ -100,10 +100,10 @@ class CustomStrategy:
         return doc
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        return [*self._type_errors(new), *self._schema.validate(new, old), *self._scale_errors(new)]
+        return [*self._check_type(new), *self._schema.validate(new, old), *self._check_scale(new)]
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
-        return [*self._type_errors(new), *self._schema.validate(new, old), *self._scale_errors(new)]
+        return [*self._check_type(new), *self._schema.validate(new, old), *self._check_scale(new)]
 
     def is_spec_changed(self, new: Document, old: Document) -> bool | None:
         ignored = {"metadata", "status"} if self._has_status else {"metadata"}
@@ -113,7 +113,7 @@ class CustomStrategy:
     def compute_grace_period(self, doc: Document, options: Mapping[str, Any]) -> int | None:
         return None
 
-    def _type_errors(self, doc: Document) -> Iterator[Cause]:
+    def _check_type(self, doc: Document) -> Iterator[Cause]:
         kind, version = doc.get("kind"), doc.get("apiVersion")
         if kind != self._resource.kind:
             yield causes.make_invalid_error("kind", kind or "", f"must be {self._resource.kind}")
@@ -122,7 +122,7 @@ class CustomStrategy:
                 "apiVersion", version or "", f"must be {self._resource.api_version}"
             )
 
-    def _scale_errors(self, doc: Document) -> Iterator[Cause]:
+    def _check_scale(self, doc: Document) -> Iterator[Cause]:
         if self._scale is None:
             return
         for path in (self._scale.spec_replicas, self._scale.status_replicas):
@@ -145,10 +145,10 @@ def read_crd(raw: bytes) -> tuple[Document, tuple[CatalogEntry, ...]]:
     change them.
     """
     crd = decode(raw)
-    return crd, _entries_of(crd)
+    return crd, _build_entries(crd)
 
 
-def _entries_of(crd: Mapping[str, Any]) -> tuple[CatalogEntry, ...]:
+def _build_entries(crd: Mapping[str, Any]) -> tuple[CatalogEntry, ...]:
     status = crd.get("status") or {}
     if not is_true(status, "Established"):
         return ()
@@ -172,7 +172,7 @@ def _build_entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: st
     )
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
     subresources = version.get("subresources") or {}
-    scale = _scale_paths(subresources.get("scale"))
+    scale = _build_scale_paths(subresources.get("scale"))
     # All versions share one list of values. It has the selectable fields of every version.
     selectable = tuple(
         dict.fromkeys(
@@ -243,7 +243,7 @@ def _build_subresources(resource: Resource, subresources: Mapping[str, Any]) -> 
     return result
 
 
-def _scale_paths(scale: Mapping[str, Any] | None) -> ServedScalePaths | None:
+def _build_scale_paths(scale: Mapping[str, Any] | None) -> ServedScalePaths | None:
     if not scale:
         return None
     return ServedScalePaths(
@@ -365,7 +365,7 @@ def settle(doc: Document, others: Iterable[Document], now: str) -> Document:
     status: Document = doc["status"]
     if status.get("conditions") is None:
         status["conditions"] = []
-    taken = _names_of_others(doc, others)
+    taken = _list_names_of_others(doc, others)
     accepted, reason, message = _accept_names(names, status.get("acceptedNames") or {}, taken)
     status["acceptedNames"] = accepted
     set_condition(status, "NamesAccepted", reason == "NoConflicts", reason, message, now)
@@ -408,7 +408,7 @@ def _accept_names(
     return accepted, reason, message
 
 
-def _names_of_others(doc: Document, others: Iterable[Document]) -> tuple[set[str], set[str]]:
+def _list_names_of_others(doc: Document, others: Iterable[Document]) -> tuple[set[str], set[str]]:
     """The names of resources and of kinds that other CRDs of the group have."""
     resources: set[str] = set()
     kinds: set[str] = set()

@@ -25,11 +25,11 @@ class Definitions:
         self._shelves: set[str] = set()
         self._names: dict[str, Document] = {}
         """The group and the accepted names of each CRD. Other CRDs of the group cannot have these names."""
-        core.on_change(CRD_SHELF, self._crd_changed)
+        core.on_change(CRD_SHELF, self._on_crd_changed)
         for stored in core.storage.scan(CRD_SHELF).items:
             self._serve(stored)
 
-    def _crd_changed(self, change: StorageChange) -> None:
+    def _on_crd_changed(self, change: StorageChange) -> None:
         if change.new is not None:
             self._settle(change.new)
             return
@@ -52,10 +52,10 @@ class Definitions:
         before = decode(stored.raw)
         doc = settle(decode(stored.raw), others, format_time(now))
         managed = self._core.ownership.record_controller_change(
-            self._crd_entry(), stored.managed, before, doc, now=now, subresource="status"
+            self._find_crd_entry(), stored.managed, before, doc, now=now, subresource="status"
         )
         # A write that changes the status calls this method again with a new change.
-        if self._core.put(self._crd_entry(), stored, doc, managed=managed) is stored:
+        if self._core.put(self._find_crd_entry(), stored, doc, managed=managed) is stored:
             self._serve(stored)
 
     def _serve(self, stored: Stored) -> None:
@@ -83,11 +83,11 @@ class Definitions:
         catalog.install(entries)
         for shelf in shelves - self._shelves:
             self._shelves.add(shelf)
-            self._core.on_change(shelf, self._custom_resource_changed)
+            self._core.on_change(shelf, self._on_custom_resource_changed)
 
     def end_if_empty(self, name: str) -> None:
         """Remove the cleanup finalizer of a terminating CRD when it has no objects left."""
-        stored = self._core.get(self._crd_entry(), "", name)
+        stored = self._core.get(self._find_crd_entry(), "", name)
         if stored is None:
             return
         doc = decode(stored.raw)
@@ -101,26 +101,26 @@ class Definitions:
             self._set_terminating(
                 doc, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
             )
-            self._core.put(self._crd_entry(), stored, doc)
+            self._core.put(self._find_crd_entry(), stored, doc)
             return
         finalizers = [each for each in finalizers if each != CRD_CLEANUP]
         if not finalizers:
-            self._core.remove(self._crd_entry(), stored)
+            self._core.remove(self._find_crd_entry(), stored)
             return
         doc["metadata"]["finalizers"] = finalizers
         self._set_terminating(doc, "False", "InstanceDeletionCompleted", "removed all instances")
-        self._core.put(self._crd_entry(), stored, doc)
+        self._core.put(self._find_crd_entry(), stored, doc)
 
     def _set_terminating(self, doc: Document, status: str, reason: str, message: str) -> None:
         now = format_time(self._core.clock())
         set_condition(doc["status"], "Terminating", status == "True", reason, message, now)
 
-    def _crd_entry(self) -> CatalogEntry:
+    def _find_crd_entry(self) -> CatalogEntry:
         entry = self._core.catalog.find_shelf_entry(CRD_SHELF)
         assert entry is not None
         return entry
 
-    def _custom_resource_changed(self, change: StorageChange) -> None:
+    def _on_custom_resource_changed(self, change: StorageChange) -> None:
         if change.new is not None:
             return
         entry = self._core.catalog.find_shelf_entry(change.shelf)

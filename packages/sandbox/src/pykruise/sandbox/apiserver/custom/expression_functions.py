@@ -32,14 +32,14 @@ def _is_sorted(items: Sequence[Any]) -> bool:
     return all(value <= other for value, other in pairwise(items))
 
 
-def _index_of(items: Any, item: Any, *start: int) -> int:
+def _find_index(items: Any, item: Any, *start: int) -> int:
     """Index of an item in a list or a string; -1 when it is absent."""
     if isinstance(items, str):
         return items.find(item, *start)
     return next((place for place, each in enumerate(items) if each == item), -1)
 
 
-def _last_index_of(items: Any, item: Any, *end: int) -> int:
+def _find_last_index(items: Any, item: Any, *end: int) -> int:
     if isinstance(items, str):
         return items.rfind(item, 0, end[0] + len(item)) if end else items.rfind(item)
     return next((place for place in reversed(range(len(items))) if items[place] == item), -1)
@@ -122,7 +122,7 @@ _MARK: Final = "quantity/n"
 _NANO: Final = 10**9
 
 
-def _of_nano(nano: int) -> dict[str, str]:
+def _build_quantity(nano: int) -> dict[str, str]:
     return {_MARK: str(nano)}
 
 
@@ -135,7 +135,7 @@ def _parse_nano(value: Any) -> int:
 
 
 def _parse_quantity(text: str) -> dict[str, str]:
-    return _of_nano(Quantity.parse(text).nano)
+    return _build_quantity(Quantity.parse(text).nano)
 
 
 def _is_quantity(text: Any) -> bool:
@@ -161,18 +161,18 @@ def _compare(item: Any, other: Any) -> int:
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "find": _find,
     "findAll": _find_all,
-    "indexOf": _index_of,
+    "indexOf": _find_index,
     "isSorted": _is_sorted,
-    "lastIndexOf": _last_index_of,
+    "lastIndexOf": _find_last_index,
     "format": _format,
     "quantity": _parse_quantity,
     "isQuantity": _is_quantity,
     "isGreaterThan": lambda item, other: _compare(item, other) > 0,
     "isLessThan": lambda item, other: _compare(item, other) < 0,
     "compareTo": _compare,
-    "add": lambda item, other: _of_nano(_parse_nano(item) + _parse_nano(other)),
-    "sub": lambda item, other: _of_nano(_parse_nano(item) - _parse_nano(other)),
-    "sign": lambda item: _compare(item, _of_nano(0)),
+    "add": lambda item, other: _build_quantity(_parse_nano(item) + _parse_nano(other)),
+    "sub": lambda item, other: _build_quantity(_parse_nano(item) - _parse_nano(other)),
+    "sign": lambda item: _compare(item, _build_quantity(0)),
     "isInteger": lambda item: not _parse_nano(item) % _NANO,
     "asInteger": _as_integer,
     "asApproximateFloat": lambda item: _parse_nano(item) / _NANO,

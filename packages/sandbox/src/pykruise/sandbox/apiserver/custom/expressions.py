@@ -158,7 +158,7 @@ _TYPES: Final = frozenset(
 
 
 @lru_cache(maxsize=1)
-def _known_functions() -> frozenset[str]:
+def _list_known_functions() -> frozenset[str]:
     context = _build_context({})
     return frozenset(name.rpartition(".")[2] for name in (*context.functions, *_load_functions()))
 
@@ -173,4 +173,4 @@ _NATIVE: Final = frozenset(
 
 def _is_known(name: str) -> bool:
     """Whether a function is supported. Operators are functions too; their names do not begin with a letter."""
-    return not re.match(r"[A-Za-z]", name) or name in _NATIVE or name in _known_functions()
+    return not re.match(r"[A-Za-z]", name) or name in _NATIVE or name in _list_known_functions()

@@ -22,7 +22,7 @@ def check_for(name: str) -> FormatCheck | None:
     return _CHECKS.get(name.replace("-", ""))
 
 
-def _pattern_check(pattern: str) -> FormatCheck:
+def _make_pattern_check(pattern: str) -> FormatCheck:
     """Return a predicate that compiles its pattern on first use: most servers need few patterns, and compiling all of
     them would delay every start.
     """
@@ -44,7 +44,7 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _date_time(text: str) -> bool:
+def _is_date_time(text: str) -> bool:
     match = _DATE_TIME.fullmatch(text)
     if not match or not _is_date(match["date"]):
         return False
@@ -60,7 +60,7 @@ def _is_base64(text: str) -> bool:
     return True
 
 
-def _ip_check(version: int) -> FormatCheck:
+def _make_ip_check(version: int) -> FormatCheck:
     def check(text: str) -> bool:
         try:
             return ipaddress.ip_address(text).version == version and "%" not in text
@@ -114,12 +114,14 @@ def _is_isbn13(text: str) -> bool:
     return sum(int(d) * (3 if i % 2 else 1) for i, d in enumerate(digits)) % 10 == 0
 
 
-def _credit_card(text: str) -> bool:
+def _is_credit_card(text: str) -> bool:
     return _IS_CARD(re.sub(r"\D", "", text))
 
 
-def _hex_group(version: str, variant: str) -> FormatCheck:
-    return _pattern_check(rf"[0-9a-fA-F]{{8}}-?[0-9a-fA-F]{{4}}-?{version}-?{variant}-?[0-9a-fA-F]{{12}}")
+def _make_uuid_check(version: str, variant: str) -> FormatCheck:
+    return _make_pattern_check(
+        rf"[0-9a-fA-F]{{8}}-?[0-9a-fA-F]{{4}}-?{version}-?{variant}-?[0-9a-fA-F]{{12}}"
+    )
 
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -130,41 +132,41 @@ _DATE_TIME = re.compile(
 _HOST_LABEL = re.compile(r"[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?", re.ASCII)
 _ANY4 = "[0-9a-fA-F]{4}"
 _VARIANT = "[89abAB][0-9a-fA-F]{3}"
-_IS_CARD = _pattern_check(
+_IS_CARD = _make_pattern_check(
     r"4\d{12}(\d{3})?|5[1-5]\d{14}|6(011|5\d\d)\d{12}|3[47]\d{13}|3(0[0-5]|[68]\d)\d{11}|(2131|1800|35\d{3})\d{11}"
 )
 
 _CHECKS: Mapping[str, FormatCheck] = {
-    "bsonobjectid": _pattern_check("[0-9a-fA-F]{24}"),
+    "bsonobjectid": _make_pattern_check("[0-9a-fA-F]{24}"),
     "byte": _is_base64,
     "cidr": _is_cidr,
-    "creditcard": _credit_card,
+    "creditcard": _is_credit_card,
     "date": _is_date,
-    "datetime": _date_time,
-    "duration": _pattern_check(
+    "datetime": _is_date_time,
+    "duration": _make_pattern_check(
         r"[+-]?(\d+(\.\d*)?|\.\d+)\s*(ns|us|µs|μs|ms|s|m|h|d|w|"
         r"(nano|micro|milli)?s(ec(ond)?s?)?|min(ute)?s?|hours?|hrs?|days?|weeks?)"
         r"(\s*(\d+(\.\d*)?|\.\d+)\s*(ns|us|µs|μs|ms|s|m|h))*|[+-]?0"
     ),
     "email": _is_email,
-    "hexcolor": _pattern_check("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
+    "hexcolor": _make_pattern_check("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "hostname": _is_hostname,
-    "ipv4": _ip_check(4),
-    "ipv6": _ip_check(6),
+    "ipv4": _make_ip_check(4),
+    "ipv6": _make_ip_check(6),
     "isbn": lambda text: _is_isbn10(text) or _is_isbn13(text),
     "isbn10": _is_isbn10,
     "isbn13": _is_isbn13,
-    "mac": _pattern_check(
+    "mac": _make_pattern_check(
         "([0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5,7})|([0-9a-fA-F]{4}(\\.[0-9a-fA-F]{4}){2,3})"
     ),
     "password": lambda text: True,
-    "rgbcolor": _pattern_check(
+    "rgbcolor": _make_pattern_check(
         r"rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])(\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])){2}\s*\)"
     ),
-    "ssn": _pattern_check(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "ssn": _make_pattern_check(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
     "uri": _is_uri,
-    "uuid": _hex_group(_ANY4, _ANY4),
-    "uuid3": _hex_group("3[0-9a-fA-F]{3}", _ANY4),
-    "uuid4": _hex_group("4[0-9a-fA-F]{3}", _VARIANT),
-    "uuid5": _hex_group("5[0-9a-fA-F]{3}", _VARIANT),
+    "uuid": _make_uuid_check(_ANY4, _ANY4),
+    "uuid3": _make_uuid_check("3[0-9a-fA-F]{3}", _ANY4),
+    "uuid4": _make_uuid_check("4[0-9a-fA-F]{3}", _VARIANT),
+    "uuid5": _make_uuid_check("5[0-9a-fA-F]{3}", _VARIANT),
 }

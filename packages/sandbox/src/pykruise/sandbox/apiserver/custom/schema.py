@@ -110,7 +110,7 @@ class StructuralSchema:
         self._check(obj, None, wrong)
         if self._check_embedded:
             self._check_embedded(obj, None, wrong)
-        repeated = self._repeated(obj)
+        repeated = self._find_repeated_items(obj)
         against_rules: Found = []
         unreadable = self._rules is not None and any(
             cause.reason in _BLOCKING for _, cause in (*wrong, *repeated)
@@ -118,16 +118,18 @@ class StructuralSchema:
         if self._rules is not None and not unreadable:
             self._rules.check(obj, old, against_rules)
         if old is not None:
-            wrong, against_rules = (self._changed(errors, obj, old) for errors in (wrong, against_rules))
-            repeated = repeated if repeated and not self._repeated(old) else []
+            wrong, against_rules = (
+                self._select_errors_in_changes(errors, obj, old) for errors in (wrong, against_rules)
+            )
+            repeated = repeated if repeated and not self._find_repeated_items(old) else []
         result = [cause for _, cause in (*wrong, *repeated, *against_rules)]
         return result + ([_NOT_CHECKED] if unreadable else [])
 
-    def _changed(self, errors: Found, obj: Document, old: Document) -> Found:
+    def _select_errors_in_changes(self, errors: Found, obj: Document, old: Document) -> Found:
         """Errors in parts that the update changes."""
         return [error for error in errors if not is_unchanged(error[0], obj, old, self._node)]
 
-    def _repeated(self, obj: Document) -> Found:
+    def _find_repeated_items(self, obj: Document) -> Found:
         result: Found = []
         if self._check_lists:
             self._check_lists(obj, None, result)

@@ -112,7 +112,7 @@ def record_update(
     if taken.changed is not EMPTY:
         _give_fields(state, who, taken.changed, now)
     if len(state.entries) > _MOST_UPDATERS:
-        _merge_oldest(_spelled_out(state, new, empty, shape, not_creators))
+        _merge_oldest(_spell_out_state(state, new, empty, shape, not_creators))
     return encode_state(state)
 
 
@@ -167,7 +167,7 @@ def _merge_oldest(state: FieldState) -> None:
 # --- reads, and managedFields that clients send ----------------------------------------
 
 
-def _spelled_out(
+def _spell_out_state(
     state: FieldState, doc: Document, empty: Document, shape: Shape, ignored: FieldSet
 ) -> FieldState:
     """Return the state with a set for every manager."""
@@ -186,7 +186,7 @@ def make_explicit(kept: bytes, doc: Document, shape: Shape, *, empty: Document, 
     state = read(kept)
     if all(entry.fields is not None for entry in state.entries):
         return kept
-    return encode_state(_spelled_out(state, doc, empty, shape, ignored))
+    return encode_state(_spell_out_state(state, doc, empty, shape, ignored))
 
 
 def list_versions(kept: bytes) -> dict[str, bool]:
@@ -213,11 +213,11 @@ def spell_out(kept: bytes, raw: bytes, owned_in: Callable[[str], OwnedFields]) -
             fields = owned_in(entry.api_version).spell_out(raw, bytes(state.taken))
         if fields:
             shown.append((entry.place(), entry.format_entry(fields)))
-    shown.sort(key=_place)
+    shown.sort(key=_read_place)
     return orjson.dumps([document for _, document in shown])
 
 
-def _place(shown: tuple[tuple[str, ...], Any]) -> tuple[str, ...]:
+def _read_place(shown: tuple[tuple[str, ...], Any]) -> tuple[str, ...]:
     return shown[0]
 
 

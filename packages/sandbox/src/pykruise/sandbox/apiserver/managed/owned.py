@@ -50,17 +50,17 @@ otherwise its value.
 """
 
 
-def _ownable_part(doc: Document, ignored: FieldSet) -> Document:
+def _select_ownable_part(doc: Document, ignored: FieldSet) -> Document:
     """The document without the fields that no manager owns, and without the members that an endpoint does not write."""
     view = {
         member: value for member, value in doc.items() if member not in TYPE and f"f:{member}" not in ignored
     }
     if "metadata" in view:
-        view["metadata"] = _owners_metadata(view["metadata"])
+        view["metadata"] = _select_ownable_metadata(view["metadata"])
     return view
 
 
-def _owners_metadata(metadata: Any) -> Any:
+def _select_ownable_metadata(metadata: Any) -> Any:
     if type(metadata) is not dict:
         return metadata
     return {member: value for member, value in metadata.items() if member not in SERVERS_METADATA}
@@ -77,7 +77,7 @@ def find_differences(old: Document, new: Document, ignored: FieldSet) -> tuple[D
         if before is after or member in TYPE or f"f:{member}" in ignored:
             continue
         if member == "metadata":
-            before, after = _owners_metadata(before), _owners_metadata(after)
+            before, after = _select_ownable_metadata(before), _select_ownable_metadata(after)
         if before == after and type(before) is type(after):
             continue
         if before is not ABSENT:
@@ -87,7 +87,7 @@ def find_differences(old: Document, new: Document, ignored: FieldSet) -> tuple[D
     return left, right
 
 
-def _differing_members(old: Document, new: Document) -> tuple[Document, Document]:
+def _select_differing_members(old: Document, new: Document) -> tuple[Document, Document]:
     """Return the members that are not the same object in both documents."""
     right = {member: value for member, value in new.items() if old.get(member, ABSENT) is not value}
     left = {member: value for member, value in old.items() if member in right or member not in new}
@@ -103,27 +103,27 @@ def set_between(old: Document, new: Document, shape: Shape) -> FieldSet:
             continue
         sub = shape.find_field(member) or FREE
         if member == "metadata":
-            fields = _added_or_modified(before, value, sub)
+            fields = _compute_added_or_modified(before, value, sub)
         else:
             if type(before) is dict and type(value) is dict:
-                before, value = _differing_members(before, value)
+                before, value = _select_differing_members(before, value)
             # Specs of a workload's pods are similar, so the result is cached.
             both = [value] if before is ABSENT else [before, value]
-            find = partial(_added_or_modified, before, value, sub)
+            find = partial(_compute_added_or_modified, before, value, sub)
             fields = shape.remember(both, find, part=member)
         if fields is not EMPTY:
             result[f"f:{member}"] = fields
     return result or EMPTY
 
 
-def _added_or_modified(old: Any, new: Any, shape: Shape) -> FieldSet:
+def _compute_added_or_modified(old: Any, new: Any, shape: Shape) -> FieldSet:
     changes = compare(old, new, shape)
     return unite_sets(changes.added, changes.modified)
 
 
 def compute_creator_fields(empty: Document, doc: Document, shape: Shape, ignored: FieldSet) -> FieldSet:
     """Fields that the creator of the document owns until another manager takes some of them."""
-    owned = set_between(_ownable_part(empty, ignored), _ownable_part(doc, ignored), shape)
+    owned = set_between(_select_ownable_part(empty, ignored), _select_ownable_part(doc, ignored), shape)
     return subtract_sets(owned, METADATA_ITSELF)
 
 
@@ -135,7 +135,7 @@ class OwnedFields:
 
     def __init__(self, shape: Shape, *, empty: Document, ignored: FieldSet) -> None:
         self._shape = shape
-        self._empty = _ownable_part(empty, ignored)
+        self._empty = _select_ownable_part(empty, ignored)
         self._ignored = ignored
         self._known: dict[tuple[bytes, Outline], bytes] = {}
         self._of_names: dict[str, bool] = {}
@@ -158,7 +158,7 @@ class OwnedFields:
         return out
 
     def _compute_owned(self, doc: Document, taken: FieldSet) -> bytes:
-        view = _ownable_part(doc, self._ignored)
+        view = _select_ownable_part(doc, self._ignored)
         owned = subtract_sets(set_between(self._empty, view, self._shape), METADATA_ITSELF)
         left = subtract_sets(owned, EMPTY if "" in taken else taken)
         return b"" if left is EMPTY else orjson.dumps(left, option=orjson.OPT_SORT_KEYS)

@@ -122,21 +122,21 @@ def build_definition_shape(definition: str, *, atomic: bool = False) -> Shape:
     """Return the shape of a built-in definition; a definition without known fields is free."""
     if fields_of(definition) is None:
         return FREE
-    return Shape("object", atomic=atomic, fields=lambda: _fields_of(definition))
+    return Shape("object", atomic=atomic, fields=lambda: _build_fields(definition))
 
 
-def _fields_of(definition: str) -> Mapping[str, Shape]:
+def _build_fields(definition: str) -> Mapping[str, Shape]:
     directives = _read_directives().get(definition, {})
     known = fields_of(definition) or {}
-    return {name: _of_kind(field.kind, directives.get(name, {})) for name, field in known.items()}
+    return {name: _build_shape_of_kind(field.kind, directives.get(name, {})) for name, field in known.items()}
 
 
-def _of_kind(kind: str, directives: Mapping[str, Any]) -> Shape:
+def _build_shape_of_kind(kind: str, directives: Mapping[str, Any]) -> Shape:
     kind = kind.removeprefix("*")
     if kind.startswith("[]"):
-        return _list_of(kind[2:], directives)
+        return _build_list_of_kind(kind[2:], directives)
     if kind.startswith("{}"):
-        element = _of_kind(kind[2:], {})
+        element = _build_shape_of_kind(kind[2:], {})
         return Shape("object", atomic=directives.get("mapType") == "atomic", element=element)
     if kind in ("any", "object"):
         return FREE
@@ -145,9 +145,9 @@ def _of_kind(kind: str, directives: Mapping[str, Any]) -> Shape:
     return build_definition_shape(kind, atomic=directives.get("mapType") == "atomic")
 
 
-def _list_of(kind: str, directives: Mapping[str, Any]) -> Shape:
+def _build_list_of_kind(kind: str, directives: Mapping[str, Any]) -> Shape:
     mode = directives.get("listType", "atomic")
-    item = _of_kind(kind, {"mapType": directives.get("itemMapType")})
+    item = _build_shape_of_kind(kind, {"mapType": directives.get("itemMapType")})
     if mode == "map":
         defaults = _KEY_DEFAULTS.get(kind, {})
         keys = tuple((name, defaults.get(name)) for name in directives["listMapKeys"])
@@ -176,24 +176,24 @@ def _read_directives() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 def build_schema_shape(schema: Mapping[str, Any]) -> Shape:
     """Return the shape of a custom resource with this `openAPIV3Schema`."""
-    return _of_node(schema, root=True)
+    return _build_shape_of_node(schema, root=True)
 
 
-def _of_node(node: Mapping[str, Any], *, root: bool = False) -> Shape:
+def _build_shape_of_node(node: Mapping[str, Any], *, root: bool = False) -> Shape:
     if node.get("x-kubernetes-int-or-string"):
         return SCALAR
     match node.get("type"):
         case "object":
-            return _object_of(node, root=root)
+            return _build_object_shape(node, root=root)
         case "array":
-            return _array_of(node)
+            return _build_list_shape(node)
         case None | "":
             return FREE
         case kind:
             return _SCALARS.get(kind, SCALAR)
 
 
-def _object_of(node: Mapping[str, Any], *, root: bool) -> Shape:
+def _build_object_shape(node: Mapping[str, Any], *, root: bool) -> Shape:
     open_node = bool(node.get("x-kubernetes-preserve-unknown-fields"))
     properties: Mapping[str, Any] = node.get("properties") or {}
     if open_node and not properties and not root and not node.get("x-kubernetes-embedded-resource"):
@@ -202,12 +202,12 @@ def _object_of(node: Mapping[str, Any], *, root: bool) -> Shape:
     element: Shape | Callable[[], Shape] | None = None
     if isinstance(extra, Mapping):
         values: Mapping[str, Any] = extra
-        element = lambda: _of_node(values)  # noqa: E731  (made when first looked at)
+        element = lambda: _build_shape_of_node(values)  # noqa: E731  (made when first looked at)
     elif open_node or extra is True:
         element = FREE
 
     def fields() -> Mapping[str, Shape]:
-        fields = {name: _of_node(sub) for name, sub in properties.items()}
+        fields = {name: _build_shape_of_node(sub) for name, sub in properties.items()}
         if root or node.get("x-kubernetes-embedded-resource"):
             fields |= {"apiVersion": SCALAR, "kind": SCALAR, "metadata": build_definition_shape(_METADATA)}
         return fields
@@ -217,12 +217,12 @@ def _object_of(node: Mapping[str, Any], *, root: bool) -> Shape:
     )
 
 
-def _array_of(node: Mapping[str, Any]) -> Shape:
+def _build_list_shape(node: Mapping[str, Any]) -> Shape:
     items: Mapping[str, Any] = node.get("items") or {}
     mode = node.get("x-kubernetes-list-type") or "atomic"
     if mode == "map":
         properties = items.get("properties") or {}
         names = node.get("x-kubernetes-list-map-keys") or ()
         keys = tuple((name, (properties.get(name) or {}).get("default")) for name in names)
-        return Shape("list", keys=keys, element=lambda: _of_node(items))
-    return Shape("list", atomic=mode != "set", element=lambda: _of_node(items))
+        return Shape("list", keys=keys, element=lambda: _build_shape_of_node(items))
+    return Shape("list", atomic=mode != "set", element=lambda: _build_shape_of_node(items))

@@ -51,10 +51,10 @@ class FieldChanges(NamedTuple):
 
 def collect_fields(value: Any, shape: Shape) -> FieldSet:
     """Return the places that a document sets: its leaves, and the items of its lists."""
-    return _fields_in(value, shape, member=False)
+    return _compute_fields(value, shape, member=False)
 
 
-def _fields_in(value: Any, shape: Shape, *, member: bool) -> FieldSet:
+def _compute_fields(value: Any, shape: Shape, *, member: bool) -> FieldSet:
     if isinstance(value, dict) and shape.kind in ("object", "free") and not shape.atomic:
         free = shape.kind == "free"
         names = shape.list_fields()
@@ -62,7 +62,7 @@ def _fields_in(value: Any, shape: Shape, *, member: bool) -> FieldSet:
         for name, each in value.items():
             sub = FREE if free else shape.find_field(name) or FREE
             own = each is None or each == {} or free or name not in names
-            fields = _fields_in(each, sub, member=own)
+            fields = _compute_fields(each, sub, member=own)
             if fields is not EMPTY:
                 children[f"f:{name}"] = fields
         return _build_node(member, children)
@@ -70,7 +70,10 @@ def _fields_in(value: Any, shape: Shape, *, member: bool) -> FieldSet:
         item = shape.find_item() or FREE
         return _build_node(
             member,
-            {step: _fields_in(each, item, member=True) for step, each in _with_steps(value, shape)},
+            {
+                step: _compute_fields(each, item, member=True)
+                for step, each in _iterate_with_steps(value, shape)
+            },
         )
     if value is None and shape.kind in ("object", "list") and not shape.atomic:
         return _LEAF if member else EMPTY
@@ -85,7 +88,7 @@ def _build_node(member: bool, children: FieldSet) -> FieldSet:
     return children
 
 
-def _with_steps(items: Sequence[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
+def _iterate_with_steps(items: Sequence[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
     """Yield the items of a list that can have several owners, each with the step that leads to it."""
     for item in items:
         yield step_of(item, shape), item
@@ -131,16 +134,16 @@ _REMOVED: Final = FieldChanges(EMPTY, EMPTY, _LEAF)
 def _compare(old: Any, new: Any, shape: Shape) -> FieldChanges:
     if old is new or (old == new and type(old) is type(new)):
         return _NOTHING
-    return _difference(old, new, shape)
+    return _compare_unequal_values(old, new, shape)
 
 
-def _difference(old: Any, new: Any, shape: Shape) -> FieldChanges:
+def _compare_unequal_values(old: Any, new: Any, shape: Shape) -> FieldChanges:
     """Difference between values that are not equal."""
     try:
         if old is ABSENT:
-            return FieldChanges(_all_places(new, shape), EMPTY, EMPTY)
+            return FieldChanges(_build_all_places(new, shape), EMPTY, EMPTY)
         if new is ABSENT:
-            return FieldChanges(EMPTY, EMPTY, _all_places(old, shape))
+            return FieldChanges(EMPTY, EMPTY, _build_all_places(old, shape))
     except InvalidFieldsError:
         return _ADDED if old is ABSENT else _REMOVED
     if _is_split(shape, old) or _is_split(shape, new):
@@ -151,7 +154,7 @@ def _difference(old: Any, new: Any, shape: Shape) -> FieldChanges:
     return _ADDED if old is ABSENT else _REMOVED if new is ABSENT else _MODIFIED
 
 
-def _all_places(value: Any, shape: Shape) -> FieldSet:
+def _build_all_places(value: Any, shape: Shape) -> FieldSet:
     """All places of a value that was added or removed."""
     kind = shape.kind
     if kind == "scalar" or not value or shape.atomic:
@@ -161,19 +164,19 @@ def _all_places(value: Any, shape: Shape) -> FieldSet:
         names = shape.list_fields()
         for name, each in value.items():
             sub = names.get(name) or (FREE if kind == "free" else shape.find_item() or FREE)
-            result["f:" + name] = _LEAF if sub.kind == "scalar" else _all_places(each, sub)
+            result["f:" + name] = _LEAF if sub.kind == "scalar" else _build_all_places(each, sub)
         return result
     if isinstance(value, list) and kind == "list":
-        return shape.remember(value, partial(_everything_listed, value, shape))
+        return shape.remember(value, partial(_build_all_item_places, value, shape))
     return _LEAF
 
 
-def _everything_listed(value: list[Any], shape: Shape) -> FieldSet:
+def _build_all_item_places(value: list[Any], shape: Shape) -> FieldSet:
     item = shape.find_item() or FREE
     result = {".": _LEAF}
-    for step, each in _with_steps(value, shape):
+    for step, each in _iterate_with_steps(value, shape):
         # Items with the same step are one place.
-        result[step] = _LEAF if step in result else _all_places(each, item)
+        result[step] = _LEAF if step in result else _build_all_places(each, item)
     return result
 
 
@@ -203,7 +206,7 @@ def _compare_maps(old: Any, new: Any, shape: Shape) -> FieldChanges:
         if sub.kind == "scalar":
             parts.append((f"f:{name}", _ADDED if earlier is ABSENT else _MODIFIED))
             continue
-        maps = _difference(earlier, value, sub)
+        maps = _compare_unequal_values(earlier, value, sub)
         if maps is not _NOTHING:
             parts.append((f"f:{name}", maps))
     for name, value in before.items():
@@ -215,8 +218,8 @@ def _compare_maps(old: Any, new: Any, shape: Shape) -> FieldChanges:
 
 def _compare_lists(old: Any, new: Any, shape: Shape) -> FieldChanges:
     try:
-        before = _by_step(old if isinstance(old, list) else (), shape)
-        after = _by_step(new if isinstance(new, list) else (), shape)
+        before = _group_by_step(old if isinstance(old, list) else (), shape)
+        after = _group_by_step(new if isinstance(new, list) else (), shape)
     except InvalidFieldsError:
         return _MODIFIED
     item = shape.find_item() or FREE
@@ -231,9 +234,9 @@ def _compare_lists(old: Any, new: Any, shape: Shape) -> FieldChanges:
     return _gather_changes(old, new, parts)
 
 
-def _by_step(items: Sequence[Any], shape: Shape) -> dict[str, list[Any]]:
+def _group_by_step(items: Sequence[Any], shape: Shape) -> dict[str, list[Any]]:
     result: dict[str, list[Any]] = {}
-    for step, item in _with_steps(items, shape):
+    for step, item in _iterate_with_steps(items, shape):
         result.setdefault(step, []).append(item)
     return result
 
@@ -293,8 +296,8 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
     """Merge two lists. The result keeps the orders of both lists, or only the order of the applied list if the two
     contradict each other.
     """
-    left = list(_with_steps(live, shape))
-    right = list(_with_steps(applied, shape))
+    left = list(_iterate_with_steps(live, shape))
+    right = list(_iterate_with_steps(applied, shape))
     lefts, rights = dict(reversed(left)), dict(right)
     shared = [step for step, _ in right if step in lefts]
     item = shape.find_item() or FREE
@@ -351,7 +354,7 @@ def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
     if isinstance(value, list) and shape.kind == "list":
         item = shape.find_item() or FREE
         left = []
-        for step, each in _with_steps(value, shape):
+        for step, each in _iterate_with_steps(value, shape):
             node = fields.get(step)
             if node is None:
                 left.append(each)
@@ -406,7 +409,7 @@ def _find_errors(value: Any, shape: Shape, path: str) -> Iterator[str]:
             yield f"{path}: expected {wanted}, got {_describe_value(value)}"
     elif shape.kind == "object":
         if not isinstance(value, Mapping):
-            yield f"{path}: expected map, got &{{{_in_go(value)}}}"
+            yield f"{path}: expected map, got &{{{_format_in_go(value)}}}"
             return
         for name, each in value.items():
             sub = shape.find_field(name)
@@ -415,7 +418,7 @@ def _find_errors(value: Any, shape: Shape, path: str) -> Iterator[str]:
             else:
                 yield from _find_errors(each, sub, f"{path}.{name}")
     elif not isinstance(value, list):
-        yield f"{path}: expected list, got &{{{_in_go(value)}}}"
+        yield f"{path}: expected list, got &{{{_format_in_go(value)}}}"
     else:
         yield from _list_errors(value, shape, path)
 
@@ -461,17 +464,17 @@ def _is_scalar(value: Any, wanted: str) -> bool:
 def _describe_value(value: Any) -> str:
     """Format a value as structured-merge-diff does, in Go's notation."""
     if isinstance(value, dict | list):
-        return f"&{{{_in_go(value)}}}"
-    shown = quote_text(value) if isinstance(value, str) else _in_go(value)
+        return f"&{{{_format_in_go(value)}}}"
+    shown = quote_text(value) if isinstance(value, str) else _format_in_go(value)
     return f"&value.valueUnstructured{{Value:{shown}}}"
 
 
-def _in_go(value: Any) -> str:
+def _format_in_go(value: Any) -> str:
     match value:
         case dict():
-            return f"map[{' '.join(f'{name}:{_in_go(value[name])}' for name in sorted(value))}]"
+            return f"map[{' '.join(f'{name}:{_format_in_go(value[name])}' for name in sorted(value))}]"
         case list():
-            return f"[{' '.join(_in_go(each) for each in value)}]"
+            return f"[{' '.join(_format_in_go(each) for each in value)}]"
         case bool():
             return "true" if value else "false"
         case None:

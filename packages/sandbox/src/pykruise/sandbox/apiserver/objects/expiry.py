@@ -25,9 +25,9 @@ class EventExpiry:
         self._due: deque[tuple[Instant, Key, int]] = deque()
         for stored in core.storage.scan(_SHELF).items:
             self._due.append((core.clock() + ttl_s, stored.key, stored.revision))
-        core.on_change(_SHELF, self._changed)
+        core.on_change(_SHELF, self._on_event_changed)
 
-    def _changed(self, change: StorageChange) -> None:
+    def _on_event_changed(self, change: StorageChange) -> None:
         if change.new is None:
             return
         now = self._core.clock()

@@ -136,11 +136,11 @@ def validate_changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cau
     """All errors in a change of metadata. Unchanged parts are not checked again."""
     result: list[Cause] = []
     if old.get("deletionTimestamp"):
-        result += _no_new_finalizers(new.get("finalizers") or (), old.get("finalizers") or ())
+        result += _check_no_new_finalizers(new.get("finalizers") or (), old.get("finalizers") or ())
     for member in _IMMUTABLE:
         before, after = old.get(member), new.get(member)
         if (before or None) != (after or None):
-            result.append(_immutable_error(member, after))
+            result.append(_make_immutable_error(member, after))
     for member, check in _CHECKED:
         value = new.get(member)
         if value and value != old.get(member):
@@ -237,7 +237,7 @@ def list_finalizer_advice(new: Mapping[str, Any], old: Mapping[str, Any] | None 
     ]
 
 
-def _immutable_error(member: str, value: Any) -> Cause:
+def _make_immutable_error(member: str, value: Any) -> Cause:
     shown = causes.format_shown(value)
     if member.endswith("Timestamp") and isinstance(value, str):
         # A time is printed in Go's format.
@@ -249,7 +249,7 @@ def _immutable_error(member: str, value: Any) -> Cause:
     )
 
 
-def _no_new_finalizers(new: Iterable[str], old: Iterable[str]) -> list[Cause]:
+def _check_no_new_finalizers(new: Iterable[str], old: Iterable[str]) -> list[Cause]:
     extra = sorted(set(new) - set(old))
     if not extra:
         return []
@@ -284,7 +284,7 @@ def _without_dash(base: str) -> str:
     return f"{base[:-2]}a" if len(base) > 1 and base.endswith("-") else base
 
 
-def _path_segment(name: str) -> list[str]:
+def _check_path_segment(name: str) -> list[str]:
     if name in (".", ".."):
         return [f"may not be '{name}'"]
     return [f"may not contain '{character}'" for character in "/%" if character in name]
@@ -295,8 +295,8 @@ _NAME_RULES: Final[Mapping[tuple[str, str], Callable[[str], list[str]]]] = {
     ("", "namespaces"): is_dns1123_label,
     ("", "services"): is_dns1035_label,
     ("apps", "statefulsets"): is_dns1123_label,
-    (_RBAC, "roles"): _path_segment,
-    (_RBAC, "rolebindings"): _path_segment,
-    (_RBAC, "clusterroles"): _path_segment,
-    (_RBAC, "clusterrolebindings"): _path_segment,
+    (_RBAC, "roles"): _check_path_segment,
+    (_RBAC, "rolebindings"): _check_path_segment,
+    (_RBAC, "clusterroles"): _check_path_segment,
+    (_RBAC, "clusterrolebindings"): _check_path_segment,
 }

@@ -48,10 +48,10 @@ class OwnedKind(NamedTuple):
 
     def list_ignored(self, subresource: str = "") -> FieldSet:
         """Fields that an endpoint does not write."""
-        return _ignored_fields(self.entry, subresource)
+        return _select_ignored_fields(self.entry, subresource)
 
 
-def _ignored_fields(entry: CatalogEntry, subresource: str = "") -> FieldSet:
+def _select_ignored_fields(entry: CatalogEntry, subresource: str = "") -> FieldSet:
     if subresource == "status":
         return _NOT_OF_STATUS_CUSTOM if entry.is_custom else _NOT_OF_STATUS
     return _NOT_OF_MAIN if "status" in entry.subresources else EMPTY
@@ -80,17 +80,17 @@ class _Views:
         self._subresource = subresource
         self._versions = ownership.list_versions(entry)
 
-    def _kind(self, api_version: str) -> OwnedKind:
+    def _find_kind(self, api_version: str) -> OwnedKind:
         try:
             return self._ownership.find_kind(self._versions.find_entry(api_version))
         except Refusal as refusal:
             raise UnconvertibleError(refusal.status.message) from refusal
 
     def find_shape(self, api_version: str) -> Shape:
-        return self._kind(api_version).shape
+        return self._find_kind(api_version).shape
 
     def list_ignored(self, api_version: str) -> FieldSet:
-        return self._kind(api_version).list_ignored(self._subresource)
+        return self._find_kind(api_version).list_ignored(self._subresource)
 
     def is_missing(self, api_version: str) -> bool:
         return self._versions.is_missing(api_version)
@@ -127,14 +127,14 @@ class FieldOwnership:
         key = (entry.api_version, entry.resource.plural)
         kind = self._kinds.get(key)
         if kind is None or kind.entry is not entry:
-            kind = self._kinds[key] = _kind(entry, self._catalog.minor)
+            kind = self._kinds[key] = _build_kind(entry, self._catalog.minor)
         return kind
 
     def list_versions(self, entry: CatalogEntry) -> KindVersions:
         """Return all versions of the kind."""
         return KindVersions(entry, self._catalog.versions_of(entry.shelf))
 
-    def _kind_in(self, entry: CatalogEntry, api_version: str) -> OwnedKind:
+    def _find_kind_in_version(self, entry: CatalogEntry, api_version: str) -> OwnedKind:
         """Return the kind in another version; the entry's own version when that version no longer exists."""
         return self.find_kind(self._catalog.versions_of(entry.shelf).get(api_version, entry))
 
@@ -161,14 +161,14 @@ class FieldOwnership:
         sent = new["metadata"].pop("managedFields", None)
         if not self._tracks:
             return b""
-        kept = self._owners_before(call, stored, sent)
+        kept = self._read_owners_before(call, stored, sent)
         kind = self.find_kind(call.entry)
-        others = self._other_versions(call.entry, kept)
+        others = self._list_other_versions(call.entry, kept)
         from_all, elsewhere = kept, None
         if others:
             from_all = self._with_all_sets(call.entry, kept, stored)
             try:
-                elsewhere = await self._changes_elsewhere(call, old, new, others)
+                elsewhere = await self._list_changes_elsewhere(call, old, new, others)
             except UnconvertibleError:
                 return kept  # if the owners cannot be converted, the write must not fail
         data = managers.record_update(
@@ -185,13 +185,13 @@ class FieldOwnership:
         )
         return kept if data is from_all else data
 
-    def _other_versions(self, entry: CatalogEntry, kept: bytes) -> set[str]:
+    def _list_other_versions(self, entry: CatalogEntry, kept: bytes) -> set[str]:
         """The other versions in which managers own fields."""
         if not entry.is_custom and len(self._catalog.versions_of(entry.shelf)) <= 1:
             return set()
         return managers.list_versions(kept).keys() - {entry.api_version}
 
-    async def _changes_elsewhere(
+    async def _list_changes_elsewhere(
         self, call: Call, old: Document, new: Document, others: Iterable[str]
     ) -> dict[str, Taken | None]:
         views = _Views(self, call.entry, call.subresource)
@@ -210,7 +210,7 @@ class FieldOwnership:
         version = self._open_version(kept)
         if not version:
             return kept
-        kind = self._kind_in(entry, version)
+        kind = self._find_kind_in_version(entry, version)
         return managers.make_explicit(
             kept, decode(stored.raw), kind.shape, empty=kind.empty, ignored=kind.list_ignored()
         )
@@ -244,13 +244,13 @@ class FieldOwnership:
         )
         return Applied(result.document, kept) if result.kept is from_all else result
 
-    def _owners_before(self, call: Call, stored: Stored, sent: Any) -> bytes:
+    def _read_owners_before(self, call: Call, stored: Stored, sent: Any) -> bytes:
         """Owners before the change: the owners that the client sent, if it sent any."""
         if not sent or call.subresource or not isinstance(sent, list):
             return stored.managed
         if sent == [{}]:
             return b""
-        if sent == orjson.loads(self._spelled_out(call.entry, stored.raw, stored.managed)):
+        if sent == orjson.loads(self._spell_out_owners(call.entry, stored.raw, stored.managed)):
             return stored.managed
         data = managers.read_entries([each for each in sent if isinstance(each, Mapping)])
         return data or stored.managed
@@ -262,7 +262,7 @@ class FieldOwnership:
         if not self._tracks:
             return b""
         return managers.record_server_change(
-            kept, old, new, self._kind_in(entry, str(old.get("apiVersion"))).shape
+            kept, old, new, self._find_kind_in_version(entry, str(old.get("apiVersion"))).shape
         )
 
     def record_controller_change(
@@ -303,9 +303,9 @@ class FieldOwnership:
         if not kept:
             return doc
         if stored is not None and self._is_open_elsewhere(entry, kept):
-            data = self._spelled_out(entry, stored.raw, kept)
+            data = self._spell_out_owners(entry, stored.raw, kept)
         else:
-            data = self._spelled_out(entry, encode_object(doc), kept)
+            data = self._spell_out_owners(entry, encode_object(doc), kept)
         if entries := orjson.loads(data):
             doc["metadata"]["managedFields"] = entries
         return doc
@@ -314,7 +314,7 @@ class FieldOwnership:
         """Add managedFields to an object's bytes. `raw` may differ from the stored object in its version only."""
         if not stored.managed:
             return raw
-        data = self._of_stored(entry, raw, stored)
+        data = self._get_managed_fields(entry, raw, stored)
         if data == b"[]":
             return raw
         # In most objects the uid is the last member of metadata and occurs nowhere else.
@@ -326,10 +326,10 @@ class FieldOwnership:
         doc["metadata"]["managedFields"] = orjson.loads(data)
         return encode_object(doc)
 
-    def _spelled_out(self, entry: CatalogEntry, raw: bytes, kept: bytes) -> bytes:
-        return managers.spell_out(kept, raw, lambda version: self._kind_in(entry, version).owned)
+    def _spell_out_owners(self, entry: CatalogEntry, raw: bytes, kept: bytes) -> bytes:
+        return managers.spell_out(kept, raw, lambda version: self._find_kind_in_version(entry, version).owned)
 
-    def _of_stored(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
+    def _get_managed_fields(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
         """Return the managedFields of the stored object, from a cache: the writer reads them for the response, and the
         watchers read them again.
         """
@@ -338,7 +338,7 @@ class FieldOwnership:
         if data is None:
             if self._is_open_elsewhere(entry, stored.managed):
                 raw = stored.raw
-            data = self._shown[asked] = self._spelled_out(entry, raw, stored.managed)
+            data = self._shown[asked] = self._spell_out_owners(entry, raw, stored.managed)
             if len(self._shown) > _MOST_SHOWN:
                 self._shown.popitem(last=False)
         return data
@@ -350,7 +350,7 @@ class FieldOwnership:
         return self._open_version(kept) not in ("", entry.api_version)
 
 
-def _kind(entry: CatalogEntry, minor: str) -> OwnedKind:
+def _build_kind(entry: CatalogEntry, minor: str) -> OwnedKind:
     if entry.is_custom:
         shape = build_schema_shape(
             entry.schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -364,5 +364,5 @@ def _kind(entry: CatalogEntry, minor: str) -> OwnedKind:
 
 
 def _with_owned(entry: CatalogEntry, shape: Shape, empty: Document) -> OwnedKind:
-    ignored = _ignored_fields(entry)
+    ignored = _select_ignored_fields(entry)
     return OwnedKind(entry, shape, empty, OwnedFields(shape, empty=empty, ignored=ignored))

@@ -139,7 +139,7 @@ class _Shelf:
     def forget_oldest(self) -> None:
         change = self.history.popleft()
         self.compacted = change.revision
-        self.bytes_kept -= _history_size(change)
+        self.bytes_kept -= _compute_history_size(change)
 
 
 class MemoryStorage:
@@ -166,7 +166,7 @@ class MemoryStorage:
         storage = cls(first_revision=revision)
         storage._compacted = revision
         for name, stored in objects:
-            storage._shelf_of(name).objects[stored.path] = stored
+            storage._get_shelf(name).objects[stored.path] = stored
         for shelf in storage._shelves.values():
             shelf.order = sorted(shelf.objects)
         return storage
@@ -184,11 +184,11 @@ class MemoryStorage:
     ) -> Page:
         if revision > self._revision:
             raise FutureRevision
-        result = self._shelf_of(shelf)
+        result = self._get_shelf(shelf)
         if not result.objects and not result.history:
             return Page((), revision or self._revision)
-        past = self._states_at(result, revision) if 0 < revision < self._revision else {}
-        order, objects = _order_at(result, past), result.objects
+        past = self._find_states_at(result, revision) if 0 < revision < self._revision else {}
+        order, objects = _list_paths_at(result, past), result.objects
         first = max(start, f"{namespace}/") if namespace else start
         begin = bisect_left(order, first) if first else 0
         # "0" is the character after "/", so the range has everything of this namespace and nothing of "namespace-2".
@@ -201,7 +201,7 @@ class MemoryStorage:
     def commit(self, change: StorageChange) -> None:
         if change.revision != self._revision + 1:
             raise ValueError(f"revision {change.revision} does not follow {self._revision}")
-        shelf = self._shelf_of(change.shelf)
+        shelf = self._get_shelf(change.shelf)
         path = change.path
         if change.new is None:
             del shelf.objects[path]
@@ -212,17 +212,17 @@ class MemoryStorage:
             shelf.objects[path] = change.new
         self._revision = change.revision
         shelf.history.append(change)
-        shelf.bytes_kept += _history_size(change)
+        shelf.bytes_kept += _compute_history_size(change)
         while len(shelf.history) > self._history_events or (
             shelf.bytes_kept > self._history_bytes and len(shelf.history) > self.MIN_HISTORY_EVENTS
         ):
             shelf.forget_oldest()
 
     def list_changes_since(self, shelf: str, revision: int) -> list[StorageChange]:
-        result = self._shelf_of(shelf)
+        result = self._get_shelf(shelf)
         if revision < result.compacted:
             raise Compacted(result.compacted + 1)
-        return list(_changes_after(result, revision))[::-1]
+        return list(_iterate_changes_after(result, revision))[::-1]
 
     def compact(self, revision: int) -> None:
         revision = min(revision, self._revision)
@@ -232,24 +232,24 @@ class MemoryStorage:
                 shelf.forget_oldest()
             shelf.compacted = max(shelf.compacted, revision)
 
-    def _shelf_of(self, name: str) -> _Shelf:
+    def _get_shelf(self, name: str) -> _Shelf:
         shelf = self._shelves.get(name)
         if shelf is None:
             shelf = self._shelves[name] = _Shelf(self._compacted)
         return shelf
 
-    def _states_at(self, shelf: _Shelf, revision: int) -> Mapping[str, Stored | None]:
+    def _find_states_at(self, shelf: _Shelf, revision: int) -> Mapping[str, Stored | None]:
         """The states at `revision` of the objects that changed after it."""
         if revision < shelf.compacted:
             raise Compacted(shelf.compacted + 1)
         past: dict[str, Stored | None] = {}
-        for change in _changes_after(shelf, revision):
+        for change in _iterate_changes_after(shelf, revision):
             past[change.path] = change.old
         return past
 
 
-def _order_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
-    """The sorted paths of all objects at the revision for which `_states_at` returned `past`."""
+def _list_paths_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
+    """The sorted paths of all objects at the revision for which `_find_states_at` returned `past`."""
     if not past:
         return shelf.order
     created = [path for path, stored in past.items() if stored is None and path in shelf.objects]
@@ -266,7 +266,7 @@ def _order_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
     return order
 
 
-def _changes_after(shelf: _Shelf, revision: int) -> Iterator[StorageChange]:
+def _iterate_changes_after(shelf: _Shelf, revision: int) -> Iterator[StorageChange]:
     """Changes after a revision, newest first."""
     for change in reversed(shelf.history):
         if change.revision <= revision:
@@ -274,6 +274,6 @@ def _changes_after(shelf: _Shelf, revision: int) -> Iterator[StorageChange]:
         yield change
 
 
-def _history_size(change: StorageChange) -> int:
+def _compute_history_size(change: StorageChange) -> int:
     """Bytes that this change in the history keeps in memory: those of the object before the change."""
     return len(change.old.raw) if change.old else 0

@@ -33,7 +33,9 @@ def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Docume
         if old is None:
             name = spec.get("priorityClassName")
             give_priority(
-                doc, _priority_class(core, name) if name else _default_class(core), call.entry.resource
+                doc,
+                _find_priority_class(core, name) if name else _find_default_class(core),
+                call.entry.resource,
             )
             admit_pod(core, call, doc)
             if not call.subresource:
@@ -92,12 +94,12 @@ def _give_runtime(core: Core, call: Call, pod: Document) -> None:
     if name:
         stored = core.storage.get(_RUNTIMES, Key("", name))
         if stored is None:
-            raise _rejection(call, pod, f'RuntimeClass "{name}" not found')
+            raise _make_rejection(call, pod, f'RuntimeClass "{name}" not found')
         result = decode(stored.raw)
     fixed = (result.get("overhead") or {}).get("podFixed")
     if overhead and (not fixed or overhead != fixed):
         why = "Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-        raise _rejection(
+        raise _make_rejection(
             call,
             pod,
             why if fixed else "Pod Overhead set without corresponding RuntimeClass defined Overhead",
@@ -120,7 +122,7 @@ def _give_runtime(core: Core, call: Call, pod: Document) -> None:
         spec["tolerations"] = [*tolerations, *added]
 
 
-def _rejection(call: Call, pod: Document, why: str) -> Refusal:
+def _make_rejection(call: Call, pod: Document, why: str) -> Refusal:
     return make_forbidden(call.entry.resource, pod["metadata"].get("name") or "", f"pod rejected: {why}")
 
 
@@ -130,12 +132,12 @@ def find_system_class(name: str) -> Document | None:
     return {"metadata": {"name": name}, "value": value} if value is not None else None
 
 
-def _priority_class(core: Core, name: str) -> Document | None:
+def _find_priority_class(core: Core, name: str) -> Document | None:
     stored = core.storage.get(_CLASSES, Key("", name))
     return decode(stored.raw) if stored is not None else find_system_class(name)
 
 
-def _default_class(core: Core) -> Document | None:
+def _find_default_class(core: Core) -> Document | None:
     """The priority class of pods that name none. If several classes are marked as default, the lowest value wins."""
     page = core.storage.scan(_CLASSES)
     result = [doc for doc in map(decode, (each.raw for each in page.items)) if doc.get("globalDefault")]

@@ -26,7 +26,7 @@ ANNOTATION: Final = "kubernetes.io/limit-ranger"
 def default_resources(pod: Document, limit_range: Document) -> None:
     """Give the containers default requests and limits. An annotation lists them."""
     defaults: dict[str, dict[str, Any]] = {"requests": {}, "limits": {}}
-    for item in _limits_of_type(limit_range, "Container"):
+    for item in _list_limits_of_type(limit_range, "Container"):
         defaults["requests"] |= item.get("defaultRequest") or {}
         defaults["limits"] |= item.get("default") or {}
     notes: list[str] = []
@@ -65,7 +65,7 @@ def find_violations(shelf: str, doc: Document, limit_range: Document) -> list[st
     violations: dict[str, None] = {}
     if shelf == "persistentvolumeclaims":
         asked = parse_amounts(((doc.get("spec") or {}).get("resources") or {}).get("requests"))
-        for item in _limits_of_type(limit_range, "PersistentVolumeClaim"):
+        for item in _list_limits_of_type(limit_range, "PersistentVolumeClaim"):
             violations |= dict.fromkeys(_find_violations(item, _OF_CLAIMS, asked, {}))
         return list(violations)
     spec = doc["spec"]
@@ -83,7 +83,7 @@ def find_violations(shelf: str, doc: Document, limit_range: Document) -> list[st
     return list(violations)
 
 
-def _limits_of_type(limit_range: Document, kind: str) -> list[Document]:
+def _list_limits_of_type(limit_range: Document, kind: str) -> list[Document]:
     return [item for item in (limit_range.get("spec") or {}).get("limits") or () if item.get("type") == kind]
 
 
@@ -96,7 +96,7 @@ def _find_violations(
                 yield why
 
 
-def _at_least(kind: str, name: str, enforced: Quantity, requests: Amounts, limits: Amounts) -> str:
+def _check_minimum(kind: str, name: str, enforced: Quantity, requests: Amounts, limits: Amounts) -> str:
     said = f"minimum {name} usage per {kind} is {enforced}"
     if name not in requests:
         return f"{said}.  No request is specified"
@@ -107,7 +107,7 @@ def _at_least(kind: str, name: str, enforced: Quantity, requests: Amounts, limit
     return ""
 
 
-def _at_most(kind: str, name: str, enforced: Quantity, requests: Amounts, limits: Amounts) -> str:
+def _check_maximum(kind: str, name: str, enforced: Quantity, requests: Amounts, limits: Amounts) -> str:
     said = f"maximum {name} usage per {kind} is {enforced}"
     if name not in limits:
         return f"{said}.  No limit is specified"
@@ -118,14 +118,16 @@ def _at_most(kind: str, name: str, enforced: Quantity, requests: Amounts, limits
     return ""
 
 
-def _requests_at_most(kind: str, name: str, enforced: Quantity, requests: Amounts, limits: Amounts) -> str:
+def _check_request_maximum(
+    kind: str, name: str, enforced: Quantity, requests: Amounts, limits: Amounts
+) -> str:
     said = f"maximum {name} usage per {kind} is {enforced}"
     if name not in requests:
         return f"{said}.  No request is specified"
     return f"{said}, but request is {requests[name]}" if requests[name] > enforced else ""
 
 
-def _within_ratio(kind: str, name: str, enforced: Quantity, requests: Amounts, limits: Amounts) -> str:
+def _check_ratio(kind: str, name: str, enforced: Quantity, requests: Amounts, limits: Amounts) -> str:
     said = f"{name} max limit to request ratio per {kind} is {enforced}"
     if name not in requests or not requests[name].nano:
         return f"{said}, but no request is specified or request is 0"
@@ -135,9 +137,9 @@ def _within_ratio(kind: str, name: str, enforced: Quantity, requests: Amounts, l
     return f"{said}, but provided ratio is {float(ratio):f}" if ratio > enforced.amount else ""
 
 
-_OF_CLAIMS: Final[Sequence[tuple[str, Rule]]] = (("min", _at_least), ("max", _requests_at_most))
+_OF_CLAIMS: Final[Sequence[tuple[str, Rule]]] = (("min", _check_minimum), ("max", _check_request_maximum))
 _OF_PODS: Final[Sequence[tuple[str, Rule]]] = (
-    ("min", _at_least),
-    ("max", _at_most),
-    ("maxLimitRequestRatio", _within_ratio),
+    ("min", _check_minimum),
+    ("max", _check_maximum),
+    ("maxLimitRequestRatio", _check_ratio),
 )

@@ -48,7 +48,7 @@ def check(core: Core, call: Call, new: Document, old: Document | None) -> None:
         _check_quotas(core, call, new, old, limits.quotas[call.namespace])
 
 
-def _refusal(call: Call, doc: Document, why: str) -> Refusal:
+def _make_refusal(call: Call, doc: Document, why: str) -> Refusal:
     return make_forbidden(call.entry.resource, doc["metadata"].get("name") or "", why)
 
 
@@ -64,7 +64,7 @@ def _check_ranges(call: Call, new: Document, old: Document | None, ranges: Mappi
     for name in sorted(ranges):
         result = find_violations(shelf, new, ranges[name])
         if result:
-            raise _refusal(call, new, result[0] if len(result) == 1 else f"[{', '.join(result)}]")
+            raise _make_refusal(call, new, result[0] if len(result) == 1 else f"[{', '.join(result)}]")
 
 
 # ── quotas ───────────────────────────────────────────────────────────────────
@@ -87,15 +87,15 @@ def _check_quotas(
         if not limited or not is_concerned(quota, shelf, new):
             continue
         if shelf == "pods" and (missing := describe_missing_requests(limited, new)):
-            raise _refusal(call, new, f"failed quota: {name}: {missing}")
+            raise _make_refusal(call, new, f"failed quota: {name}: {missing}")
         if not all(text in used for text in limited):
             listed = ",".join(sorted(limited))
-            raise _refusal(call, new, f"status unknown for quota: {name}, resources: {listed}")
+            raise _make_refusal(call, new, f"status unknown for quota: {name}, resources: {listed}")
         known = before if old is not None and is_concerned(quota, shelf, old) else {}
-        asked = _usage_growth(usage, known, limited)
+        asked = _compute_usage_growth(usage, known, limited)
         exceeded = sorted(text for text in asked if used[text] + asked[text] > hard[text])
         if exceeded:
-            raise _refusal(call, new, _describe_exceeded(name, exceeded, asked, used, hard))
+            raise _make_refusal(call, new, _describe_exceeded(name, exceeded, asked, used, hard))
         if asked:
             charges.append((name, {value: used[value] + amount for value, amount in asked.items()}))
     if charges and not call.dry_run and not core.limits.keeps_books:
@@ -124,7 +124,7 @@ def _is_charged(call: Call, new: Document, old: Document | None) -> bool:
     return old is None or shelf in ("services", "persistentvolumeclaims")
 
 
-def _usage_growth(new: Amounts, old: Amounts, limited: Sequence[str]) -> Amounts:
+def _compute_usage_growth(new: Amounts, old: Amounts, limited: Sequence[str]) -> Amounts:
     """Increase of usage, for the limited resources."""
     grown = {name: new[name] - old[name] if name in old else new[name] for name in limited if name in new}
     return {name: amount for name, amount in grown.items() if amount > ZERO}

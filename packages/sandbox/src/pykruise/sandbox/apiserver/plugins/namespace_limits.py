@@ -22,7 +22,7 @@ class NamespaceLimits:
         """Whether quota_books.py counts usage. Otherwise each write is counted when it is checked."""
         for shelf in (QUOTAS, LIMIT_RANGES):
             for stored in storage.scan(shelf).items:
-                self._documents_of(shelf).setdefault(stored.key.namespace, {})[stored.key.name] = decode(
+                self._select_documents(shelf).setdefault(stored.key.namespace, {})[stored.key.name] = decode(
                     stored.raw
                 )
 
@@ -30,7 +30,7 @@ class NamespaceLimits:
         """Update the dicts after a quota or a limit range was written or deleted."""
         stored = change.new or change.old
         assert stored is not None
-        kept = self._documents_of(change.shelf)
+        kept = self._select_documents(change.shelf)
         mine = kept.setdefault(stored.key.namespace, {})
         if change.new is not None:
             mine[stored.key.name] = decode(change.new.raw)
@@ -39,5 +39,5 @@ class NamespaceLimits:
         if not mine:
             del kept[stored.key.namespace]
 
-    def _documents_of(self, shelf: str) -> dict[str, dict[str, Document]]:
+    def _select_documents(self, shelf: str) -> dict[str, dict[str, Document]]:
         return self.quotas if shelf == QUOTAS else self.ranges

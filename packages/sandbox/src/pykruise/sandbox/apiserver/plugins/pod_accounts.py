@@ -51,7 +51,7 @@ def give_account(core: Core, call: Call, pod: Document) -> None:
     spec: dict[str, Any] = pod["spec"]
     if _MIRROR in (pod["metadata"].get("annotations") or {}):
         if spec.get("serviceAccountName"):
-            raise _refusal(call, pod, "a mirror pod may not reference service accounts")
+            raise _make_refusal(call, pod, "a mirror pod may not reference service accounts")
         return
     if not spec.get("serviceAccountName"):
         spec["serviceAccountName"] = spec["serviceAccount"] = _DEFAULT
@@ -73,11 +73,11 @@ def _account_of(core: Core, call: Call, pod: Document) -> Document:
     stored = core.storage.get(_ACCOUNTS, Key(call.namespace, name))
     if stored is None:
         why = f"error looking up service account {call.namespace}/{name}: serviceaccount {quote_text(name)} not found"
-        raise _refusal(call, pod, why)
+        raise _make_refusal(call, pod, why)
     return decode(stored.raw)
 
 
-def _refusal(call: Call, pod: Document, why: str) -> Refusal:
+def _make_refusal(call: Call, pod: Document, why: str) -> Refusal:
     metadata = pod["metadata"]
     return make_forbidden(
         call.entry.resource, metadata.get("name") or metadata.get("generateName") or "", why
@@ -113,10 +113,10 @@ def _mount_token(core: Core, spec: dict[str, Any]) -> None:
                 for each in spec[field]
             ]
     if not known:
-        spec["volumes"] = [*volumes, {"name": name, "projected": _token_source()}]
+        spec["volumes"] = [*volumes, {"name": name, "projected": _build_token_source()}]
 
 
-def _token_source() -> Document:
+def _build_token_source() -> Document:
     namespace = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}, "path": "namespace"}
     return {
         "defaultMode": 0o644,

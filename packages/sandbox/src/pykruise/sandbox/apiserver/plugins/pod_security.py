@@ -87,9 +87,9 @@ def _check_pod(core: Core, call: Call, new: Document, old: Document | None) -> N
 def _is_significant(new: Document, old: Document) -> bool:
     """Whether an update changes annotations, images or the list of containers. Other updates are not checked."""
     return new["metadata"].get("annotations") != old["metadata"].get("annotations") or any(
-        _images_of(new, field) != _images_of(old, field) for field in CONTAINERS
+        _list_images(new, field) != _list_images(old, field) for field in CONTAINERS
     )
 
 
-def _images_of(pod: Document, field: str) -> list[tuple[Any, Any]]:
+def _list_images(pod: Document, field: str) -> list[tuple[Any, Any]]:
     return [(each.get("name"), each.get("image")) for each in pod["spec"].get(field) or ()]

@@ -59,7 +59,7 @@ class _PodFacts(msgspec.Struct, frozen=True):
     def contexts(self) -> Iterator[_Context]:
         """Security contexts of the pod and of its containers."""
         yield self.context
-        yield from map(_security, self.containers)
+        yield from map(_read_security_context, self.containers)
 
     @property
     def is_windows(self) -> bool:
@@ -94,31 +94,31 @@ def _quote_all(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def _plural(word: str, count: int) -> str:
+def _format_plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
 
 
-def _use(count: int) -> str:
+def _format_use(count: int) -> str:
     return "uses" if count == 1 else "use"
 
 
-def _containers(names: Sequence[str]) -> str:
-    return f"{_plural('container', len(names))} {_quote_all(names)}"
+def _format_containers(names: Sequence[str]) -> str:
+    return f"{_format_plural('container', len(names))} {_quote_all(names)}"
 
 
-def _security(container: Mapping[str, Any]) -> _Context:
+def _read_security_context(container: Mapping[str, Any]) -> _Context:
     return container.get("securityContext") or {}
 
 
-def _names_where(facts: _PodFacts, is_bad: Callable[[_Context], bool]) -> list[str]:
-    return [each["name"] for each in facts.containers if is_bad(_security(each))]
+def _list_names_where(facts: _PodFacts, is_bad: Callable[[_Context], bool]) -> list[str]:
+    return [each["name"] for each in facts.containers if is_bad(_read_security_context(each))]
 
 
-def _setters(facts: _PodFacts, is_bad: Callable[[_Context], bool]) -> str:
+def _format_setters(facts: _PodFacts, is_bad: Callable[[_Context], bool]) -> str:
     """The places that set a bad value, such as `pod and container "a"`; empty if there are none."""
-    names = _names_where(facts, is_bad)
+    names = _list_names_where(facts, is_bad)
     return " and ".join(
-        [*(["pod"] if is_bad(facts.context) else ()), *([_containers(names)] if names else ())]
+        [*(["pod"] if is_bad(facts.context) else ()), *([_format_containers(names)] if names else ())]
     )
 
 
@@ -171,7 +171,7 @@ def _find_bad_profiles(facts: _PodFacts, field: str) -> tuple[str, list[str]]:
         return profile is not None and profile.get("type") not in _PROFILES
 
     values = {str(each[field].get("type") or "") for each in facts.contexts if is_bad(each)}
-    return _setters(facts, is_bad), sorted(values)
+    return _format_setters(facts, is_bad), sorted(values)
 
 
 def _check_app_armor(facts: _PodFacts) -> _Violation | None:
@@ -183,30 +183,31 @@ def _check_app_armor(facts: _PodFacts) -> _Violation | None:
         and not (value in ("", "runtime/default") or value.startswith("localhost/"))
     )
     if annotations:
-        setters = " and ".join(filter(None, (setters, _plural("annotation", len(annotations)))))
+        setters = " and ".join(filter(None, (setters, _format_plural("annotation", len(annotations)))))
     if not setters:
         return None
     values += annotations
     details = f"{setters} must not set AppArmor profile type to {_quote_all(values)}"
-    return _plural("forbidden AppArmor profile", len(values)), details
+    return _format_plural("forbidden AppArmor profile", len(values)), details
 
 
-def _added_capabilities(facts: _PodFacts, allowed: Collection[str]) -> str:
+def _describe_added_capabilities(facts: _PodFacts, allowed: Collection[str]) -> str:
     """Describe the added capabilities that the standard does not allow; empty if there are none."""
 
     def added(context: _Context) -> set[str]:
         return set((context.get("capabilities") or {}).get("add") or ()).difference(allowed)
 
-    names = _names_where(facts, lambda context: bool(added(context)))
-    forbidden = sorted(set().union(*(added(_security(each)) for each in facts.containers)))
+    names = _list_names_where(facts, lambda context: bool(added(context)))
+    forbidden = sorted(set().union(*(added(_read_security_context(each)) for each in facts.containers)))
     details = (
-        f"{_containers(names)} must not include {_quote_all(forbidden)} in securityContext.capabilities.add"
+        f"{_format_containers(names)} must not include {_quote_all(forbidden)} "
+        "in securityContext.capabilities.add"
     )
     return details if names else ""
 
 
 def _check_capabilities(facts: _PodFacts) -> _Violation | None:
-    details = _added_capabilities(facts, _CAPABILITIES)
+    details = _describe_added_capabilities(facts, _CAPABILITIES)
     return ("non-default capabilities", details) if details else None
 
 
@@ -217,7 +218,9 @@ def _check_host_namespaces(facts: _PodFacts) -> _Violation | None:
 
 def _check_host_paths(facts: _PodFacts) -> _Violation | None:
     names = [each["name"] for each in facts.spec.get("volumes") or () if each.get("hostPath") is not None]
-    return ("hostPath volumes", f"{_plural('volume', len(names))} {_quote_all(names)}") if names else None
+    return (
+        ("hostPath volumes", f"{_format_plural('volume', len(names))} {_quote_all(names)}") if names else None
+    )
 
 
 def _check_host_ports(facts: _PodFacts) -> _Violation | None:
@@ -230,7 +233,8 @@ def _check_host_ports(facts: _PodFacts) -> _Violation | None:
     if not names:
         return None
     return "hostPort", (
-        f"{_containers(names)} {_use(len(names))} {_plural('hostPort', len(forbidden))} {', '.join(forbidden)}"
+        f"{_format_containers(names)} {_format_use(len(names))} "
+        f"{_format_plural('hostPort', len(forbidden))} {', '.join(forbidden)}"
     )
 
 
@@ -243,10 +247,10 @@ def _check_hosts(facts: _PodFacts) -> _Violation | None:
     forbidden = sorted(set().union(*hosts.values()))
     if not names:
         return None
-    what = _plural("probe or lifecycle host", len(forbidden))
+    what = _format_plural("probe or lifecycle host", len(forbidden))
     return (
         "probe or lifecycle host",
-        f"{_containers(names)} {_use(len(names))} {what} {_quote_all(forbidden)}",
+        f"{_format_containers(names)} {_format_use(len(names))} {what} {_quote_all(forbidden)}",
     )
 
 
@@ -260,8 +264,8 @@ def _list_hosts(container: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check_privileged(facts: _PodFacts) -> _Violation | None:
-    names = _names_where(facts, lambda context: context.get("privileged") is True)
-    details = f"{_containers(names)} must not set securityContext.privileged=true"
+    names = _list_names_where(facts, lambda context: context.get("privileged") is True)
+    details = f"{_format_containers(names)} must not set securityContext.privileged=true"
     return ("privileged", details) if names else None
 
 
@@ -269,11 +273,20 @@ def _check_proc_mount(facts: _PodFacts) -> _Violation | None:
     def is_bad(context: _Context) -> bool:
         return bool(context.get("procMount", "Default") != "Default")
 
-    names = _names_where(facts, is_bad)
+    names = _list_names_where(facts, is_bad)
     if not names:
         return None
-    values = sorted({_security(each)["procMount"] for each in facts.containers if is_bad(_security(each))})
-    return "procMount", f"{_containers(names)} must not set securityContext.procMount to {_quote_all(values)}"
+    values = sorted(
+        {
+            _read_security_context(each)["procMount"]
+            for each in facts.containers
+            if is_bad(_read_security_context(each))
+        }
+    )
+    return (
+        "procMount",
+        f"{_format_containers(names)} must not set securityContext.procMount to {_quote_all(values)}",
+    )
 
 
 def _check_proc_mount_baseline(facts: _PodFacts) -> _Violation | None:
@@ -291,12 +304,12 @@ def _check_selinux(facts: _PodFacts) -> _Violation | None:
             yield "type", options["type"]
         yield from ((name, "") for name in ("user", "role") if options.get(name))
 
-    setters = _setters(facts, lambda context: any(bad_parts(context)))
+    setters = _format_setters(facts, lambda context: any(bad_parts(context)))
     if not setters:
         return None
     parts = {part for context in facts.contexts for part in bad_parts(context)}
     types = sorted(value for name, value in parts if name == "type")
-    said = [f"{_plural('type', len(types))} {_quote_all(types)}"] if types else []
+    said = [f"{_format_plural('type', len(types))} {_quote_all(types)}"] if types else []
     said += [f"{name} may not be set" for name in ("user", "role") if (name, "") in parts]
     return "seLinuxOptions", f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(said)}"
 
@@ -314,7 +327,9 @@ def _check_sysctls(facts: _PodFacts) -> _Violation | None:
 
 
 def _check_host_process(facts: _PodFacts) -> _Violation | None:
-    setters = _setters(facts, lambda context: get_path(context, "windowsOptions", "hostProcess") is True)
+    setters = _format_setters(
+        facts, lambda context: get_path(context, "windowsOptions", "hostProcess") is True
+    )
     details = f"{setters} must not set securityContext.windowsOptions.hostProcess=true"
     return ("hostProcess", details) if setters else None
 
@@ -340,19 +355,21 @@ _VOLUMES: Final = frozenset(
 def _check_escalation(facts: _PodFacts) -> _Violation | None:
     if facts.is_windows:
         return None
-    names = _names_where(facts, lambda context: context.get("allowPrivilegeEscalation") is not False)
-    details = f"{_containers(names)} must set securityContext.allowPrivilegeEscalation=false"
+    names = _list_names_where(facts, lambda context: context.get("allowPrivilegeEscalation") is not False)
+    details = f"{_format_containers(names)} must set securityContext.allowPrivilegeEscalation=false"
     return ("allowPrivilegeEscalation != false", details) if names else None
 
 
 def _check_dropped_capabilities(facts: _PodFacts) -> _Violation | None:
     if facts.is_windows:
         return None
-    keeping = _names_where(
+    keeping = _list_names_where(
         facts, lambda context: "ALL" not in ((context.get("capabilities") or {}).get("drop") or ())
     )
-    kept = f'{_containers(keeping)} must set securityContext.capabilities.drop=["ALL"]' if keeping else ""
-    details = [text for text in (kept, _added_capabilities(facts, {"NET_BIND_SERVICE"})) if text]
+    kept = (
+        f'{_format_containers(keeping)} must set securityContext.capabilities.drop=["ALL"]' if keeping else ""
+    )
+    details = [text for text in (kept, _describe_added_capabilities(facts, {"NET_BIND_SERVICE"})) if text]
     return ("unrestricted capabilities", "; ".join(details)) if details else None
 
 
@@ -362,8 +379,8 @@ def _check_volumes(facts: _PodFacts) -> _Violation | None:
         return None
     kinds = sorted({next((source for source in each if source != "name"), "unknown") for each in bad})
     return "restricted volume types", (
-        f"{_plural('volume', len(bad))} {_quote_all(each['name'] for each in bad)} {_use(len(bad))} "
-        f"{_plural('restricted volume type', len(kinds))} {_quote_all(kinds)}"
+        f"{_format_plural('volume', len(bad))} {_quote_all(each['name'] for each in bad)} {_format_use(len(bad))} "
+        f"{_format_plural('restricted volume type', len(kinds))} {_quote_all(kinds)}"
     )
 
 
@@ -371,20 +388,22 @@ def _check_non_root(facts: _PodFacts) -> _Violation | None:
     if facts.has_own_users:
         return None
     what = "runAsNonRoot != true"
-    if setters := _setters(facts, lambda context: context.get("runAsNonRoot") is False):
+    if setters := _format_setters(facts, lambda context: context.get("runAsNonRoot") is False):
         return what, f"{setters} must not set securityContext.runAsNonRoot=false"
     if facts.context.get("runAsNonRoot"):
         return None
-    names = _names_where(facts, lambda context: context.get("runAsNonRoot") is None)
+    names = _list_names_where(facts, lambda context: context.get("runAsNonRoot") is None)
     return (
-        (what, f"pod or {_containers(names)} must set securityContext.runAsNonRoot=true") if names else None
+        (what, f"pod or {_format_containers(names)} must set securityContext.runAsNonRoot=true")
+        if names
+        else None
     )
 
 
 def _check_user(facts: _PodFacts) -> _Violation | None:
     if facts.has_own_users:
         return None
-    setters = _setters(facts, lambda context: context.get("runAsUser") == 0)
+    setters = _format_setters(facts, lambda context: context.get("runAsUser") == 0)
     return ("runAsUser=0", f"{setters} must not set runAsUser=0") if setters else None
 
 
@@ -393,9 +412,9 @@ def _check_seccomp_set(facts: _PodFacts) -> _Violation | None:
         return None
     if (violation := _check_seccomp(facts)) is not None or facts.context.get("seccompProfile") is not None:
         return violation
-    names = _names_where(facts, lambda context: context.get("seccompProfile") is None)
+    names = _list_names_where(facts, lambda context: context.get("seccompProfile") is None)
     field = "securityContext.seccompProfile.type"
-    details = f'pod or {_containers(names)} must set {field} to "RuntimeDefault" or "Localhost"'
+    details = f'pod or {_format_containers(names)} must set {field} to "RuntimeDefault" or "Localhost"'
     return ("seccompProfile", details) if names else None
 
 

@@ -62,11 +62,11 @@ def usage_of(shelf: str, doc: Document) -> Amounts:
     """Resources that the object uses."""
     match shelf:
         case "pods":
-            return _usage_of_pod(doc)
+            return _compute_pod_usage(doc)
         case "services":
-            return _usage_of_service(doc)
+            return _compute_service_usage(doc)
         case "persistentvolumeclaims":
-            return _usage_of_claim(doc)
+            return _compute_claim_usage(doc)
         case _:
             usage = {f"count/{shelf}": ONE}
             if shelf in _LEGACY:
@@ -74,7 +74,7 @@ def usage_of(shelf: str, doc: Document) -> Amounts:
             return usage
 
 
-def _usage_of_pod(pod: Document) -> Amounts:
+def _compute_pod_usage(pod: Document) -> Amounts:
     usage: Amounts = {"count/pods": ONE}
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return usage
@@ -90,7 +90,7 @@ def _usage_of_pod(pod: Document) -> Amounts:
     return usage
 
 
-def _usage_of_service(service: Document) -> Amounts:
+def _compute_service_usage(service: Document) -> Amounts:
     spec = service.get("spec") or {}
     ports, kind = spec.get("ports") or (), spec.get("type")
     usage = {"count/services": ONE, "services": ONE}
@@ -104,7 +104,7 @@ def _usage_of_service(service: Document) -> Amounts:
     return usage
 
 
-def _usage_of_claim(claim: Document) -> Amounts:
+def _compute_claim_usage(claim: Document) -> Amounts:
     spec = claim.get("spec") or {}
     usage = {"persistentvolumeclaims": ONE, "count/persistentvolumeclaims": ONE}
     storage = parse_amounts((spec.get("resources") or {}).get("requests")).get("storage")
@@ -121,38 +121,38 @@ def sum_pod_requests(spec: Document) -> Amounts:
     """Requests of the pod: those of its regular containers, or its start-up peak if that is higher, plus its
     overhead.
     """
-    return _of_pod(spec, "requests", overhead=parse_amounts(spec.get("overhead")))
+    return _sum_pod_amounts(spec, "requests", overhead=parse_amounts(spec.get("overhead")))
 
 
 def sum_pod_limits(spec: Document) -> Amounts:
     """Limits of the pod, computed like its requests. The overhead is added only for resources with a limit."""
-    limits = _of_pod(spec, "limits", overhead={})
+    limits = _sum_pod_amounts(spec, "limits", overhead={})
     for name, amount in parse_amounts(spec.get("overhead")).items():
         if name in limits:
             limits[name] = limits[name] + amount
     return limits
 
 
-def _of_pod(spec: Document, kind: str, *, overhead: Amounts) -> Amounts:
+def _sum_pod_amounts(spec: Document, kind: str, *, overhead: Amounts) -> Amounts:
     total: Amounts = {}
     for container in spec.get("containers") or ():
-        total = _add(total, _amounts_of(container, kind))
+        total = _add(total, _read_amounts(container, kind))
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.get("initContainers") or ():
-        own = _amounts_of(container, kind)
+        own = _read_amounts(container, kind)
         if container.get("restartPolicy") == "Always":
             total, sidecars = _add(total, own), _add(sidecars, own)
             running = sidecars
         else:
             running = _add(own, sidecars)
-        peak = _maximum(peak, running)
-    total = _maximum(total, peak)
+        peak = _compute_maximum(peak, running)
+    total = _compute_maximum(total, peak)
     total |= parse_amounts((spec.get("resources") or {}).get(kind))
     return _add(total, overhead)
 
 
-def _amounts_of(container: Document, kind: str) -> Amounts:
+def _read_amounts(container: Document, kind: str) -> Amounts:
     return parse_amounts((container.get("resources") or {}).get(kind))
 
 
@@ -160,7 +160,7 @@ def _add(left: Amounts, right: Amounts) -> Amounts:
     return left | {name: left[name] + amount if name in left else amount for name, amount in right.items()}
 
 
-def _maximum(left: Amounts, right: Amounts) -> Amounts:
+def _compute_maximum(left: Amounts, right: Amounts) -> Amounts:
     return left | {
         name: max(left[name], amount) if name in left else amount for name, amount in right.items()
     }

@@ -93,7 +93,7 @@ class AdmissionChain:
     async def mutate(self, request: AdmissionRequest) -> ReviewVerdict:
         warnings: list[str] = []
         changed = False
-        for rule in self._rules_for(request, mutating=True):
+        for rule in self._select_rules(request, mutating=True):
             answer = await _call_reviewer(rule, request)
             warnings += answer.warnings
             if answer.object is not None:
@@ -103,11 +103,11 @@ class AdmissionChain:
 
     async def validate(self, request: AdmissionRequest) -> ReviewVerdict:
         warnings: list[str] = []
-        for rule in self._rules_for(request, mutating=False):
+        for rule in self._select_rules(request, mutating=False):
             warnings += (await _call_reviewer(rule, request)).warnings
         return ReviewVerdict(request.object, warnings=tuple(warnings))
 
-    def _rules_for(self, request: AdmissionRequest, *, mutating: bool) -> list[ReviewRule]:
+    def _select_rules(self, request: AdmissionRequest, *, mutating: bool) -> list[ReviewRule]:
         return [
             rule
             for rule in self._rules

@@ -32,11 +32,11 @@ class Policies:
     def bind(self, core: Core) -> None:
         """Use the policies that this server stores."""
         self._core = core
-        core.on_change(BINDINGS, self._binding_changed)
+        core.on_change(BINDINGS, self._on_binding_changed)
         if core.storage.scan(BINDINGS, limit=1).items:
             self._load(core)
 
-    def _binding_changed(self, _: StorageChange) -> None:
+    def _on_binding_changed(self, _: StorageChange) -> None:
         if self._asked is self._rest and self._core is not None:
             self._load(self._core)
 

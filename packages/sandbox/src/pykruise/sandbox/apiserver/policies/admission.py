@@ -124,11 +124,11 @@ class PolicyAdmission:
         refusals: list[Refusal],
     ) -> None:
         try:
-            kind = self._param_entry(policy)
+            kind = self._find_param_entry(policy)
         except _ConfigurationError as err:
             if policy.fails_closed:
                 text = f"ValidatingAdmissionPolicy '{policy.name}'"
-                refusals.append(_refusal(request, text, Denial(f"failed to configure policy: {err}")))
+                refusals.append(_make_refusal(request, text, Denial(f"failed to configure policy: {err}")))
             return
         for binding in bindings:
             if binding.matching is not None and self._match(binding.matching, request) is None:
@@ -139,13 +139,13 @@ class PolicyAdmission:
             except _ConfigurationError as err:
                 if policy.fails_closed:
                     denial = Denial(f"failed to configure binding: {err}")
-                    refusals.append(_refusal(request, text, denial))
+                    refusals.append(_make_refusal(request, text, denial))
                 continue
-            variables = await self._variables(seen, request)
+            variables = await self._build_variables(seen, request)
             denials = [denial for each in params for denial in judge(policy, {**variables, "params": each})]
             for denial in denials:
                 if "Deny" in binding.actions:
-                    refusals.append(_refusal(request, text, denial))
+                    refusals.append(_make_refusal(request, text, denial))
                 elif "Warn" in binding.actions:
                     warnings.append(f"Validation failed for {text}: {denial.message}")
 
@@ -175,18 +175,18 @@ class PolicyAdmission:
             return SeenByAdmission(self._seeing.find_entry(request.resource), request.resource)
         return seen(matching.rules)
 
-    async def _variables(self, seen: SeenByAdmission, request: AdmissionRequest) -> dict[str, Any]:
+    async def _build_variables(self, seen: SeenByAdmission, request: AdmissionRequest) -> dict[str, Any]:
         namespace = self._seeing.namespace_of(request)
         return {
             "object": await self._seeing.convert_shown(request.object, request, seen),
             "oldObject": await self._seeing.convert_shown(request.old_object, request, seen),
             "request": self._seeing.to_document(request, seen),
-            "namespaceObject": _shown_namespace(namespace) if namespace is not None else None,
+            "namespaceObject": _build_shown_namespace(namespace) if namespace is not None else None,
         }
 
     # --- parameters ----------------------------------------
 
-    def _param_entry(self, policy: AdmissionPolicy) -> CatalogEntry | None:
+    def _find_param_entry(self, policy: AdmissionPolicy) -> CatalogEntry | None:
         """Return the resource of the policy's parameters; None when it has none. Raises _ConfigurationError."""
         if policy.param_kind is None:
             return None
@@ -204,7 +204,7 @@ class PolicyAdmission:
         """Return the parameters of a binding; the write is judged with each of them. Raises _ConfigurationError."""
         if entry is None or ref is None:
             return [None]
-        namespace = self._param_namespace(ref, entry, request)
+        namespace = self._find_param_namespace(ref, entry, request)
         if ref.selector is None:
             result = self._core.storage.get(entry.shelf, Key(namespace, ref.name))
             stored = [result] if result is not None else []
@@ -215,7 +215,7 @@ class PolicyAdmission:
             raise _ConfigurationError(text)
         return [await self._core.load(entry, each) for each in stored]
 
-    def _param_namespace(self, ref: ParamRef, entry: CatalogEntry, request: AdmissionRequest) -> str:
+    def _find_param_namespace(self, ref: ParamRef, entry: CatalogEntry, request: AdmissionRequest) -> str:
         if not entry.resource.namespaced:
             if ref.namespace:
                 text = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
@@ -232,13 +232,13 @@ def _select_params(core: Core, entry: CatalogEntry, namespace: str, selector: Se
     return [stored for stored in page.items if selector.matches(stored.labels)]
 
 
-def _shown_namespace(stored: Stored) -> Document:
+def _build_shown_namespace(stored: Stored) -> Document:
     doc = decode(stored.raw)
     metadata = {name: value for name, value in doc["metadata"].items() if name in _KEPT}
     return {"metadata": metadata, "spec": doc.get("spec") or {}, "status": doc.get("status") or {}}
 
 
-def _refusal(request: AdmissionRequest, text: str, denial: Denial) -> Refusal:
+def _make_refusal(request: AdmissionRequest, text: str, denial: Denial) -> Refusal:
     why = f"{text} denied request: {denial.message}"
     refusal = make_forbidden(request.resource, request.name, why, [Cause(message=why)])
     code = _CODES.get(denial.reason, 422)

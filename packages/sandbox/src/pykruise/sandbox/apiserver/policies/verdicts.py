@@ -45,10 +45,10 @@ def _find_failed_validations(policy: AdmissionPolicy, world: "_World") -> Iterat
                 yield Denial(f"expression '{text}' resulted in error: {err}")
             continue
         if value is not True:
-            yield Denial(_message_of(validation, world), validation.reason)
+            yield Denial(_build_message(validation, world), validation.reason)
 
 
-def _message_of(validation: Validation, world: "_World") -> str:
+def _build_message(validation: Validation, world: "_World") -> str:
     """The value of the message expression, else the message, else the expression itself."""
     if validation.message_expression is not None:
         try:
@@ -94,7 +94,7 @@ class _World:
         """Evaluate the expression. Raises EvaluationError."""
         used = list_used_variables(expression.text)
         for name in used:
-            self._work_out(name)
+            self._evaluate_variable(name)
         try:
             return expression.evaluate({**self._given, "variables": self._values})
         except EvaluationError as err:
@@ -104,7 +104,7 @@ class _World:
                     raise EvaluationError(message) from err
             raise
 
-    def _work_out(self, name: str) -> None:
+    def _evaluate_variable(self, name: str) -> None:
         if name in self._values or name in self._errors or name not in self._expressions:
             return
         try:

@@ -47,18 +47,18 @@ def _print_node(node: Doc, now: Instant) -> list[Any]:
     return [
         name_of(node),
         ",".join(words),
-        _roles_of(node),
+        _format_roles(node),
         age_of(node, now),
         info.get("kubeletVersion") or "",
-        _address_of(status, "InternalIP"),
-        _address_of(status, "ExternalIP"),
+        _find_address(status, "InternalIP"),
+        _find_address(status, "ExternalIP"),
         info.get("osImage") or UNKNOWN,
         info.get("kernelVersion") or UNKNOWN,
         info.get("containerRuntimeVersion") or UNKNOWN,
     ]
 
 
-def _roles_of(node: Doc) -> str:
+def _format_roles(node: Doc) -> str:
     prefix, roles = "node-role.kubernetes.io/", set()
     for key, value in ((node.get("metadata") or {}).get("labels") or {}).items():
         if key.startswith(prefix) and len(key) > len(prefix):
@@ -68,7 +68,7 @@ def _roles_of(node: Doc) -> str:
     return ",".join(sorted(roles)) or NONE
 
 
-def _address_of(status: Doc, kind: str) -> str:
+def _find_address(status: Doc, kind: str) -> str:
     result = [each.get("address") for each in status.get("addresses") or () if each.get("type") == kind]
     return str(result[0]) if result else NONE
 
@@ -81,11 +81,11 @@ def _print_claim(claim: Doc, now: Instant) -> list[Any]:
         "Terminating" if is_ending(claim) else status.get("phase") or "",
         spec.get("volumeName") or "",
         (status.get("capacity") or {}).get("storage", "0") if bound else "",
-        _access_modes(status.get("accessModes")) if bound else "",
+        _format_access_modes(status.get("accessModes")) if bound else "",
         spec.get("storageClassName") or "",
-        _or_unset(spec.get("volumeAttributesClassName")),
+        _format_or_unset(spec.get("volumeAttributesClassName")),
         age_of(claim, now),
-        _or_unset(spec.get("volumeMode")),
+        _format_or_unset(spec.get("volumeMode")),
     ]
 
 
@@ -95,15 +95,15 @@ def _print_volume(volume: Doc, now: Instant) -> list[Any]:
     return [
         name_of(volume),
         (spec.get("capacity") or {}).get("storage", "0"),
-        _access_modes(spec.get("accessModes")),
+        _format_access_modes(spec.get("accessModes")),
         spec.get("persistentVolumeReclaimPolicy") or "",
         "Terminating" if is_ending(volume) else status.get("phase") or "",
         f"{claim.get('namespace') or ''}/{claim.get('name') or ''}" if claim else "",
         spec.get("storageClassName") or "",
-        _or_unset(spec.get("volumeAttributesClassName")),
+        _format_or_unset(spec.get("volumeAttributesClassName")),
         status.get("reason") or "",
         age_of(volume, now),
-        _or_unset(spec.get("volumeMode")),
+        _format_or_unset(spec.get("volumeMode")),
     ]
 
 
@@ -115,34 +115,34 @@ _MODES: Final = {
 }
 
 
-def _access_modes(modes: Sequence[str] | None) -> str:
+def _format_access_modes(modes: Sequence[str] | None) -> str:
     return ",".join(short for mode, short in _MODES.items() if mode in (modes or ()))
 
 
-def _or_unset(value: Any) -> str:
+def _format_or_unset(value: Any) -> str:
     return UNSET if value is None else str(value)
 
 
 def _print_service(service: Doc, now: Instant) -> list[Any]:
     spec = spec_of(service)
-    ports = ",".join(_service_port(port) for port in spec.get("ports") or ())
+    ports = ",".join(_format_service_port(port) for port in spec.get("ports") or ())
     return [
         name_of(service),
         spec.get("type") or "",
         (spec.get("clusterIPs") or [NONE])[0],
-        _external_ip(service),
+        _format_external_ip(service),
         ports or NONE,
         age_of(service, now),
         format_labels(spec.get("selector")),
     ]
 
 
-def _service_port(port: Doc) -> str:
+def _format_service_port(port: Doc) -> str:
     node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
     return f"{port.get('port', 0)}{node_port}/{port.get('protocol') or ''}"
 
 
-def _external_ip(service: Doc) -> str:
+def _format_external_ip(service: Doc) -> str:
     spec = spec_of(service)
     own = list(spec.get("externalIPs") or ())
     match spec.get("type"):
@@ -307,12 +307,12 @@ def _print_admission_policy_binding(binding: Doc, now: Instant) -> list[Any]:
     return [
         name_of(binding),
         spec.get("policyName") or "",
-        _param_ref(spec.get("paramRef")),
+        _format_param_ref(spec.get("paramRef")),
         age_of(binding, now),
     ]
 
 
-def _param_ref(ref: Doc | None) -> str:
+def _format_param_ref(ref: Doc | None) -> str:
     if ref and ref.get("name"):
         return f"{ref.get('namespace') or '*'}/{ref['name']}"
     if not ref or ref.get("selector") is None:

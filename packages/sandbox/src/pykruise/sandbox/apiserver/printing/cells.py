@@ -28,23 +28,23 @@ def format_human_duration(seconds: float) -> str:
         return f"{whole}s"
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     if minutes < 10:
-        return _two_units(minutes, "m", whole % 60, "s")
+        return _format_two_units(minutes, "m", whole % 60, "s")
     if minutes < 180:
         return f"{minutes}m"
     if hours < 8:
-        return _two_units(hours, "h", minutes % 60, "m")
+        return _format_two_units(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     if days < 8:
-        return _two_units(days, "d", hours % 24, "h")
+        return _format_two_units(days, "d", hours % 24, "h")
     if days < 365 * 2:
         return f"{days}d"
     if days < 365 * 8:
-        return _two_units(days // 365, "y", days % 365, "d")
+        return _format_two_units(days // 365, "y", days % 365, "d")
     return f"{days // 365}y"
 
 
-def _two_units(large: int, unit: str, small: int, small_unit: str) -> str:
+def _format_two_units(large: int, unit: str, small: int, small_unit: str) -> str:
     return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
 
 

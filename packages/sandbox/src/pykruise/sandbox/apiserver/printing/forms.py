@@ -21,7 +21,7 @@ def render_object(entry: CatalogEntry, raw: bytes, *, form: Form, now: Instant) 
     doc = decode(raw)
     if form.shows == "metadata":
         return orjson.dumps(_to_partial(doc, form))
-    return orjson.dumps(_to_table(entry, [doc], form, now, {"resourceVersion": _revision_of(doc)}))
+    return orjson.dumps(_to_table(entry, [doc], form, now, {"resourceVersion": _read_revision(doc)}))
 
 
 def list_in_form(
@@ -80,5 +80,5 @@ def _to_table(
     return table
 
 
-def _revision_of(doc: Document) -> str:
+def _read_revision(doc: Document) -> str:
     return str((doc.get("metadata") or {}).get("resourceVersion") or "")

@@ -55,7 +55,7 @@ def _parse_steps(path: str, text: str) -> Iterator[_Step]:
             yield _descend
             position += 1 if path[position + 2 : position + 3] != "[" else 2
         elif path.startswith(".*", position):
-            yield _all_values
+            yield _list_all_values
             position += 2
         elif path[position] == ".":
             match = _NAME.match(path, position + 1)
@@ -63,7 +63,7 @@ def _parse_steps(path: str, text: str) -> Iterator[_Step]:
                 if position + 1 == len(path):
                     return
                 raise JSONPathError(f"{text!r}: a field name is missing at position {position + 1}")
-            yield _field_step(re.sub(r"\\(.)", r"\1", match[0]))
+            yield _make_field_step(re.sub(r"\\(.)", r"\1", match[0]))
             position = match.end()
         elif path[position] == "[":
             end = _find_closing_bracket(path, position, text)
@@ -92,23 +92,23 @@ def _find_closing_bracket(path: str, start: int, text: str) -> int:
 
 def _parse_bracket(inside: str, text: str) -> _Step:
     if inside == "*":
-        return _all_values
+        return _list_all_values
     if inside.startswith("?(") and inside.endswith(")"):
         return _parse_filter(inside[2:-1].strip(), text)
     names = _QUOTED.findall(inside)
     if names and re.fullmatch(rf"(?:{_QUOTED.pattern})(?:\s*,\s*(?:{_QUOTED.pattern}))*", inside):
         fields = [re.sub(r"\\(.)", r"\1", single or double) for single, double in names]
-        return _union_step([_field_step(name) for name in fields])
+        return _make_union_step([_make_field_step(name) for name in fields])
     parts = [part.strip() for part in inside.split(",")]
     if all(_INDEX.fullmatch(part) for part in parts):
-        return _union_step([_index_step(int(part)) for part in parts])
+        return _make_union_step([_make_index_step(int(part)) for part in parts])
     match = _SLICE.fullmatch(inside)
     if match:
         return _slice_step(*(int(part) if part else None for part in match.groups()))
     raise JSONPathError(f"{text!r}: cannot read [{inside}]")
 
 
-def _field_step(name: str) -> _Step:
+def _make_field_step(name: str) -> _Step:
     def step(values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
             if isinstance(value, dict) and name in value:
@@ -117,7 +117,7 @@ def _field_step(name: str) -> _Step:
     return step
 
 
-def _all_values(values: Iterable[Any]) -> Iterator[Any]:
+def _list_all_values(values: Iterable[Any]) -> Iterator[Any]:
     for value in values:
         if isinstance(value, dict):
             yield from value.values()
@@ -128,10 +128,10 @@ def _all_values(values: Iterable[Any]) -> Iterator[Any]:
 def _descend(values: Iterable[Any]) -> Iterator[Any]:
     for value in values:
         yield value
-        yield from _descend(_all_values([value]))
+        yield from _descend(_list_all_values([value]))
 
 
-def _index_step(index: int) -> _Step:
+def _make_index_step(index: int) -> _Step:
     def step(values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
             if isinstance(value, list) and -len(value) <= index < len(value):
@@ -149,7 +149,7 @@ def _slice_step(start: int | None, stop: int | None = None, stride: int | None =
     return step
 
 
-def _union_step(steps: Sequence[_Step]) -> _Step:
+def _make_union_step(steps: Sequence[_Step]) -> _Step:
     def step(values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
             for each in steps:
@@ -164,7 +164,7 @@ def _parse_filter(condition: str, text: str) -> _Step:
         if re.search("[=<>]", _QUOTED.sub("", condition)):
             raise JSONPathError(f"{text!r}: cannot read the filter {condition!r}")
         exists = _parse_operand(condition, text)
-        return _filter_step(lambda item: exists(item) is not _MISSING)
+        return _make_filter_step(lambda item: exists(item) is not _MISSING)
     left, right = _parse_operand(match["left"].strip(), text), _parse_operand(match["right"].strip(), text)
     compare = _COMPARE[match["operator"]]
 
@@ -177,10 +177,10 @@ def _parse_filter(condition: str, text: str) -> _Step:
         except TypeError:
             return False
 
-    return _filter_step(holds)
+    return _make_filter_step(holds)
 
 
-def _filter_step(holds: Callable[[Any], bool]) -> _Step:
+def _make_filter_step(holds: Callable[[Any], bool]) -> _Step:
     def step(values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
             if isinstance(value, list):

@@ -24,7 +24,7 @@ from pykruise.sandbox.apiserver.printing.cells import (
 def print_pod(pod: Doc, now: Instant) -> list[Any]:
     """Name, ready containers, state, restarts, age; wide: address, nodes, readiness gates."""
     spec, status = spec_of(pod), status_of(pod)
-    ready, total, reason, restarts, last_restart = _pod_state(pod)
+    ready, total, reason, restarts, last_restart = _compute_pod_state(pod)
     shown = str(restarts)
     if restarts and last_restart:
         shown = f"{restarts} ({format_since(last_restart, now)} ago)"
@@ -38,11 +38,11 @@ def print_pod(pod: Doc, now: Instant) -> list[Any]:
         (ips[0].get("ip") if ips else "") or NONE,
         spec.get("nodeName") or NONE,
         status.get("nominatedNodeName") or NONE,
-        _readiness_gates(pod),
+        _format_readiness_gates(pod),
     ]
 
 
-def _pod_state(pod: Doc) -> tuple[int, int, str, int, str]:
+def _compute_pod_state(pod: Doc) -> tuple[int, int, str, int, str]:
     """Number of ready and of all containers, the reason shown as status, restarts, and the time of the last restart."""
     spec, status = spec_of(pod), status_of(pod)
     phase = status.get("phase") or ""
@@ -52,21 +52,21 @@ def _pod_state(pod: Doc) -> tuple[int, int, str, int, str]:
         each.get("type") == "PodScheduled" and each.get("reason") == "SchedulingGated" for each in conditions
     ):
         reason = "SchedulingGated"
-    total = len(spec.get("containers") or ()) + len(_sidecar_names(spec))
-    init = _init_state(spec, status, reason)
+    total = len(spec.get("containers") or ()) + len(_list_sidecar_names(spec))
+    init = _compute_init_state(spec, status, reason)
     ready, reason, restarts, last = init.ready, init.reason, init.restarts, init.last
     if not init.unfinished or is_true(conditions, "Initialized"):
         restarts, last = init.sidecar_restarts, init.sidecar_last
         running = False
         for container in reversed(status.get("containerStatuses") or ()):
             restarts += container.get("restartCount") or 0
-            last = max(last, _last_end(container))
+            last = max(last, _find_last_end(container))
             state = container.get("state") or {}
             waiting, ended = state.get("waiting"), state.get("terminated")
             if waiting is not None and waiting.get("reason"):
                 reason = waiting["reason"]
             elif ended is not None:
-                reason = _end_reason(ended)
+                reason = _format_end_reason(ended)
             elif container.get("ready") and state.get("running") is not None:
                 running = True
                 ready += 1
@@ -93,11 +93,11 @@ class _InitState:
         self.unfinished = False
 
 
-def _init_state(spec: Doc, status: Doc, reason: str) -> _InitState:
+def _compute_init_state(spec: Doc, status: Doc, reason: str) -> _InitState:
     result = _InitState(reason)
-    sidecars = _sidecar_names(spec)
+    sidecars = _list_sidecar_names(spec)
     for index, container in enumerate(status.get("initContainerStatuses") or ()):
-        count, last = container.get("restartCount") or 0, _last_end(container)
+        count, last = container.get("restartCount") or 0, _find_last_end(container)
         result.restarts += count
         result.last = max(result.last, last)
         is_sidecar = container.get("name") in sidecars
@@ -112,7 +112,7 @@ def _init_state(spec: Doc, status: Doc, reason: str) -> _InitState:
             result.ready += bool(container.get("ready"))
             continue
         if ended is not None:
-            result.reason = f"Init:{_end_reason(ended)}"
+            result.reason = f"Init:{_format_end_reason(ended)}"
         elif waiting.get("reason") and waiting["reason"] != "PodInitializing":
             result.reason = f"Init:{waiting['reason']}"
         else:
@@ -122,7 +122,7 @@ def _init_state(spec: Doc, status: Doc, reason: str) -> _InitState:
     return result
 
 
-def _sidecar_names(spec: Doc) -> set[Any]:
+def _list_sidecar_names(spec: Doc) -> set[Any]:
     return {
         container.get("name")
         for container in spec.get("initContainers") or ()
@@ -130,19 +130,19 @@ def _sidecar_names(spec: Doc) -> set[Any]:
     }
 
 
-def _last_end(container: Doc) -> str:
+def _find_last_end(container: Doc) -> str:
     """Time at which the container's previous run ended. Timestamps are all UTC in one format, so they sort as text."""
     ended = (container.get("lastState") or {}).get("terminated") or {}
     return str(ended.get("finishedAt") or "")
 
 
-def _end_reason(ended: Doc) -> str:
+def _format_end_reason(ended: Doc) -> str:
     if ended.get("reason"):
         return str(ended["reason"])
     return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode') or 0}"
 
 
-def _readiness_gates(pod: Doc) -> str:
+def _format_readiness_gates(pod: Doc) -> str:
     gates = spec_of(pod).get("readinessGates") or ()
     if not gates:
         return NONE

@@ -22,17 +22,17 @@ from pykruise.sandbox.apiserver.printing.json_path import JSONPathError, compile
 
 def build_table(entry: CatalogEntry, docs: Sequence[Document], *, now: Instant) -> Document:
     """Build a Table with a row for each document, in their order; rows have no `object` yet."""
-    columns, make_cells = _printer_of(entry)
+    columns, make_cells = _choose_printer(entry)
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": {},
-        "columnDefinitions": [_column_definition(column) for column in columns],
+        "columnDefinitions": [_build_column_definition(column) for column in columns],
         "rows": [_build_row(entry, doc, make_cells(doc, now)) for doc in docs],
     }
 
 
-def _column_definition(column: ServedColumn) -> Document:
+def _build_column_definition(column: ServedColumn) -> Document:
     return {
         "name": column.name,
         "type": column.type,
@@ -55,10 +55,10 @@ _NAME: Final = ServedColumn(name="Name", format="name")
 _AGE: Final = ServedColumn(name="Age", type="date", json_path=".metadata.creationTimestamp")
 
 
-def _printer_of(entry: CatalogEntry) -> tuple[Sequence[ServedColumn], Print]:
+def _choose_printer(entry: CatalogEntry) -> tuple[Sequence[ServedColumn], Print]:
     if entry.is_custom:
         own = [column for column in entry.columns if column.json_path] or [_AGE]
-        return [_NAME, *own], _custom_printer(own)
+        return [_NAME, *own], _make_custom_printer(own)
     printer = PRINTERS.get(f"{entry.resource.api_version}/{entry.resource.plural}")
     if printer and entry.columns:
         return entry.columns, printer
@@ -68,8 +68,8 @@ def _printer_of(entry: CatalogEntry) -> tuple[Sequence[ServedColumn], Print]:
 # --- custom resources ---
 
 
-def _custom_printer(columns: Sequence[ServedColumn]) -> Print:
-    cells = [_custom_cell(column) for column in columns]
+def _make_custom_printer(columns: Sequence[ServedColumn]) -> Print:
+    cells = [_make_custom_cell(column) for column in columns]
 
     def make_cells(doc: Doc, now: Instant) -> list[Any]:
         return [name_of(doc), *(cell(doc, now) for cell in cells)]
@@ -77,7 +77,7 @@ def _custom_printer(columns: Sequence[ServedColumn]) -> Print:
     return make_cells
 
 
-def _custom_cell(column: ServedColumn) -> Callable[[Doc, Instant], Any]:
+def _make_custom_cell(column: ServedColumn) -> Callable[[Doc, Instant], Any]:
     try:
         find = compile_path(column.json_path)
     except JSONPathError:
@@ -85,12 +85,12 @@ def _custom_cell(column: ServedColumn) -> Callable[[Doc, Instant], Any]:
 
     def cell(doc: Doc, now: Instant) -> Any:
         result = find(doc)
-        return _typed_cell(column.type, result[0], now) if result else None
+        return _convert_cell(column.type, result[0], now) if result else None
 
     return cell
 
 
-def _typed_cell(kind: str, value: Any, now: Instant) -> Any:
+def _convert_cell(kind: str, value: Any, now: Instant) -> Any:
     """Convert a value to the column's type; None (an empty cell) when it does not fit."""
     if value is None:
         return None

@@ -106,16 +106,16 @@ def print_job(job: Doc, now: Instant) -> list[Any]:
         completions = f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
     return [
         name_of(job),
-        _job_status(job),
+        _compute_job_status(job),
         completions,
-        _job_duration(status, now),
+        _format_job_duration(status, now),
         age_of(job, now),
         *containers_of(read_template_spec(job)),
         format_selector(spec.get("selector")),
     ]
 
 
-def _job_status(job: Doc) -> str:
+def _compute_job_status(job: Doc) -> str:
     conditions = status_of(job).get("conditions") or ()
     for kind in ("Complete", "Failed"):
         if is_true(conditions, kind):
@@ -128,7 +128,7 @@ def _job_status(job: Doc) -> str:
     return "Running"
 
 
-def _job_duration(status: Doc, now: Instant) -> str:
+def _format_job_duration(status: Doc, now: Instant) -> str:
     if not status.get("startTime"):
         return ""
     end = parse_time(status["completionTime"]) if status.get("completionTime") else now

@@ -127,7 +127,7 @@ async def _apply_to(
     core: Core, call: Call, live: Document, config: Document, stored: Stored | None
 ) -> Applied:
     """Apply to the live object. Raises Refusal: 409 for conflicts."""
-    allowed = _client_side_fields(call, live, core.ownership.find_kind(call.entry).shape)
+    allowed = _find_client_side_fields(call, live, core.ownership.find_kind(call.entry).shape)
     try:
         return await core.ownership.record_apply(call, stored, live, config, core.clock(), allowed=allowed)
     except InvalidFieldsError as err:
@@ -140,10 +140,10 @@ async def _apply_to(
     except UnconvertibleError as err:
         raise make_unclassified_error(str(err)) from err
     except ConflictsError as err:
-        raise _conflict_refusal(err.conflicts) from err
+        raise _make_conflict_refusal(err.conflicts) from err
 
 
-def _client_side_fields(call: Call, live: Document, shape: Shape) -> FieldSet:
+def _find_client_side_fields(call: Call, live: Document, shape: Shape) -> FieldSet:
     """Fields that kubectl applied client-side before it changed to server-side apply. They cause no conflict.
 
     They are the fields that still have the applied value: another manager has changed all others.
@@ -183,7 +183,7 @@ def _decode_merged(call: Call, doc: Document) -> Document:
         ) from err
 
 
-def _conflict_refusal(value: Sequence[ApplyConflict]) -> Refusal:
+def _make_conflict_refusal(value: Sequence[ApplyConflict]) -> Refusal:
     details = StatusDetails(
         causes=tuple(
             Cause(reason="FieldManagerConflict", message=f"conflict with {each.manager}", field=each.path)

@@ -27,7 +27,7 @@ def decode_body(call: Call) -> Document:
     except ValueError as err:
         raise make_bad_request(f"{prefix}: {err}") from err
     if unknown and call.field_validation == "Strict":
-        raise make_bad_request(f"{prefix}: {_strict_error(unknown)}")
+        raise make_bad_request(f"{prefix}: {_format_strict_error(unknown)}")
     _warn_unknown(call, unknown)
     return doc
 
@@ -44,23 +44,23 @@ def decode_patch(call: Call, doc: Document, untouched: Document) -> Document:
         entry.resource.kind,
     ):
         text = f"no conversion to {entry.api_version} {entry.resource.kind}"
-        raise _undecodable_patch({**doc, **untouched}, text)
+        raise _make_undecodable_patch({**doc, **untouched}, text)
     if not doc.get("kind"):
         text = encode_canonical({**doc, **untouched}).decode()
-        raise _undecodable_patch({**doc, **untouched}, f"Object 'Kind' is missing in '{text}'")
+        raise _make_undecodable_patch({**doc, **untouched}, f"Object 'Kind' is missing in '{text}'")
     sent = encode_canonical(doc) if call.field_validation == "Strict" else b""
     try:
         read, unknown = to_typed(entry, doc)
     except ValueError as err:
-        raise _undecodable_patch({**doc, **untouched}, str(err)) from err
+        raise _make_undecodable_patch({**doc, **untouched}, str(err)) from err
     if unknown and call.field_validation == "Strict":
-        raise _undecodable_patch({**decode(sent), **untouched}, _strict_error(unknown))
+        raise _make_undecodable_patch({**decode(sent), **untouched}, _format_strict_error(unknown))
     _warn_unknown(call, unknown)
     read.update(untouched)
     return read
 
 
-def _undecodable_patch(patched: Document, why: str) -> Refusal:
+def _make_undecodable_patch(patched: Document, why: str) -> Refusal:
     return make_invalid(
         "", "", "", [causes.make_invalid_error("patch", encode_canonical(patched).decode(), why)]
     )
@@ -143,7 +143,7 @@ _KINDS_OF_V1: Final = frozenset(
 )
 
 
-def _strict_error(unknown: list[str]) -> str:
+def _format_strict_error(unknown: list[str]) -> str:
     return "strict decoding error: " + ", ".join(f'unknown field "{path}"' for path in unknown)
 
 

@@ -83,14 +83,14 @@ def options_of(call: Call) -> DeletionOptions:
         raise make_unclassified_error(
             f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:100"'
         )
-    preconditions = _typed_member(doc, "preconditions", dict) or {}
-    dry_run = _typed_member(doc, "dryRun", list) or []
+    preconditions = _read_typed_member(doc, "preconditions", dict) or {}
+    dry_run = _read_typed_member(doc, "dryRun", list) or []
     options = DeletionOptions(
-        uid=_typed_member(preconditions, "uid", str) or "",
-        resource_version=_typed_member(preconditions, "resourceVersion", str) or "",
-        grace_s=_typed_member(doc, "gracePeriodSeconds", int),
-        propagation=_typed_member(doc, "propagationPolicy", str) or "",
-        orphan_dependents=_typed_member(doc, "orphanDependents", bool),
+        uid=_read_typed_member(preconditions, "uid", str) or "",
+        resource_version=_read_typed_member(preconditions, "resourceVersion", str) or "",
+        grace_s=_read_typed_member(doc, "gracePeriodSeconds", int),
+        propagation=_read_typed_member(doc, "propagationPolicy", str) or "",
+        orphan_dependents=_read_typed_member(doc, "orphanDependents", bool),
         dry_run=bool(dry_run) or call.dry_run,
     )
     _check_options(options, dry_run)
@@ -129,7 +129,7 @@ def _from_query(query: Mapping[str, str]) -> Document:
     return doc
 
 
-def _typed_member(doc: Mapping[str, Any], member: str, kind: type) -> Any:
+def _read_typed_member(doc: Mapping[str, Any], member: str, kind: type) -> Any:
     value = doc.get(member)
     if value is None or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
         return value
@@ -248,7 +248,9 @@ async def _delete_now(core: Core, call: Call, options: DeletionOptions, stored: 
         case "mark":
             if options.dry_run:
                 return CallAnswer(200, await _render(core, call, encode_object(doc), stored))
-            marked = core.put(entry, stored, doc, managed=_managers_of_marked(core, entry, stored, doc))
+            marked = core.put(
+                entry, stored, doc, managed=_compute_managers_of_marked(core, entry, stored, doc)
+            )
             status = 202 if options.orphan_dependents is False else 200
             return CallAnswer(status, await core.answer(call, marked))
         case "mark and remove":
@@ -267,7 +269,7 @@ async def _render(core: Core, call: Call, raw: bytes, stored: Stored) -> bytes:
     return core.ownership.show(call.entry, shown, stored) if call.shows_managed else shown
 
 
-def _managers_of_marked(core: Core, entry: CatalogEntry, stored: Stored, doc: Document) -> bytes:
+def _compute_managers_of_marked(core: Core, entry: CatalogEntry, stored: Stored, doc: Document) -> bytes:
     """Return the field managers of a marked object. No manager owns the finalizers that the server adds."""
     if not doc["metadata"].get("finalizers"):
         return stored.managed

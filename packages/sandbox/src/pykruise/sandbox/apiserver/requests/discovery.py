@@ -24,20 +24,20 @@ def answer_discovery(path: str, accept: str, catalog: Catalog) -> Document | Non
         case ["version"]:
             return dict(version_of(catalog.minor))
         case ["api" | "apis"]:
-            version = _aggregated_version(accept)
+            version = _choose_aggregated_version(accept)
             if version:
                 return _build_aggregated(catalog, legacy=parts == ["api"], version=version)
-            return _legacy_versions() if parts == ["api"] else _group_list(catalog)
+            return _build_legacy_versions() if parts == ["api"] else _group_list(catalog)
         case ["api", version]:
-            return _resource_list(catalog, "", version)
+            return _build_resource_list(catalog, "", version)
         case ["apis", group] if group in catalog.list_groups() and group:
             return {"kind": "APIGroup", "apiVersion": "v1", **_build_group(catalog, group)}
         case ["apis", group, version]:
-            return _resource_list(catalog, group, version) if group else None
+            return _build_resource_list(catalog, group, version) if group else None
     return None
 
 
-def _aggregated_version(accept: str) -> str:
+def _choose_aggregated_version(accept: str) -> str:
     """The version of aggregated discovery that the client prefers; empty when it wants the classic form."""
     for media_type in accept.split(","):
         name, *parameters = (part.strip() for part in media_type.split(";"))
@@ -54,7 +54,7 @@ def _aggregated_version(accept: str) -> str:
 # --- the classic form ---
 
 
-def _legacy_versions() -> Document:
+def _build_legacy_versions() -> Document:
     return {
         "kind": "APIVersions",
         "versions": ["v1"],
@@ -74,7 +74,7 @@ def _build_group(catalog: Catalog, group: str) -> Document:
     return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _resource_list(catalog: Catalog, group: str, version: str) -> Document | None:
+def _build_resource_list(catalog: Catalog, group: str, version: str) -> Document | None:
     entries = catalog.list_resources(group, version)
     if not entries:
         return None
@@ -150,7 +150,8 @@ def _group_discovery(catalog: Catalog, group: str) -> Document:
         {
             "version": version,
             "resources": [
-                _resource_discovery(entry) for entry in _sort_entries(catalog.list_resources(group, version))
+                _build_resource_discovery(entry)
+                for entry in _sort_entries(catalog.list_resources(group, version))
             ],
             "freshness": "Current",
         }
@@ -159,12 +160,12 @@ def _group_discovery(catalog: Catalog, group: str) -> Document:
     return {"metadata": {**metadata, "creationTimestamp": None}, "versions": versions}
 
 
-def _resource_discovery(entry: CatalogEntry) -> Document:
+def _build_resource_discovery(entry: CatalogEntry) -> Document:
     resource = entry.resource
     doc: Document = {
         "resource": resource.plural,
         # As on a real server, the group is omitted for a built-in kind of the resource's own group.
-        "responseKind": _response_kind(
+        "responseKind": _build_response_kind(
             resource.group if entry.is_custom else "", resource.version, resource.kind, entry
         ),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
@@ -179,7 +180,7 @@ def _resource_discovery(entry: CatalogEntry) -> Document:
         doc["subresources"] = [
             {
                 "subresource": subresource.name,
-                "responseKind": _response_kind(
+                "responseKind": _build_response_kind(
                     subresource.group if entry.is_custom or _lives_elsewhere(entry, subresource) else "",
                     subresource.version,
                     subresource.kind,
@@ -192,7 +193,7 @@ def _resource_discovery(entry: CatalogEntry) -> Document:
     return doc
 
 
-def _response_kind(group: str, version: str, kind: str, entry: CatalogEntry) -> Document:
+def _build_response_kind(group: str, version: str, kind: str, entry: CatalogEntry) -> Document:
     if not group and not entry.is_custom:
         version = ""
     return {"group": group, "version": version, "kind": kind}

@@ -87,7 +87,7 @@ async def read_log(core: Core, call: Call) -> CallAnswer:
     pod, wanted = _parse_request(core, call)
     if not pod["spec"].get("nodeName"):
         return CallAnswer(204, b"", is_object=False)
-    log = _log_of(pod, wanted.container, call)
+    log = _find_log(pod, wanted.container, call)
     text = b"".join(line + b"\n" for line in _Reader(wanted, log, core.clock()).read_first())
     return CallAnswer(200, text[: wanted.size], is_object=False, content_type=_TEXT)
 
@@ -100,8 +100,8 @@ async def follow_log(core: Core, call: Call) -> "LogStream | CallAnswer":
     pod, wanted = _parse_request(core, call)
     if not pod["spec"].get("nodeName"):
         return CallAnswer(204, b"", is_object=False)
-    log = _log_of(pod, wanted.container, call)
-    return LogStream(_changes(core, call), _Reader(wanted, log, core.clock()), clock=core.clock)
+    log = _find_log(pod, wanted.container, call)
+    return LogStream(_open_pod_watch(core, call), _Reader(wanted, log, core.clock()), clock=core.clock)
 
 
 class _Reader:
@@ -186,12 +186,12 @@ class LogStream:
             if kind == _DELETED or self._is_over:
                 self._is_over = True
             else:
-                self._pod_changed(decode(raw))
+                self._on_pod_changed(decode(raw))
         self._is_over = self._is_over or not events
 
-    def _pod_changed(self, pod: Document) -> None:
+    def _on_pod_changed(self, pod: Document) -> None:
         log = self._reader.log
-        status = _status_of(pod, self._reader.wanted.container)
+        status = _find_container_status(pod, self._reader.wanted.container)
         ended, is_over = _find_end(status, log.restarts)
         self._is_over = is_over
         if ended is not None:
@@ -208,7 +208,7 @@ class LogStream:
         await self._changes.aclose()
 
 
-def _changes(core: Core, call: Call) -> WatchStream:
+def _open_pod_watch(core: Core, call: Call) -> WatchStream:
     """Watch the pod from now on. A line has the type of the event, a space, and the pod."""
     entry = call.entry
     positions = {field: position for position, field in enumerate(entry.selectable)}
@@ -241,7 +241,7 @@ def _parse_request(core: Core, call: Call) -> tuple[Document, _Wanted]:
     tail, size = parse_whole_number(call.query, "tailLines"), parse_whole_number(call.query, "limitBytes")
     wanted = _Wanted(
         container,
-        _earliest_time(core, call),
+        _parse_earliest_time(core, call),
         parse_flag(call.query, "timestamps"),
         tail,
         size if size is not None and size > 0 else None,
@@ -249,7 +249,7 @@ def _parse_request(core: Core, call: Call) -> tuple[Document, _Wanted]:
     return pod, wanted
 
 
-def _earliest_time(core: Core, call: Call) -> Instant:
+def _parse_earliest_time(core: Core, call: Call) -> Instant:
     """Earliest time of requested lines. Raises Refusal (400, 422)."""
     seconds, time = parse_whole_number(call.query, "sinceSeconds"), call.query.get("sinceTime", "")
     result: list[Cause] = []
@@ -289,11 +289,11 @@ def _select_container(pod: Document, call: Call) -> str:
 # ── logs from a status ───────────────────────────────────────────────────────
 
 
-def _log_of(pod: Document, name: str, call: Call) -> _Log:
+def _find_log(pod: Document, name: str, call: Call) -> _Log:
     """Return the log of the container's current run, or of its previous run. Raises Refusal (400)."""
-    status = _status_of(pod, name)
+    status = _find_container_status(pod, name)
     state, last = status.get("state") or {}, status.get("lastState") or {}
-    every_s = _every_s(pod)
+    every_s = _read_interval_s(pod)
     if parse_flag(call.query, "previous"):
         if not last.get("terminated"):
             raise make_bad_request(f'previous terminated container "{name}" in pod "{call.name}" not found')
@@ -330,7 +330,7 @@ def _find_end(status: Mapping[str, Any], restarts: int) -> tuple[Mapping[str, An
     return ended, True
 
 
-def _status_of(pod: Document, name: str) -> Mapping[str, Any]:
+def _find_container_status(pod: Document, name: str) -> Mapping[str, Any]:
     status = pod.get("status") or {}
     for member in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         for each in status.get(member) or ():
@@ -340,7 +340,7 @@ def _status_of(pod: Document, name: str) -> Mapping[str, Any]:
     return {}
 
 
-def _every_s(pod: Document) -> float:
+def _read_interval_s(pod: Document) -> float:
     """Interval in the annotation; 0 without an annotation, or with an invalid one."""
     text = (pod["metadata"].get("annotations") or {}).get(LOG_EVERY, "")
     try:

@@ -137,7 +137,7 @@ def read_body(headers: Mapping[str, str], body: bytes | None, *, what: str) -> D
     if not isinstance(value, dict):
         raise make_bad_request(
             f"the object provided is unrecognized (must be of type {what}): {_NO_KIND}json: cannot unmarshal "
-            f"{_json_kind(value)} into Go value of type {_TYPE_META} ({summary_of(data)})"
+            f"{_find_json_kind(value)} into Go value of type {_TYPE_META} ({summary_of(data)})"
         )
     return value
 
@@ -151,20 +151,20 @@ def parse_json(data: bytes, *, prefix: str = "", sums_up: bool = False) -> Any:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as err:
         suffix = f" ({summary_of(data)})" if sums_up else ""
-        raise make_bad_request(f"{prefix}{_json_error(data, err)}{suffix}") from err
+        raise make_bad_request(f"{prefix}{_describe_json_error(data, err)}{suffix}") from err
     _check_depth(data, value)
     return value
 
 
-def _json_error(data: bytes, err: orjson.JSONDecodeError) -> str:
+def _describe_json_error(data: bytes, err: orjson.JSONDecodeError) -> str:
     """Describe the error in the words of a Go decoder."""
     text = data.decode("utf-8", "replace")
     if err.pos >= len(text.rstrip()) or "end of data" in err.msg:
         return "unexpected end of JSON input"
-    return f"invalid character {_go_character(text[err.pos])} looking for beginning of value"
+    return f"invalid character {_format_go_character(text[err.pos])} looking for beginning of value"
 
 
-def _go_character(character: str) -> str:
+def _format_go_character(character: str) -> str:
     special = {"'": "'\\''", '"': "'\"'"}
     return special.get(character) or (f"'{character}'" if character.isprintable() else repr(character))
 
@@ -242,7 +242,7 @@ def to_yaml(body: bytes) -> bytes:
     return text.encode()
 
 
-def _json_kind(value: Any) -> str:
+def _find_json_kind(value: Any) -> str:
     return {bool: "bool", str: "string", list: "array", type(None): "null"}.get(type(value), "number")
 
 

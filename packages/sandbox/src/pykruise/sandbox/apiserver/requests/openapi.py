@@ -141,12 +141,12 @@ def _build_path(entry: CatalogEntry, wanted: Sequence[str], verbs: Sequence[str]
 
 def _build_operation(entry: CatalogEntry, verb: str, action: str) -> Document:
     resource = entry.resource
-    reference = {"$ref": f"{_REF}{_schema_name(entry)}"}
+    reference = {"$ref": f"{_REF}{_build_schema_name(entry)}"}
     operation: Document = {
         "operationId": f"{verb}{resource.kind}",
         "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": reference}}}},
         "x-kubernetes-action": action,
-        "x-kubernetes-group-version-kind": _kind_of(entry),
+        "x-kubernetes-group-version-kind": _build_group_version_kind(entry),
     }
     if verb in _WRITES:
         operation["parameters"] = [_build_parameter(name, "query") for name in _WRITE_PARAMETERS]
@@ -162,7 +162,7 @@ def _build_parameter(name: str, place: str, *, kind: str = "string") -> Document
     return {**parameter, "required": True} if place == "path" else parameter
 
 
-def _kind_of(entry: CatalogEntry) -> Document:
+def _build_group_version_kind(entry: CatalogEntry) -> Document:
     resource = entry.resource
     return {"group": resource.group, "kind": resource.kind, "version": resource.version}
 
@@ -170,7 +170,7 @@ def _kind_of(entry: CatalogEntry) -> Document:
 # --- schemas ---
 
 
-def _schema_name(entry: CatalogEntry) -> str:
+def _build_schema_name(entry: CatalogEntry) -> str:
     if not entry.is_custom:
         return entry.definition or f"io.k8s.{entry.resource.kind}"
     reversed_group = ".".join(reversed(entry.resource.group.split(".")))
@@ -178,9 +178,9 @@ def _schema_name(entry: CatalogEntry) -> str:
 
 
 def _build_schemas(entry: CatalogEntry, minor: str) -> Document:
-    name = _schema_name(entry)
-    schema = dict(_custom_schema(entry) if entry.is_custom else _build_definition(name, minor))
-    schema["x-kubernetes-group-version-kind"] = [_kind_of(entry)]
+    name = _build_schema_name(entry)
+    schema = dict(_build_custom_schema(entry) if entry.is_custom else _build_definition(name, minor))
+    schema["x-kubernetes-group-version-kind"] = [_build_group_version_kind(entry)]
     if "list" not in entry.verbs:
         return {name: schema}
     items = {"type": "array", "items": {"allOf": [{"$ref": f"{_REF}{name}"}], "default": {}}}
@@ -193,12 +193,12 @@ def _build_schemas(entry: CatalogEntry, minor: str) -> Document:
             "kind": {"type": "string"},
             "metadata": {"allOf": [{"$ref": f"{_REF}{_META}.ListMeta"}], "default": {}},
         },
-        "x-kubernetes-group-version-kind": [{**_kind_of(entry), "kind": entry.list_kind}],
+        "x-kubernetes-group-version-kind": [{**_build_group_version_kind(entry), "kind": entry.list_kind}],
     }
     return {name: schema, f"{name}List": list_schema}
 
 
-def _custom_schema(entry: CatalogEntry) -> Document:
+def _build_custom_schema(entry: CatalogEntry) -> Document:
     schema = dict(entry.schema or {"type": "object"})
     own = {
         "apiVersion": {"type": "string"},
@@ -254,7 +254,7 @@ _SCALARS: Final[Mapping[str, Document]] = {
 
 
 def _build_property(facts: BuiltinField, directives: Mapping[str, Any]) -> Document:
-    schema = _of_kind(facts.kind)
+    schema = _build_kind_schema(facts.kind)
     for directive, extension in _EXTENSIONS.items():
         if directive in directives:
             schema[extension] = directives[directive]
@@ -270,13 +270,13 @@ _EXTENSIONS: Final = {
 }
 
 
-def _of_kind(kind: str) -> Document:
+def _build_kind_schema(kind: str) -> Document:
     if kind.startswith("*"):
-        return _of_kind(kind[1:])
+        return _build_kind_schema(kind[1:])
     if kind.startswith("[]"):
-        return {"type": "array", "items": _of_kind(kind[2:])}
+        return {"type": "array", "items": _build_kind_schema(kind[2:])}
     if kind.startswith("{}"):
-        return {"type": "object", "additionalProperties": _of_kind(kind[2:])}
+        return {"type": "object", "additionalProperties": _build_kind_schema(kind[2:])}
     if kind in _SCALARS:
         return dict(_SCALARS[kind])
     if kind in _NAMED:

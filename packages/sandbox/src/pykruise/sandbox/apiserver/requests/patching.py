@@ -74,10 +74,10 @@ class WantedPatch(msgspec.Struct, frozen=True):
 
 def is_apply(call: Call) -> bool:
     """Whether a PATCH is a server-side apply (applying.py)."""
-    return call.method == "PATCH" and _media_type(call) == PatchType.APPLY
+    return call.method == "PATCH" and _read_media_type(call) == PatchType.APPLY
 
 
-def _media_type(call: Call) -> str:
+def _read_media_type(call: Call) -> str:
     return (call.headers.get("content-type") or "").partition(";")[0].strip()
 
 
@@ -85,7 +85,7 @@ def read_patch(call: Call, definition: str) -> WantedPatch:
     """Read the patch of the call. Without a `definition`, strategic merges are not supported. Raises Refusal: 400,
     413, 415, 422.
     """
-    media = _media_type(call)
+    media = _read_media_type(call)
     taken = [PatchType.JSON, PatchType.MERGE, *([PatchType.STRATEGIC] if definition else [])]
     if media == PatchType.APPLY:
         raise make_unsupported_media_type([*map(str, taken)])

@@ -34,16 +34,16 @@ def to_document(body: bytes) -> Document:
         raise ProtobufError("provided data does not appear to be a protobuf message: the prefix is missing")
     try:
         envelope = dict(_read_members(body[len(_MAGIC) :]))
-        type_meta = dict(_read_members(_bytes_of(envelope.get(1, b""))))
-        api_version = _bytes_of(type_meta.get(1, b"")).decode()
-        kind = _bytes_of(type_meta.get(2, b"")).decode()
-        document = _read_message(_definition_of(api_version, kind), _bytes_of(envelope.get(2, b"")))
+        type_meta = dict(_read_members(_require_bytes(envelope.get(1, b""))))
+        api_version = _require_bytes(type_meta.get(1, b"")).decode()
+        kind = _require_bytes(type_meta.get(2, b"")).decode()
+        document = _read_message(_find_definition(api_version, kind), _require_bytes(envelope.get(2, b"")))
     except (UnicodeDecodeError, IndexError, struct.error, RecursionError) as err:
         raise ProtobufError(f"the protobuf message is malformed: {err}") from err
     return {"kind": kind, "apiVersion": api_version, **document}
 
 
-def _definition_of(api_version: str, kind: str) -> str:
+def _find_definition(api_version: str, kind: str) -> str:
     group, _, version = api_version.rpartition("/")
     candidates = [f"io.k8s.api.{(group or 'core').partition('.')[0]}.{version}.{kind}"]
     if group == "apiextensions.k8s.io":
@@ -51,13 +51,13 @@ def _definition_of(api_version: str, kind: str) -> str:
     # Options of a request exist in every group, in the group's version or in v1.
     candidates.append(f"{_META}.{kind}")
     for name in candidates:
-        if name in _field_numbers():
+        if name in _read_field_numbers():
             return name
     raise ProtobufError(f'no kind "{kind}" is registered for version "{api_version}"')
 
 
 @cache
-def _field_numbers() -> Mapping[str, Mapping[int, str]]:
+def _read_field_numbers() -> Mapping[str, Mapping[int, str]]:
     result = orjson.loads(read_package_data("pykruise.sandbox", "protobuf.json"))
     return {
         definition: {int(number): name for number, name in fields.items()}
@@ -103,7 +103,7 @@ def _read_members(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         position += length
 
 
-def _bytes_of(value: int | bytes) -> bytes:
+def _require_bytes(value: int | bytes) -> bytes:
     if isinstance(value, bytes):
         return value
     raise ProtobufError("the protobuf message is malformed: a number instead of bytes")
@@ -125,14 +125,14 @@ def _read_message(definition: str, data: bytes) -> Document:
 
 
 def _read_into(document: Document, definition: str, data: bytes, kinds: Mapping[str, BuiltinField]) -> None:
-    numbers = _field_numbers().get(definition, {})
+    numbers = _read_field_numbers().get(definition, {})
     for number, value in _read_members(data):
         name = numbers.get(number)
         if name is None:
             continue  # a field of a newer client
         if name.startswith("<"):
             # Fields that JSON shows inline are a separate message here (a volume's source).
-            _read_into(document, name[1:], _bytes_of(value), kinds)
+            _read_into(document, name[1:], _require_bytes(value), kinds)
         elif name in kinds:
             _put_field(document, name, kinds[name].kind.lstrip("*"), value)
 
@@ -141,8 +141,8 @@ def _put_field(document: Document, name: str, kind: str, value: int | bytes) -> 
     if kind.startswith("[]"):
         document.setdefault(name, []).append(_read_value(kind[2:].lstrip("*"), value))
     elif kind.startswith("{}"):
-        entry = dict(_read_members(_bytes_of(value)))
-        key = _bytes_of(entry.get(1, b"")).decode()
+        entry = dict(_read_members(_require_bytes(value)))
+        key = _require_bytes(entry.get(1, b"")).decode()
         inner = kind[2:].lstrip("*")
         document.setdefault(name, {})[key] = _map_value(inner, entry.get(2))
     else:
@@ -152,7 +152,7 @@ def _put_field(document: Document, name: str, kind: str, value: int | bytes) -> 
 def _map_value(kind: str, value: int | bytes | None) -> Any:
     if kind.startswith("[]"):
         # A map of lists has a message around each list (ExtraValue).
-        items = _read_members(_bytes_of(value)) if value is not None else ()
+        items = _read_members(_require_bytes(value)) if value is not None else ()
         return [_read_value(kind[2:], item) for _, item in items]
     return _read_value(kind, b"" if value is None else value)
 
@@ -160,24 +160,24 @@ def _map_value(kind: str, value: int | bytes | None) -> Any:
 def _read_value(kind: str, value: int | bytes) -> Any:
     match kind:
         case "string":
-            return _bytes_of(value).decode()
+            return _require_bytes(value).decode()
         case "int32" | "int64":
             return _to_signed(value)
         case "bool":
             return bool(value)
         case "float64":
-            return struct.unpack("<d", _bytes_of(value))[0]
+            return struct.unpack("<d", _require_bytes(value))[0]
         case "bytes":
-            return base64.b64encode(_bytes_of(value)).decode()
+            return base64.b64encode(_require_bytes(value)).decode()
         case "time" | "microtime":
-            return _read_time(_bytes_of(value), micro=kind == "microtime")
+            return _read_time(_require_bytes(value), micro=kind == "microtime")
         case "quantity":
-            return _bytes_of(dict(_read_members(_bytes_of(value))).get(1, b"0")).decode()
+            return _require_bytes(dict(_read_members(_require_bytes(value))).get(1, b"0")).decode()
         case "intOrString":
-            return _int_or_string(_bytes_of(value))
+            return _decode_int_or_string(_require_bytes(value))
         case "any" | "object":
-            return _json_inside(_bytes_of(value))
-    return _read_message(kind, _bytes_of(value))
+            return _decode_json(_require_bytes(value))
+    return _read_message(kind, _require_bytes(value))
 
 
 def _read_time(data: bytes, *, micro: bool) -> str | None:
@@ -188,16 +188,16 @@ def _read_time(data: bytes, *, micro: bool) -> str | None:
     return format_micro_time(seconds + nanos / 1e9) if micro else format_time(seconds)
 
 
-def _int_or_string(data: bytes) -> int | str:
+def _decode_int_or_string(data: bytes) -> int | str:
     members = dict(_read_members(data))
     if members.get(1, 0) == 1:
-        return _bytes_of(members.get(3, b"")).decode()
+        return _require_bytes(members.get(3, b"")).decode()
     return _to_signed(members.get(2, 0))
 
 
-def _json_inside(data: bytes) -> Any:
+def _decode_json(data: bytes) -> Any:
     """Decode a free-form value: JSON text in a message with one field."""
-    raw = _bytes_of(dict(_read_members(data)).get(1, b"null"))
+    raw = _require_bytes(dict(_read_members(data)).get(1, b"null"))
     try:
         return orjson.loads(raw or b"null")
     except orjson.JSONDecodeError as err:

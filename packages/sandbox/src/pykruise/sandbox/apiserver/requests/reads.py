@@ -49,7 +49,7 @@ _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 async def get(core: Core, call: Call) -> CallAnswer:
     """Respond with one object. The storage must have reached the request's `resourceVersion`. Raises Refusal."""
-    asked = _revision(call)
+    asked = _parse_revision(call)
     if asked > core.storage.revision:
         raise make_too_large_resource_version(asked, core.storage.revision)
     stored = core.get(call.entry, call.namespace, call.name)
@@ -104,7 +104,7 @@ async def _render_items(core: Core, call: Call, items: Sequence[Stored]) -> list
 def _scan_first_page(core: Core, call: Call, limit: int) -> tuple[Page, str]:
     """Return the page for the request's continue token, resourceVersion and limit, and the path at which it starts."""
     token = call.query.get("continue", "")
-    asked = _revision(call)
+    asked = _parse_revision(call)
     current = core.storage.revision
     exact = 0
     start = ""
@@ -117,7 +117,7 @@ def _scan_first_page(core: Core, call: Call, limit: int) -> tuple[Page, str]:
     elif asked > current:
         raise make_too_large_resource_version(asked, current)
     elif asked and (
-        call.query.get("resourceVersionMatch") == "Exact" or (limit > 0 and not _version_match(call))
+        call.query.get("resourceVersionMatch") == "Exact" or (limit > 0 and not _read_version_match(call))
     ):
         exact = asked
     try:
@@ -137,7 +137,7 @@ def _scan_first_page(core: Core, call: Call, limit: int) -> tuple[Page, str]:
     return page, start
 
 
-def _version_match(call: Call) -> str:
+def _read_version_match(call: Call) -> str:
     return call.query.get("resourceVersionMatch", "")
 
 
@@ -168,7 +168,7 @@ def _select(
 
 def _check_list_options(call: Call) -> None:
     query = call.query
-    match = _version_match(call)
+    match = _read_version_match(call)
     options: list[Cause] = []
     if match:
         field = "resourceVersionMatch"
@@ -196,7 +196,7 @@ def _check_list_options(call: Call) -> None:
 
 def _check_watch_options(call: Call) -> None:
     query = call.query
-    match = _version_match(call)
+    match = _read_version_match(call)
     field = "resourceVersionMatch"
     options: list[Cause] = []
     initial = "sendInitialEvents" in query
@@ -229,7 +229,7 @@ def watch(core: Core, call: Call) -> WatchStream:
         raise make_method_not_supported(call.entry.resource, "watch")
     _check_watch_options(call)
     selection = selection_of(call.entry, call.query, name=call.name)
-    asked = _revision(call)
+    asked = _parse_revision(call)
     bookmarks = parse_flag(call.query, "allowWatchBookmarks")
     with_state = parse_flag(call.query, "sendInitialEvents") or (
         asked == 0 and "sendInitialEvents" not in call.query
@@ -241,12 +241,12 @@ def watch(core: Core, call: Call) -> WatchStream:
     if with_state:
         marks = parse_flag(call.query, "sendInitialEvents") and bookmarks
         page = core.storage.scan(call.entry.shelf, namespace=call.namespace)
-        initial = _present_lines(core, call, selection, page, end_mark=marks)
+        initial = _list_present_lines(core, call, selection, page, end_mark=marks)
         after = core.storage.revision
     else:
         after = asked or core.storage.revision
         try:
-            initial = _past_lines(core, call, selection, after)
+            initial = _list_past_lines(core, call, selection, after)
         except Compacted as err:
             failed = True
             refusal = make_expired(f"too old resource version: {asked} ({err.oldest - 1})")
@@ -263,7 +263,7 @@ def watch(core: Core, call: Call) -> WatchStream:
         after=after,
         initial=initial,
         bookmark=(lambda revision: _build_bookmark(call, revision)) if bookmarks else None,
-        timeout_s=_timeout(core, call),
+        timeout_s=_compute_watch_timeout_s(core, call),
         revision=lambda: core.storage.revision,
         later=_without_columns if call.form.shows == "table" else None,
     )
@@ -280,7 +280,7 @@ def _without_columns(line: bytes) -> bytes:
     return orjson.dumps(event)
 
 
-def _timeout(core: Core, call: Call) -> float:
+def _compute_watch_timeout_s(core: Core, call: Call) -> float:
     """Duration of a watch in seconds. If the request states none, half an hour to an hour at random, so that watches do
     not all end together.
     """
@@ -288,7 +288,7 @@ def _timeout(core: Core, call: Call) -> float:
     return float(asked) if asked and asked > 0 else _SHORTEST_WATCH_S * (1.0 + core.rng.random())
 
 
-def _present_lines(
+def _list_present_lines(
     core: Core, call: Call, selection: Selection, page: Page, *, end_mark: bool
 ) -> Iterator[bytes | Awaitable[bytes]]:
     for stored in page.items:
@@ -307,7 +307,7 @@ def _present_lines(
         )
 
 
-def _past_lines(
+def _list_past_lines(
     core: Core, call: Call, selection: Selection, after: int
 ) -> Iterator[bytes | Awaitable[bytes]]:
     """Yield the lines of the known changes after a revision. Raises Compacted immediately, not when the first line is
@@ -337,10 +337,10 @@ def _build_line(core: Core, call: Call, kind: str, stored: Stored, revision: int
         return encode_event_line(
             kind, core.ownership.show(entry, shown, stored) if call.shows_managed else shown
         )
-    return _rendered_line(core, call, kind, raw, stored)
+    return _render_line(core, call, kind, raw, stored)
 
 
-async def _rendered_line(core: Core, call: Call, kind: str, raw: bytes, stored: Stored) -> bytes:
+async def _render_line(core: Core, call: Call, kind: str, raw: bytes, stored: Stored) -> bytes:
     shown = await core.show(call.entry, raw)
     if call.shows_managed:
         shown = core.ownership.show(call.entry, shown, stored)
@@ -364,7 +364,7 @@ def _build_bookmark(call: Call, revision: int, annotations: dict[str, str] | Non
 # --- resource versions and tokens ----------------------------------------
 
 
-def _revision(call: Call) -> int:
+def _parse_revision(call: Call) -> int:
     """The requested resourceVersion; 0 when it is absent or "0", which both mean any version."""
     text = call.query.get("resourceVersion", "")
     if not text:
@@ -389,17 +389,17 @@ def _read_token(token: str) -> tuple[int, str]:
         result = orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
         revision, start, version = result["rv"], result["start"], result["v"]
     except (ValueError, KeyError, TypeError) as err:
-        raise _bad_token(f"continue key is not valid: {err}") from err
+        raise _make_bad_token_error(f"continue key is not valid: {err}") from err
     if version != "meta.k8s.io/v1":
-        raise _bad_token(
+        raise _make_bad_token_error(
             f"continue key is not valid: server does not recognize this encoded version {version}"
         )
     if type(revision) is not int or revision == 0 or revision < -1 or not isinstance(start, str) or not start:
-        raise _bad_token(
+        raise _make_bad_token_error(
             "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
         )
     return revision, start
 
 
-def _bad_token(text: str) -> Refusal:
+def _make_bad_token_error(text: str) -> Refusal:
     return make_bad_request(f"invalid continue token: {text}")

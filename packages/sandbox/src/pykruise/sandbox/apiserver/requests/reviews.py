@@ -36,17 +36,17 @@ Review = Callable[[Core, Call, Document], Document]
 # --- permissions ----------------------------------------
 
 
-def _self_access(core: Core, call: Call, spec: Document) -> Document:
+def _review_self_access(core: Core, call: Call, spec: Document) -> Document:
     _raise_invalid(call, _check_attributes(spec))
     return _decide(core, call.user, spec)
 
 
-def _access(core: Core, call: Call, spec: Document) -> Document:
+def _review_access(core: Core, call: Call, spec: Document) -> Document:
     _raise_invalid(call, [*_check_subject(spec), *_check_attributes(spec)])
-    return _decide(core, _user_in(spec), spec)
+    return _decide(core, _read_user(spec), spec)
 
 
-def _local_access(core: Core, call: Call, spec: Document) -> Document:
+def _review_local_access(core: Core, call: Call, spec: Document) -> Document:
     result = [*_check_subject(spec), *_check_attributes(spec)]
     asked = spec.get("resourceAttributes") or {}
     if (asked.get("namespace") or "") != call.namespace:
@@ -60,7 +60,7 @@ def _local_access(core: Core, call: Call, spec: Document) -> Document:
             causes.make_invalid_error("spec.nonResourceAttributes", spec["nonResourceAttributes"], text)
         )
     _raise_invalid(call, result)
-    return _decide(core, _user_in(spec), spec)
+    return _decide(core, _read_user(spec), spec)
 
 
 def _check_subject(spec: Document) -> Iterable[Cause]:
@@ -88,18 +88,18 @@ def _raise_invalid(call: Call, value: Iterable[Cause]) -> None:
         raise make_invalid("", call.entry.resource.group, "", wrong)  # without a kind, as on a real server
 
 
-def _user_in(spec: Document) -> User:
+def _read_user(spec: Document) -> User:
     return User(name=spec.get("user") or "", groups=tuple(spec.get("groups") or ()))
 
 
 def _decide(core: Core, user: User, spec: Document) -> Document:
     if core.authorizer is None:
         return {"allowed": True}
-    decision = core.authorizer.decide(_attributes_in(user, spec))
+    decision = core.authorizer.decide(_read_attributes(user, spec))
     return {"allowed": decision.allowed} | ({"reason": decision.reason} if decision.reason else {})
 
 
-def _attributes_in(user: User, spec: Document) -> Attributes:
+def _read_attributes(user: User, spec: Document) -> Attributes:
     if (path := spec.get("nonResourceAttributes")) is not None:
         return Attributes(user=user, verb=path.get("verb") or "", path=path.get("path") or "")
     asked: Document = spec["resourceAttributes"]
@@ -107,7 +107,7 @@ def _attributes_in(user: User, spec: Document) -> Attributes:
     return Attributes(user=user, **{member: asked.get(member) or "" for member in members})
 
 
-def _rules(core: Core, call: Call, spec: Document) -> Document:
+def _review_rules(core: Core, call: Call, spec: Document) -> Document:
     namespace = spec.get("namespace") or ""
     if not namespace:
         raise make_bad_request("no namespace on request")
@@ -132,11 +132,11 @@ def _select_members(rule: PolicyRule, *members: str) -> Document:
 # --- users ----------------------------------------
 
 
-def _self(core: Core, call: Call, spec: Document) -> Document:
+def _review_self(core: Core, call: Call, spec: Document) -> Document:
     return {"userInfo": {**call.user.to_document(), "username": call.user.name or _ADMIN}}
 
 
-def _token(core: Core, call: Call, spec: Document) -> Document:
+def _review_token(core: Core, call: Call, spec: Document) -> Document:
     user = core.tokens.user_of(spec.get("token") or "")
     if user is None:
         return {"user": {}, "error": "invalid bearer token"}
@@ -156,7 +156,7 @@ def _review(answer: Review) -> Callable[[Core, Call], Awaitable[CallAnswer]]:
         if call.namespace:
             doc["metadata"]["namespace"] = call.namespace
         spec = doc.get("spec") or {}
-        if answer is _rules:
+        if answer is _review_rules:
             doc["spec"] = {}  # the response does not repeat the spec
         doc["status"] = answer(core, call, spec)
         return CallAnswer(201, orjson.dumps(doc), is_object=False)
@@ -165,11 +165,11 @@ def _review(answer: Review) -> Callable[[Core, Call], Awaitable[CallAnswer]]:
 
 
 REVIEWS: Final[Mapping[str, Callable[[Core, Call], Awaitable[CallAnswer]]]] = {
-    "localsubjectaccessreviews": _review(_local_access),
-    "selfsubjectaccessreviews": _review(_self_access),
-    "selfsubjectreviews": _review(_self),
-    "selfsubjectrulesreviews": _review(_rules),
-    "subjectaccessreviews": _review(_access),
-    "tokenreviews": _review(_token),
+    "localsubjectaccessreviews": _review(_review_local_access),
+    "selfsubjectaccessreviews": _review(_review_self_access),
+    "selfsubjectreviews": _review(_review_self),
+    "selfsubjectrulesreviews": _review(_review_rules),
+    "subjectaccessreviews": _review(_review_access),
+    "tokenreviews": _review(_review_token),
 }
 """Functions that respond to a POST to the collection, by plural."""

@@ -75,7 +75,7 @@ async def _set_replicas(core: Core, call: Call, change: Callable[[Document], Doc
         raise make_not_found(entry.resource, call.name)
 
     def with_replicas(doc: Document, stored: Stored) -> Document:
-        scale = change(_scale_of(entry, doc))
+        scale = change(_build_scale(entry, doc))
         _check_scale(call, scale, doc)
         _put_value(doc, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
         return doc
@@ -89,17 +89,17 @@ def scale_of(entry: CatalogEntry, doc: Document) -> Document:
     assert paths is not None
     if entry.is_custom and _get_value(doc, paths.spec_replicas) is None:
         raise make_internal_error(f'the spec replicas field "{paths.spec_replicas}" does not exist')
-    return _scale_of(entry, doc)
+    return _build_scale(entry, doc)
 
 
-def _scale_of(entry: CatalogEntry, doc: Document) -> Document:
+def _build_scale(entry: CatalogEntry, doc: Document) -> Document:
     """Return the Scale of an object, which may have no replicas yet."""
     paths = entry.scale
     assert paths is not None
     meta = doc["metadata"]
     replicas = _get_value(doc, paths.spec_replicas)
     status: Document = {"replicas": _to_int(_get_value(doc, paths.status_replicas))}
-    if selector := _selector_text(doc, paths):
+    if selector := _format_selector(doc, paths):
         status["selector"] = selector
     members = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
@@ -111,7 +111,7 @@ def _scale_of(entry: CatalogEntry, doc: Document) -> Document:
     }
 
 
-def _selector_text(doc: Document, paths: ServedScalePaths) -> str:
+def _format_selector(doc: Document, paths: ServedScalePaths) -> str:
     if paths.selector:
         text = _get_value(doc, paths.selector)
         return text if isinstance(text, str) else ""

@@ -37,13 +37,13 @@ class Selection(msgspec.Struct, frozen=True):
         """Whether the object matches."""
         if self.labels is not None and not self.labels.matches(stored.labels):
             return False
-        return self.fields is None or self.fields.matches(lambda field: self._value_of(stored, field))
+        return self.fields is None or self.fields.matches(lambda field: self._read_value(stored, field))
 
     def find_required_value(self, field: str) -> str | None:
         """The only value that the field selector allows for this field; None when it allows several."""
         return self.fields.required_value(field) if self.fields else None
 
-    def _value_of(self, stored: Stored, field: str) -> str:
+    def _read_value(self, stored: Stored, field: str) -> str:
         position = self.positions.get(field)
         if position is not None:
             return stored.fields[position] if position < len(stored.fields) else ""
@@ -66,7 +66,7 @@ def selection_of(entry: CatalogEntry, query: Mapping[str, str], *, name: str = "
         raise make_bad_request(str(err)) from err
     for requirement in fields.requirements:
         if requirement.field not in _OF_EVERY_KIND and requirement.field not in entry.selectable:
-            raise make_bad_request(_unsupported_message(entry, requirement.field))
+            raise make_bad_request(_describe_unsupported_field(entry, requirement.field))
     if name:
         wanted = fields.required_value("metadata.name")
         if not fields.is_empty and wanted != name:
@@ -81,7 +81,7 @@ def selection_of(entry: CatalogEntry, query: Mapping[str, str], *, name: str = "
     )
 
 
-def _unsupported_message(entry: CatalogEntry, field: str) -> str:
+def _describe_unsupported_field(entry: CatalogEntry, field: str) -> str:
     """Error message. It differs between kinds with selectable fields (and custom kinds), Jobs, and all other kinds."""
     if entry.is_custom or entry.selectable:
         is_job = entry.resource.group == "batch"
@@ -96,7 +96,7 @@ def _unsupported_message(entry: CatalogEntry, field: str) -> str:
 def make_fields_extractor(selectable: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
     """Return a function that extracts the selectable fields of a document as text (absent: empty)."""
     if not selectable:
-        return _no_fields
+        return _extract_nothing
     getters = tuple(_GETTERS.get(field) or _build_getter(tuple(field.split("."))) for field in selectable)
 
     def extract(doc: Mapping[str, Any]) -> tuple[str, ...]:
@@ -105,13 +105,13 @@ def make_fields_extractor(selectable: tuple[str, ...]) -> Callable[[Mapping[str,
     return extract
 
 
-def _no_fields(_: Mapping[str, Any]) -> tuple[str, ...]:
+def _extract_nothing(_: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
 def _build_getter(path: tuple[str, ...]) -> Callable[[Mapping[str, Any]], str]:
     if len(path) == 2:
-        return partial(_second_level, *path)
+        return partial(_read_second_level, *path)
 
     def get(doc: Mapping[str, Any]) -> str:
         value: Any = doc
@@ -124,7 +124,7 @@ def _build_getter(path: tuple[str, ...]) -> Callable[[Mapping[str, Any]], str]:
     return get
 
 
-def _second_level(member: str, field: str, doc: Mapping[str, Any]) -> str:
+def _read_second_level(member: str, field: str, doc: Mapping[str, Any]) -> str:
     part = doc.get(member)
     value = part.get(field) if isinstance(part, dict) else None
     return value if isinstance(value, str) else _to_text(value)
@@ -144,7 +144,7 @@ def _with_default(
     return lambda doc: getter(doc) or default
 
 
-def _event_source(doc: Mapping[str, Any]) -> str:
+def _read_event_source(doc: Mapping[str, Any]) -> str:
     """An event's `source` is its component, or the reporting component of a new-style event."""
     source = doc.get("source")
     component = source.get("component") if isinstance(source, dict) else ""
@@ -152,7 +152,7 @@ def _event_source(doc: Mapping[str, Any]) -> str:
 
 
 _GETTERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "source": _event_source,
+    "source": _read_event_source,
     # An absent number or boolean still has a value for selectors.
     "spec.hostNetwork": _with_default(_build_getter(("spec", "hostNetwork")), "false"),
     "spec.unschedulable": _with_default(_build_getter(("spec", "unschedulable")), "false"),

@@ -42,7 +42,7 @@ def build_status_document(status: ErrorStatus, *, continue_token: str = "") -> d
     if status.reason:
         doc["reason"] = status.reason
     if status.details is not None:
-        doc["details"] = _details_document(status.details)
+        doc["details"] = _build_details_document(status.details)
     if status.code:
         doc["code"] = status.code
     return doc
@@ -77,18 +77,20 @@ def build_success_document(*, name: str, group: str, kind: str, uid: str) -> dic
 
 def make_not_found(resource: Resource, name: str) -> Refusal:
     """404: `pods "x" not found`."""
-    return _refusal(404, "NotFound", f"{resource} {quote_text(name)} not found", _details_of(resource, name))
+    return _make_refusal(
+        404, "NotFound", f"{resource} {quote_text(name)} not found", _build_details(resource, name)
+    )
 
 
 def page_not_found() -> Refusal:
     """404: the path is not served."""
-    return _refusal(404, "NotFound", "the server could not find the requested resource", StatusDetails())
+    return _make_refusal(404, "NotFound", "the server could not find the requested resource", StatusDetails())
 
 
 def make_already_exists(resource: Resource, name: str) -> Refusal:
     """409: `pods "x" already exists`."""
-    return _refusal(
-        409, "AlreadyExists", f"{resource} {quote_text(name)} already exists", _details_of(resource, name)
+    return _make_refusal(
+        409, "AlreadyExists", f"{resource} {quote_text(name)} already exists", _build_details(resource, name)
     )
 
 
@@ -97,7 +99,7 @@ def make_conflict(resource: Resource, name: str, why: str, *, of: str = "") -> R
     details = StatusDetails(name=name, group=resource.group, kind=of or resource.plural)
     called = (f"{of}.{resource.group}" if resource.group else of) if of else str(resource)
     message = f"Operation cannot be fulfilled on {called} {quote_text(name)}: {why}"
-    return _refusal(409, "Conflict", message, details)
+    return _make_refusal(409, "Conflict", message, details)
 
 
 MODIFIED_MEANWHILE = (
@@ -107,14 +109,14 @@ MODIFIED_MEANWHILE = (
 
 def make_bad_request(message: str) -> Refusal:
     """400: the request is invalid."""
-    return _refusal(400, "BadRequest", message)
+    return _make_refusal(400, "BadRequest", message)
 
 
 def make_forbidden(resource: Resource, name: str, why: str, causes: Sequence[Cause] = ()) -> Refusal:
     """403: `pods "x" is forbidden: why`."""
     details = StatusDetails(name=name, group=resource.group, kind=resource.plural, causes=tuple(causes))
     called = f"{resource} {quote_text(name)}" if name else str(resource)
-    return _refusal(403, "Forbidden", f"{called} is forbidden: {why}", details)
+    return _make_refusal(403, "Forbidden", f"{called} is forbidden: {why}", details)
 
 
 def make_invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> Refusal:
@@ -124,7 +126,7 @@ def make_invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> R
     joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     called = f"{kind}.{group}" if group else kind
     details = StatusDetails(name=name, group=group, kind=kind, causes=listed)
-    return _refusal(422, "Invalid", f"{called} {quote_text(name)} is invalid: {joined}", details)
+    return _make_refusal(422, "Invalid", f"{called} {quote_text(name)} is invalid: {joined}", details)
 
 
 def make_invalid_options(kind: str, causes: Iterable[Cause]) -> Refusal:
@@ -138,25 +140,25 @@ def make_unprocessable() -> Refusal:
     A real API server does not give the reason.
     """
     message = "the server rejected our request due to an error in our request"
-    return _refusal(422, "Invalid", message, StatusDetails())
+    return _make_refusal(422, "Invalid", message, StatusDetails())
 
 
 def make_method_not_allowed() -> Refusal:
     """405: the path exists, but not with this method."""
     message = "the server does not allow this method on the requested resource"
-    return _refusal(405, "MethodNotAllowed", message, StatusDetails())
+    return _make_refusal(405, "MethodNotAllowed", message, StatusDetails())
 
 
 def make_pods_run_on_paper(subresource: str) -> Refusal:
     """501: the request needs a process in a container."""
     message = f"pods of this cluster are simulated: {subresource} has no process to connect to"
-    return _refusal(501, "NotImplemented", message, StatusDetails())
+    return _make_refusal(501, "NotImplemented", message, StatusDetails())
 
 
 def make_not_while_terminating(resource: Resource) -> Refusal:
     """405: no object may be created, because its CRD is terminating."""
     message = "create not allowed while custom resource definition is terminating"
-    return _refusal(
+    return _make_refusal(
         405, "MethodNotAllowed", message, StatusDetails(group=resource.group, kind=resource.plural)
     )
 
@@ -165,42 +167,42 @@ def make_method_not_supported(resource: Resource, action: str) -> Refusal:
     """405: the resource does not support the action."""
     message = f'{action} is not supported on resources of kind "{resource}"'
     details = StatusDetails(group=resource.group, kind=resource.plural)
-    return _refusal(405, "MethodNotAllowed", message, details)
+    return _make_refusal(405, "MethodNotAllowed", message, details)
 
 
 def make_not_acceptable(offered: Sequence[str]) -> Refusal:
     """406: none of the requested media types is supported."""
     message = f"only the following media types are accepted: {', '.join(offered)}"
-    return _refusal(406, "NotAcceptable", message)
+    return _make_refusal(406, "NotAcceptable", message)
 
 
 def make_unsupported_media_type(accepted: Sequence[str]) -> Refusal:
     """415: the media type of the body is not supported."""
     listed = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
-    return _refusal(415, "UnsupportedMediaType", message)
+    return _make_refusal(415, "UnsupportedMediaType", message)
 
 
 def make_wrong_content_type() -> Refusal:
     """415: a built-in resource does not accept this type of patch. Its router rejects it before any other check."""
-    return _refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails())
+    return _make_refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails())
 
 
 def make_no_representation(offered: Sequence[str]) -> Refusal:
     """Return the 406 of a built-in resource."""
     message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}"
-    return _refusal(406, "NotAcceptable", message, StatusDetails())
+    return _make_refusal(406, "NotAcceptable", message, StatusDetails())
 
 
 def make_request_entity_too_large(limit: int) -> Refusal:
     """413: the body is larger than `limit` bytes."""
     message = f"Request entity too large: limit is {limit}"
-    return _refusal(413, "RequestEntityTooLarge", message)
+    return _make_refusal(413, "RequestEntityTooLarge", message)
 
 
 def make_expired(message: str) -> Refusal:
     """410: the resourceVersion has been compacted; the client must list again."""
-    return _refusal(410, "Expired", message)
+    return _make_refusal(410, "Expired", message)
 
 
 def continue_token_expired(token: str = "") -> Refusal:
@@ -227,35 +229,35 @@ def make_too_large_resource_version(asked: int, current: int) -> Refusal:
     """504: the resourceVersion is in the future."""
     message = f"Timeout: Too large resource version: {asked}, current: {current}"
     causes = (Cause(reason="ResourceVersionTooLarge", message="Too large resource version"),)
-    return _refusal(504, "Timeout", message, StatusDetails(causes=causes, retry_after_seconds=1))
+    return _make_refusal(504, "Timeout", message, StatusDetails(causes=causes, retry_after_seconds=1))
 
 
 def make_too_many_requests(message: str, *, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> Refusal:
     """429: the client must try again later."""
     details = StatusDetails(retry_after_seconds=retry_after_s, causes=tuple(causes))
-    return _refusal(429, "TooManyRequests", message, details)
+    return _make_refusal(429, "TooManyRequests", message, details)
 
 
 def make_internal_error(why: str) -> Refusal:
     """500: an internal error; the cause has the text."""
     details = StatusDetails(causes=(Cause(message=why),))
-    return _refusal(500, "InternalError", f"Internal error occurred: {why}", details)
+    return _make_refusal(500, "InternalError", f"Internal error occurred: {why}", details)
 
 
 def make_unclassified_error(message: str) -> Refusal:
     """500 without a reason, as a real API server reports an error that it cannot classify."""
-    return _refusal(500, "", message)
+    return _make_refusal(500, "", message)
 
 
-def _refusal(code: int, reason: str, message: str, details: StatusDetails | None = None) -> Refusal:
+def _make_refusal(code: int, reason: str, message: str, details: StatusDetails | None = None) -> Refusal:
     return Refusal(ErrorStatus(status="Failure", message=message, reason=reason, code=code, details=details))
 
 
-def _details_of(resource: Resource, name: str) -> StatusDetails:
+def _build_details(resource: Resource, name: str) -> StatusDetails:
     return StatusDetails(name=name, group=resource.group, kind=resource.plural)
 
 
-def _details_document(details: StatusDetails) -> Mapping[str, Any]:
+def _build_details_document(details: StatusDetails) -> Mapping[str, Any]:
     doc: dict[str, Any] = {
         field: value
         for field, value in (

@@ -60,8 +60,8 @@ async def bind(core: Core, call: Call) -> CallAnswer:
     """Assign the pod to the node that the Binding in the body names. Raises Refusal."""
     check_write_options(call, "CreateOptions")
     binding = read_body(call.headers, call.body, what="Binding")
-    meta = _object_member(binding, "metadata")
-    _object_member(binding, "target")
+    meta = _read_object_member(binding, "metadata")
+    _read_object_member(binding, "target")
     name = call.name or meta.get("name")
     if not isinstance(name, str) or not name:
         raise make_bad_request("name must be provided")
@@ -107,10 +107,10 @@ async def evict(core: Core, call: Call) -> CallAnswer:
     check_write_options(call, "CreateOptions")
     eviction = read_body(call.headers, call.body, what="Eviction")
     _check_eviction(eviction)
-    meta = _object_member(eviction, "metadata")
+    meta = _read_object_member(eviction, "metadata")
     if meta.get("name", call.name) != call.name:
         raise make_bad_request("name in URL does not match name in Eviction object")
-    options = _eviction_options(call, eviction)
+    options = _read_eviction_options(call, eviction)
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
         raise make_not_found(call.entry.resource, call.name)
@@ -162,10 +162,10 @@ def _mark_evicted(pod: Document, now: str) -> Document:
     return pod
 
 
-def _eviction_options(call: Call, eviction: Document) -> DeletionOptions:
+def _read_eviction_options(call: Call, eviction: Document) -> DeletionOptions:
     from msgspec.structs import replace
 
-    wanted = _object_member(eviction, "deleteOptions")
+    wanted = _read_object_member(eviction, "deleteOptions")
     return options_of(replace(call, body=orjson.dumps(wanted), headers={}))
 
 
@@ -177,7 +177,7 @@ def _is_free_to_evict(pod: Document) -> bool:
 
 def _spend_disruption(core: Core, call: Call, pod: Document, *, dry_run: bool) -> None:
     """Take one disruption from the pod's budget. Raises Refusal (429) when the budget has none left."""
-    budgets = _budgets_of(core, call.namespace, pod)
+    budgets = _list_budgets(core, call.namespace, pod)
     if not budgets:
         return
     if len(budgets) > 1:
@@ -189,9 +189,9 @@ def _spend_disruption(core: Core, call: Call, pod: Document, *, dry_run: bool) -
     name = stored.key.name
     if (status.get("observedGeneration") or 0) < (budget["metadata"].get("generation") or 0):
         text = f"The disruption budget {name} is still being processed by the server."
-        raise _budget_refusal(text, retry_after_s=10)
+        raise _make_budget_refusal(text, retry_after_s=10)
     if len(status.get("disruptedPods") or {}) > 2_000:
-        raise _budget_refusal(
+        raise _make_budget_refusal(
             "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         )
     if _costs_nothing(budget, pod):
@@ -199,7 +199,7 @@ def _spend_disruption(core: Core, call: Call, pod: Document, *, dry_run: bool) -
     allowed = status.get("disruptionsAllowed") or 0
     if allowed <= 0:
         healthy, needed = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
-        raise _budget_refusal(
+        raise _make_budget_refusal(
             f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
         )
     if dry_run:
@@ -245,7 +245,7 @@ def _costs_nothing(budget: Document, pod: Document) -> bool:
     return bool(desired > 0 and (status.get("currentHealthy") or 0) >= desired)
 
 
-def _budgets_of(core: Core, namespace: str, pod: Document) -> list[tuple[Stored, Document]]:
+def _list_budgets(core: Core, namespace: str, pod: Document) -> list[tuple[Stored, Document]]:
     labels = pod["metadata"].get("labels") or {}
     budgets = []
     for stored in core.storage.scan(_BUDGETS, namespace=namespace).items:
@@ -258,7 +258,7 @@ def _budgets_of(core: Core, namespace: str, pod: Document) -> list[tuple[Stored,
     return budgets
 
 
-def _budget_refusal(why: str, *, retry_after_s: int = 0) -> Exception:
+def _make_budget_refusal(why: str, *, retry_after_s: int = 0) -> Exception:
     cause = Cause(reason="DisruptionBudget", message=why)
     text = "Cannot evict pod as it would violate the pod's disruption budget."
     return make_too_many_requests(text, retry_after_s=retry_after_s, causes=[cause])
@@ -278,7 +278,7 @@ async def finalize(core: Core, call: Call) -> CallAnswer:
     return await modify(core, call, lambda doc, stored: decode(raw), replaces=True)
 
 
-def _object_member(doc: Document, member: str) -> Document:
+def _read_object_member(doc: Document, member: str) -> Document:
     value = doc.get(member)
     if value is None:
         return {}

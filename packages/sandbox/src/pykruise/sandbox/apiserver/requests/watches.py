@@ -227,7 +227,7 @@ class WatchStream:
 
     async def __anext__(self) -> bytes:
         while True:
-            line = await self._ready_line()
+            line = await self._take_ready_line()
             if line is not None:
                 return line
             if self._ended:
@@ -240,19 +240,19 @@ class WatchStream:
             lines = [await anext(self)]
         except StopAsyncIteration:
             return []
-        while len(lines) < most and (line := await self._ready_line()) is not None:
+        while len(lines) < most and (line := await self._take_ready_line()) is not None:
             lines.append(line)
         return lines
 
-    async def _ready_line(self) -> bytes | None:
+    async def _take_ready_line(self) -> bytes | None:
         """The next line if there is one without waiting."""
-        line = await self._next_line()
+        line = await self._take_next_line()
         if line is None or self._later is None:
             return line
         begun, self._has_begun = self._has_begun, True
         return self._later(line) if begun else line
 
-    async def _next_line(self) -> bytes | None:
+    async def _take_next_line(self) -> bytes | None:
         if self._closed:
             return None
         if self._initial is not None:
@@ -268,7 +268,7 @@ class WatchStream:
         now = self._loop.time() + _TIMER_SLACK_S
         if now >= self._end_at:
             self.end()
-            return self._final_bookmark()
+            return self._build_final_bookmark()
         if self._bookmark is not None and now >= self._bookmark_at:
             self._bookmark_at = now + BOOKMARK_EVERY_S
             return self._bookmark(self._revision())
@@ -286,7 +286,7 @@ class WatchStream:
             line = publication.lines[key] = made if isinstance(made, bytes) else await made
         return line
 
-    def _final_bookmark(self) -> bytes | None:
+    def _build_final_bookmark(self) -> bytes | None:
         return self._bookmark(self._revision()) if self._bookmark is not None else None
 
     async def _wait(self) -> None:
@@ -294,13 +294,13 @@ class WatchStream:
         waiter = self._waiter = self._loop.create_future()
         if self._timer is None:
             due = self._end_at if self._bookmark is None else min(self._end_at, self._bookmark_at)
-            self._timer = self._loop.call_at(due, self._timer_fired)
+            self._timer = self._loop.call_at(due, self._on_timer_fired)
         try:
             await waiter
         finally:
             self._waiter = None
 
-    def _timer_fired(self) -> None:
+    def _on_timer_fired(self) -> None:
         self._timer = None
         self._wake()
 

@@ -100,7 +100,7 @@ async def create_document(
         *strategy.validate_create(doc),
     ]
     if causes:
-        raise _invalid_refusal(call, doc, causes)
+        raise _make_invalid_refusal(call, doc, causes)
     if entry.is_custom:
         call.warnings.extend(metadata.list_finalizer_advice(meta))
     pod_security.check(core, call, doc, None)
@@ -131,7 +131,7 @@ def _copy_shallow(doc: Document) -> Document:
     return asked
 
 
-def _invalid_refusal(call: Call, doc: Document, causes: Sequence[Cause]) -> Refusal:
+def _make_invalid_refusal(call: Call, doc: Document, causes: Sequence[Cause]) -> Refusal:
     """Build the Refusal. It names a custom object by the object's own kind and group, even if these are wrong."""
     kind, group = call.entry.resource.kind, call.entry.resource.group
     if call.entry.is_custom:
@@ -181,7 +181,7 @@ async def replace_object(core: Core, call: Call) -> CallAnswer:
             raise make_not_found(entry.resource, call.name)
         uid = doc["metadata"].get("uid")
         if uid:
-            raise _uid_conflict(call, uid, "")
+            raise _make_uid_conflict(call, uid, "")
         check_may_create(core, call)
         return await create_document(core, call, doc)
     return await modify(core, call, lambda doc, stored: decode(raw), replaces=True)
@@ -221,7 +221,7 @@ def check_name(call: Call, meta: dict[str, Any]) -> None:
         )
 
 
-def _uid_conflict(call: Call, wanted: str, text: str) -> Refusal:
+def _make_uid_conflict(call: Call, wanted: str, text: str) -> Refusal:
     """Build the conflict with the message of a real API server's storage layer."""
     where = f"{call.namespace}/{call.name}" if call.namespace else call.name
     group = call.entry.resource.group
@@ -299,7 +299,7 @@ async def modify(
         made = change(fresh, stored)
         new = made if isinstance(made, dict) else await made
         if replaces and (uid := new["metadata"].get("uid")) and uid != stored.uid:
-            raise _uid_conflict(call, uid, stored.uid)
+            raise _make_uid_conflict(call, uid, stored.uid)
         new, managed = await update(core, call, stored, old, new, tracks=tracks)
         if is_deleting_with_update(entry, new, old):
             if core.get(entry, call.namespace, call.name) is not stored:
@@ -339,7 +339,7 @@ async def update(
     meta = new["metadata"]
     _check_revision(call, meta, stored)
     metadata.copy_immutable_fields(meta, old["metadata"])
-    rules = _rules_of(call)
+    rules = _choose_rules(call)
     new = rules.prepare(new, old)
     if late:
         managed = await track(call, stored, old, new, core.clock())
@@ -349,7 +349,7 @@ async def update(
     meta["resourceVersion"] = str(stored.revision)
     causes = [*metadata.validate_changed(meta, old["metadata"]), *rules.validate(new, old)]
     if causes:
-        raise _invalid_refusal(call, new, causes)
+        raise _make_invalid_refusal(call, new, causes)
     if entry.is_custom:
         call.warnings.extend(metadata.list_finalizer_advice(meta, old["metadata"]))
     pod_security.check(core, call, new, old)
@@ -366,7 +366,7 @@ class _Rules(NamedTuple):
     counts: bool
 
 
-def _rules_of(call: Call) -> _Rules:
+def _choose_rules(call: Call) -> _Rules:
     strategy = call.entry.strategy
     match call.subresource:
         case "status":
@@ -378,7 +378,7 @@ def _rules_of(call: Call) -> _Rules:
             assert isinstance(strategy, pods.PodStrategy)
             return _Rules(strategy.add_ephemeral_containers, strategy.check_ephemeral_containers, counts=True)
         case "finalize":
-            return _Rules(_keep_status, _nothing_wrong, counts=False)
+            return _Rules(_keep_status, _check_nothing, counts=False)
         case _:
             prepare = strategy.prepare_update
             return _Rules(
@@ -394,7 +394,7 @@ def _keep_status(new: Document, old: Document) -> Document:
     return new
 
 
-def _nothing_wrong(new: Document, old: Document) -> list[Cause]:
+def _check_nothing(new: Document, old: Document) -> list[Cause]:
     return []
 
 

@@ -36,7 +36,7 @@ _TYPE_NAMES: Final = {
 }
 
 
-def _type_name(value: Any) -> str:
+def _find_type_name(value: Any) -> str:
     return _TYPE_NAMES.get(type(value), "object")
 
 
@@ -58,10 +58,10 @@ def compile_check(node: Schema) -> Check | None:
             _compile_object,
         )
     ]
-    return _all_of([part for part in parts if part])
+    return _combine_checks([part for part in parts if part])
 
 
-def _all_of(parts: Sequence[Check]) -> Check | None:
+def _combine_checks(parts: Sequence[Check]) -> Check | None:
     if len(parts) < 2:
         return parts[0] if parts else None
     if len(parts) == 2:
@@ -80,14 +80,14 @@ def _all_of(parts: Sequence[Check]) -> Check | None:
     return each
 
 
-def _types_of(node: Schema) -> tuple[str, ...]:
+def _list_types(node: Schema) -> tuple[str, ...]:
     if node.get("x-kubernetes-int-or-string"):
         return ("integer", "string")
     return (node["type"],) if node.get("type") else ()
 
 
 def _compile_type(node: Schema) -> Check | None:
-    types = _types_of(node)
+    types = _list_types(node)
     if not types:
         return None
     accepted = {kind for kind, name in _TYPE_NAMES.items() if name in types}
@@ -96,7 +96,7 @@ def _compile_type(node: Schema) -> Check | None:
     if node.get("nullable"):
         accepted.add(type(None))
     whole_floats = "integer" in types and "number" not in types
-    wanted, named = ",".join(types), _type_name
+    wanted, named = ",".join(types), _find_type_name
     # If a schema has a format, its type check accepts every string (the check of the format reports errors). For other
     # values, the message has the names of Go's formats instead of the names of JSON's types.
     if node.get("format") and check_for(node["format"]) and not {"integer", "number"} & set(types):
@@ -213,7 +213,7 @@ def _compile_enum(node: Schema) -> Check | None:
     if not allowed:
         return None
     identities = {make_identity(each) for each in allowed}
-    words = [each if isinstance(each, str) else _json_text(each) for each in allowed]
+    words = [each if isinstance(each, str) else _format_json(each) for each in allowed]
 
     def check(value: Any, path: Path, result: Found) -> None:
         if make_identity(value) in identities or (value is None and node.get("nullable")):
@@ -223,7 +223,7 @@ def _compile_enum(node: Schema) -> Check | None:
     return check
 
 
-def _json_text(value: Any) -> str:
+def _format_json(value: Any) -> str:
     if isinstance(value, (dict, list)):
         return str(value)
     return "null" if value is None else causes.format_go_scalar(value)

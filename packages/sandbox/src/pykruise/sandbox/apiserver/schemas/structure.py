@@ -60,7 +60,7 @@ def find_offences(node: Any, level: SchemaLevel, path: str) -> Iterator[Cause]:
     if not isinstance(node, Mapping):
         yield causes.make_invalid_error(path, node, "must be an object")
         return
-    yield from _unsupported_keywords(node, path)
+    yield from _find_unsupported_keywords(node, path)
     kind = node.get("type") or ""
     if kind and kind not in _TYPES:
         yield causes.make_not_supported_error(f"{path}.type", kind, _TYPES)
@@ -81,7 +81,7 @@ def find_offences(node: Any, level: SchemaLevel, path: str) -> Iterator[Cause]:
     if any_type and open_node:
         detail = "must be false if x-kubernetes-int-or-string is true"
         yield causes.make_invalid_error(f"{path}.x-kubernetes-preserve-unknown-fields", True, detail)
-    yield from _object_offences(node, level, path)
+    yield from _find_object_offences(node, level, path)
     if kind == "array" and not isinstance(node.get("items"), Mapping):
         yield causes.make_required_error(f"{path}.items", "must be specified")
     if isinstance(node.get("items"), Mapping):
@@ -89,10 +89,10 @@ def find_offences(node: Any, level: SchemaLevel, path: str) -> Iterator[Cause]:
     elif isinstance(node.get("items"), list):
         yield causes.make_forbidden_error(f"{path}.items", "items must be a schema object and not an array")
     yield from _list_offences(node, path)
-    yield from _junctor_offences(node, path)
+    yield from _find_junctor_offences(node, path)
 
 
-def _unsupported_keywords(node: Schema, path: str) -> Iterator[Cause]:
+def _find_unsupported_keywords(node: Schema, path: str) -> Iterator[Cause]:
     for word, detail in _UNSUPPORTED.items():
         if node.get(word):
             yield causes.make_forbidden_error(f"{path}.{word}", detail)
@@ -107,7 +107,7 @@ def _unsupported_keywords(node: Schema, path: str) -> Iterator[Cause]:
             yield causes.make_invalid_error(f"{path}.pattern", node["pattern"], detail)
 
 
-def _object_offences(node: Schema, level: SchemaLevel, path: str) -> Iterator[Cause]:
+def _find_object_offences(node: Schema, level: SchemaLevel, path: str) -> Iterator[Cause]:
     properties = node.get("properties") or {}
     extra = node.get("additionalProperties")
     for name, sub in properties.items():
@@ -170,8 +170,8 @@ def _list_offences(node: Schema, path: str) -> Iterator[Cause]:
             yield causes.make_invalid_error(f"{path}.x-kubernetes-list-map-keys[{index}]", key, detail)
 
 
-def _junctor_offences(node: Schema, path: str) -> Iterator[Cause]:
-    for word, subs in _junctors_of(node):
+def _find_junctor_offences(node: Schema, path: str) -> Iterator[Cause]:
+    for word, subs in _list_junctors(node):
         if word == "anyOf" and list(subs) == _INT_OR_STRING and node.get("x-kubernetes-int-or-string"):
             continue
         for index, sub in enumerate(subs):
@@ -181,34 +181,34 @@ def _junctor_offences(node: Schema, path: str) -> Iterator[Cause]:
                 if not (word == "allOf" and index == 0 and sub.get("anyOf") == _INT_OR_STRING)
                 else {key: value for key, value in sub.items() if key != "anyOf"}
             )
-            yield from _nested_offences(inner, place)
+            yield from _find_nested_offences(inner, place)
 
 
-def _junctors_of(node: Schema) -> Iterator[tuple[str, Sequence[Schema]]]:
+def _list_junctors(node: Schema) -> Iterator[tuple[str, Sequence[Schema]]]:
     for word in ("allOf", "anyOf", "oneOf"):
         yield word, [sub for sub in node.get(word) or () if isinstance(sub, Mapping)]
     if isinstance(node.get("not"), Mapping):
         yield "not", [node["not"]]
 
 
-def _nested_offences(node: Schema, path: str) -> Iterator[Cause]:
+def _find_nested_offences(node: Schema, path: str) -> Iterator[Cause]:
     """Yield the structural keywords below allOf, anyOf, oneOf or not, where only values may be restricted."""
     for word, detail in _FORBIDDEN_BELOW_JUNCTORS:
         if node.get(word):
             yield causes.make_forbidden_error(f"{path}.{word}", detail)
-    yield from _junctor_offences(node, path)
+    yield from _find_junctor_offences(node, path)
     if isinstance(node.get("items"), Mapping):
-        yield from _nested_offences(node["items"], f"{path}.items")
+        yield from _find_nested_offences(node["items"], f"{path}.items")
     for name, sub in (node.get("properties") or {}).items():
         if isinstance(sub, Mapping):
-            yield from _nested_offences(sub, f"{path}.properties[{name}]")
+            yield from _find_nested_offences(sub, f"{path}.properties[{name}]")
     if "metadata" in (node.get("properties") or {}):
         yield causes.make_forbidden_error(
             f"{path}.properties[metadata]", "must not be specified in a nested context"
         )
 
 
-def _child_nodes(node: Schema, path: str) -> Iterable[tuple[Schema, str]]:
+def _list_child_nodes(node: Schema, path: str) -> Iterable[tuple[Schema, str]]:
     for name, sub in (node.get("properties") or {}).items():
         yield sub, f"{path}.properties[{name}]"
     for word in ("items", "additionalProperties"):
@@ -226,5 +226,5 @@ def find_bad_defaults(node: Schema, path: str) -> Iterator[Cause]:
         for _, cause in defaults:
             place = f"{path}.default" if cause.field in ("", causes.ROOT) else f"{path}.default.{cause.field}"
             yield Cause(reason=cause.reason, message=cause.message, field=place)
-    for sub, place in _child_nodes(node, path):
+    for sub, place in _list_child_nodes(node, path):
         yield from find_bad_defaults(sub, place)

@@ -69,12 +69,14 @@ def compile_rules(node: Schema) -> ValidationRules | None:
 
 
 def _has_rules(node: Schema) -> bool:
-    return bool(node.get("x-kubernetes-validations")) or any(_has_rules(sub) for _, sub in _child_nodes(node))
+    return bool(node.get("x-kubernetes-validations")) or any(
+        _has_rules(sub) for _, sub in _list_child_nodes(node)
+    )
 
 
 def find_rule_offences(node: Schema, path: str) -> Iterator[Cause]:
     """Yield the rules that cannot be compiled, with their places in the schema."""
-    for index, rule in enumerate(_rules_of(node)):
+    for index, rule in enumerate(_list_rules(node)):
         here = f"{path}.x-kubernetes-validations[{index}]"
         if not rule.get("rule"):
             yield causes.make_required_error(f"{here}.rule", "rule is not specified")
@@ -86,16 +88,16 @@ def find_rule_offences(node: Schema, path: str) -> Iterator[Cause]:
                     compile_expression(text, _VARIABLES)
                 except ExpressionError as err:
                     yield causes.make_invalid_error(f"{here}.{member}", text, f"compilation failed: {err}")
-    for place, sub in _child_nodes(node):
+    for place, sub in _list_child_nodes(node):
         yield from find_rule_offences(sub, f"{path}.{place}")
 
 
-def _rules_of(node: Schema) -> Sequence[Mapping[str, Any]]:
+def _list_rules(node: Schema) -> Sequence[Mapping[str, Any]]:
     rules = node.get("x-kubernetes-validations")
     return [rule for rule in rules if isinstance(rule, Mapping)] if isinstance(rules, list) else ()
 
 
-def _child_nodes(node: Schema) -> Iterator[tuple[str, Schema]]:
+def _list_child_nodes(node: Schema) -> Iterator[tuple[str, Schema]]:
     for name, sub in (node.get("properties") or {}).items():
         if isinstance(sub, Mapping):
             yield f"properties[{name}]", sub
@@ -110,7 +112,7 @@ def _child_nodes(node: Schema) -> Iterator[tuple[str, Schema]]:
 def _check_node(node: Schema, value: Any, old: Any, path: Path, result: Found) -> None:
     if value is None:
         return
-    rules = _rules_of(node)
+    rules = _list_rules(node)
     if rules:
         current = _as_cel(value, node, root=path is None)
         before = _ABSENT if old is _ABSENT or old is None else _as_cel(old, node, root=path is None)
@@ -127,10 +129,10 @@ def _check_node(node: Schema, value: Any, old: Any, path: Path, result: Found) -
                 _check_node(extra, each, was, (path, MapKey(name)), result)
     elif isinstance(value, list) and isinstance(node.get("items"), Mapping):
         for index, each in enumerate(value):
-            _check_node(node["items"], each, _counterpart(each, old, node), (path, index), result)
+            _check_node(node["items"], each, _find_counterpart(each, old, node), (path, index), result)
 
 
-def _counterpart(item: Any, old: Any, node: Schema) -> Any:
+def _find_counterpart(item: Any, old: Any, node: Schema) -> Any:
     """Previous value of an item in a list of type map. Items of other lists cannot be identified."""
     keys = node.get("x-kubernetes-list-map-keys")
     if node.get("x-kubernetes-list-type") != "map" or not isinstance(old, list) or not isinstance(item, dict):
@@ -175,10 +177,10 @@ def _check_rule(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, res
         return
     if not holds:
         where = f"{'' if where == causes.ROOT else where}{rule.field_path}".lstrip(".") or causes.ROOT
-        result.append((path, _build_cause(rule, where, kind, _message_of(rule, variables))))
+        result.append((path, _build_cause(rule, where, kind, _build_message(rule, variables))))
 
 
-def _message_of(rule: _Rule, variables: Mapping[str, Any]) -> str:
+def _build_message(rule: _Rule, variables: Mapping[str, Any]) -> str:
     """Message of a violated rule: the value of its message expression, its message, or the rule itself."""
     if rule.message_expression is not None:
         try:
@@ -208,7 +210,7 @@ def _build_cause(rule: _Rule, where: str, kind: str, message: str) -> Cause:
 def _as_cel(value: Any, node: Schema, *, root: bool = False) -> Any:
     """Convert a value to the form that expressions see."""
     if isinstance(value, dict):
-        return _object_as_cel(value, node, root=root)
+        return _convert_object_to_cel(value, node, root=root)
     if isinstance(value, list):
         items = node.get("items")
         sub: Schema = items if isinstance(items, Mapping) else {}
@@ -216,11 +218,11 @@ def _as_cel(value: Any, node: Schema, *, root: bool = False) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and node.get("type") == "number":
         return float(value)
     if isinstance(value, str):
-        return _text_as_cel(value, node.get("format") or "")
+        return _convert_text_to_cel(value, node.get("format") or "")
     return value
 
 
-def _object_as_cel(value: Mapping[str, Any], node: Schema, *, root: bool) -> dict[str, Any]:
+def _convert_object_to_cel(value: Mapping[str, Any], node: Schema, *, root: bool) -> dict[str, Any]:
     properties = node.get("properties") or {}
     extra = node.get("additionalProperties")
     if isinstance(extra, Mapping):
@@ -250,7 +252,7 @@ def _escape_name(name: str) -> str:
     return name
 
 
-def _text_as_cel(value: str, kind: str) -> Any:
+def _convert_text_to_cel(value: str, kind: str) -> Any:
     try:
         match kind:
             case "date-time":

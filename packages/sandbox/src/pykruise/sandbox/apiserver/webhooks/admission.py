@@ -68,10 +68,10 @@ class WebhookAdmission:
         """Use the configurations that this server stores."""
         self._core = core
         for shelf, mutating in _SHELVES.items():
-            core.on_change(shelf, self._changed)
+            core.on_change(shelf, self._on_configuration_changed)
             self._read_configurations(shelf, mutating=mutating)
 
-    def _changed(self, change: StorageChange) -> None:
+    def _on_configuration_changed(self, change: StorageChange) -> None:
         self._read_configurations(change.shelf, mutating=_SHELVES[change.shelf])
 
     def _read_configurations(self, shelf: str, *, mutating: bool) -> None:
@@ -190,7 +190,7 @@ class WebhookAdmission:
     async def _match(self, webhook: Webhook, request: AdmissionRequest) -> "SeenByAdmission | None":
         """Return the form in which the webhook sees the write; None when the webhook does not match. Raises Refusal."""
         seen = self._match_rules(webhook, request)
-        if seen is None or not self._selectors_match(webhook, request):
+        if seen is None or not self._matches_selectors(webhook, request):
             return None
         return seen if await self._meets_conditions(webhook, seen, request) else None
 
@@ -202,7 +202,7 @@ class WebhookAdmission:
 
         return self._seeing.find_seen(request, names, exact=webhook.exact)
 
-    def _selectors_match(self, webhook: Webhook, request: AdmissionRequest) -> bool:
+    def _matches_selectors(self, webhook: Webhook, request: AdmissionRequest) -> bool:
         looks = webhook.namespace_selector is not None
         labels = self._seeing.read_namespace_labels(request) if looks else None
         return webhook.selects(labels, request.object, request.old_object)
@@ -243,7 +243,7 @@ class WebhookAdmission:
                 return None
             raise make_internal_error(f'failed calling webhook "{webhook.name}": {err}') from err
         if not answer.allowed:
-            raise _denial(webhook, answer)
+            raise _make_denial(webhook, answer)
         return answer
 
     async def _post_review(
@@ -264,7 +264,7 @@ class WebhookAdmission:
         return read_admission(answer, uid=request.uid, version=version, mutating=webhook.mutating)
 
 
-def _denial(webhook: Webhook, answer: ReviewResponse) -> Refusal:
+def _make_denial(webhook: Webhook, answer: ReviewResponse) -> Refusal:
     """Build the Refusal from the webhook's own Status, with the webhook's name."""
     status: ErrorStatus = status_of(answer.status or {})
     by = f'admission webhook "{webhook.name}" denied the request'

@@ -82,9 +82,9 @@ class WebhookConverter:
         try:
             result = iter(await self._call_webhook(unlike, desired))
         except CallingError as err:
-            raise self._refusal(unlike[0], f"failed: {err}") from err
+            raise self._make_refusal(unlike[0], f"failed: {err}") from err
         except _BadAnswerError as err:
-            raise self._refusal(unlike[0], str(err)) from err
+            raise self._make_refusal(unlike[0], str(err)) from err
         return [
             doc
             if doc.get("apiVersion") == desired
@@ -111,7 +111,7 @@ class WebhookConverter:
             for place, (old, new) in enumerate(zip(docs, result, strict=True))
         ]
 
-    def _refusal(self, doc: Document, why: str) -> Refusal:
+    def _make_refusal(self, doc: Document, why: str) -> Refusal:
         return make_unclassified_error(
             f"conversion webhook for {doc.get('apiVersion')}, Kind={self._kind} {why}"
         )

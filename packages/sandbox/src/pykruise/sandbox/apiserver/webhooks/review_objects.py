@@ -70,10 +70,10 @@ class Seeing:
         own = self.find_entry(request.resource)
         document: dict[str, Any] = {
             "uid": request.uid,
-            "kind": _kind_document(seen.entry, request.subresource),
-            "resource": _resource_document(seen.resource),
-            "requestKind": _kind_document(own, request.subresource),
-            "requestResource": _resource_document(request.resource),
+            "kind": _build_kind_document(seen.entry, request.subresource),
+            "resource": _build_resource_document(seen.resource),
+            "requestKind": _build_kind_document(own, request.subresource),
+            "requestResource": _build_resource_document(request.resource),
             "name": request.name,
             "operation": request.operation,
             "userInfo": {
@@ -86,7 +86,7 @@ class Seeing:
                 ),
             },
             "dryRun": request.dry_run,
-            "options": request.options or _options_document(request),
+            "options": request.options or _build_options_document(request),
         }
         if request.subresource:
             document |= {"subResource": request.subresource, "requestSubResource": request.subresource}
@@ -130,7 +130,7 @@ def is_namespace(resource: Resource) -> bool:
     return (resource.group, resource.plural) == ("", "namespaces")
 
 
-def _kind_document(entry: CatalogEntry, subresource: str) -> dict[str, str]:
+def _build_kind_document(entry: CatalogEntry, subresource: str) -> dict[str, str]:
     resource = entry.resource
     known = entry.subresources.get(subresource) if subresource else None
     if known is not None:
@@ -138,14 +138,14 @@ def _kind_document(entry: CatalogEntry, subresource: str) -> dict[str, str]:
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
-def _resource_document(resource: Resource) -> dict[str, str]:
+def _build_resource_document(resource: Resource) -> dict[str, str]:
     return {"group": resource.group, "version": resource.version, "resource": resource.plural}
 
 
 _OPTIONS: Final = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
-def _options_document(request: AdmissionRequest) -> dict[str, Any]:
+def _build_options_document(request: AdmissionRequest) -> dict[str, Any]:
     document: dict[str, Any] = {
         "kind": _OPTIONS.get(request.operation, "CreateOptions"),
         "apiVersion": "meta.k8s.io/v1",

@@ -83,7 +83,7 @@ def read_admission(body: bytes, *, uid: str, version: str, mutating: bool) -> Re
     if (doc.get("apiVersion"), doc.get("kind")) != (wanted, "AdmissionReview"):
         raise CallingError(
             "received invalid webhook response: expected webhook response of "
-            f"{wanted}, Kind=AdmissionReview, got {_gvk(doc)}"
+            f"{wanted}, Kind=AdmissionReview, got {_format_gvk(doc)}"
         )
     if (response.get("uid") or "") != uid:
         text = quote_text(str(response.get("uid") or ""))
@@ -100,7 +100,7 @@ def read_admission(body: bytes, *, uid: str, version: str, mutating: bool) -> Re
     )
 
 
-def _gvk(doc: Mapping[str, Any]) -> str:
+def _format_gvk(doc: Mapping[str, Any]) -> str:
     version, kind = doc.get("apiVersion") or "", doc.get("kind") or ""
     return f"{version if '/' in str(version) else f'/{version}'}, Kind={kind}"
 
@@ -153,7 +153,7 @@ def read_conversion(body: bytes, *, uid: str) -> list[Any]:
     doc = _decode_object(body)
     if (doc.get("apiVersion"), doc.get("kind")) != (_CONVERSION, "ConversionReview"):
         raise CallingError(
-            f"expected webhook response of {_CONVERSION}, Kind=ConversionReview, got {_gvk(doc)}"
+            f"expected webhook response of {_CONVERSION}, Kind=ConversionReview, got {_format_gvk(doc)}"
         )
     response = doc.get("response")
     if not isinstance(response, dict):
