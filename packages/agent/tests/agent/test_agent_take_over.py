@@ -1,4 +1,4 @@
-"""An agent that comes after OpenKruise's daemon, or goes before it: what it left is understood, and nothing twice."""
+"""The agent continues the work of OpenKruise's daemon, and the daemon that of the agent; nothing is done twice."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Controller: what becomes of results and errors, stopping without losing work, and what it tells."""
+"""Controller: the handling of results and errors, a stop without lost work, and reported metrics and logs."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""When schedules are due."""
+"""Times at which schedules are due."""
 
 import pytest
 

@@ -300,7 +300,7 @@ PODS_OF_B = "writes of /api/v1/namespaces/b/pods"
 
 
 async def hold(limiter: Limiter, scope: str, seconds: float) -> None:
-    """An answer asks for a wait of so long."""
+    """Send a request whose answer has a Retry-After of `seconds`."""
     with suppress(KubeError):
         async with limiter.acquire_slot(scope=scope):
             await asyncio.sleep(0)
@@ -336,7 +336,7 @@ async def test_a_request_of_a_scope_held_for_long_fails_immediately(
     # then
     assert (now() - began, caught.value.retry_after_s) == (0, pytest.approx(20, abs=0.01))
     assert f"{PODS_OF_A}: no requests are sent for 20 s" in caplog.text
-    # and what was not sent says nothing about the server
+    # and an error before the request was sent says nothing about the server
     assert (limiter.read_stats().cuts, limiter.read_stats().holds, limiter.read_stats().in_flight) == (
         1,
         1,

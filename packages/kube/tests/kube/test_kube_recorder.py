@@ -1,4 +1,4 @@
-"""The recorder: events that never hurt who records them."""
+"""The recorder: events whose failures never affect their caller."""
 
 import asyncio
 import json
@@ -347,7 +347,7 @@ async def test_a_full_buffer_loses_its_oldest_and_counts_them() -> None:
     for number in range(15):
         given.record(f"m{number}")
     await given.recorder.flush()
-    # then m0 came twice
+    # then it has dropped both events m0, and m1 to m4
     assert [event["message"] for event in given.server.all] == [f"m{number}" for number in range(5, 15)]
     assert given.recorder.read_stats().overflowed == 6
 
