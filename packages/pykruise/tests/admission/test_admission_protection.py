@@ -1,4 +1,4 @@
-"""Deletion protection, kind by kind."""
+"""Deletion protection, for each kind."""
 
 import asyncio
 from typing import Any
@@ -46,7 +46,7 @@ WORKLOADS = [
 
 
 class Counts:
-    """A cluster with so much in it; None: it cannot be asked."""
+    """A cluster with this many objects; None: the request fails."""
 
     def __init__(self, pods: int | None = 0, claims: int | None = 0, objects: int | None = 0) -> None:
         self._pods, self._claims, self._objects = pods, claims, objects
