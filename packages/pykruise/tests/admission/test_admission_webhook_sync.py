@@ -46,7 +46,7 @@ async def sync_of(
     rules: Sequence[ReviewRule] = (),
     served: list[Certificates] | None = None,
 ) -> AsyncIterator[tuple[WebhookSync, Client]]:
-    """A WebhookSync on a cluster with these CRDs and no webhook configurations. Served certificates go into `served`."""
+    """A WebhookSync on a cluster with these CRDs and no webhook configuration. Served certificates go into `served`."""
 
     async def serve(certificates: Certificates) -> None:
         if served is not None:
