@@ -1,4 +1,4 @@
-"""Which numbers pods have; numbers of cases are the specification's."""
+"""Ordinals of pods; numbers of cases are those of the specification."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def test_wanted_ordinals_exclude_the_reserved_ones(
 
 
 def test_an_ordinal_beyond_32_bits_is_never_wanted() -> None:
-    """statefulset case 21: the name of such a pod would say no ordinal"""
+    """statefulset case 21: the ordinal could not be read from the name of such a pod"""
     given: dict[str, Any] = {"start": 2**31 - 2, "replicas": 9, "reserved": reserved_of([])}
     assert [is_wanted(2**31 + more, **given) for more in (-3, -2, -1, 0)] == [False, True, True, False]
 

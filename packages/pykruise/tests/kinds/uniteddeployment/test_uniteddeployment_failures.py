@@ -33,7 +33,7 @@ def purposes(world: UnitedWorld) -> list[Purpose]:
 def refused(
     world: UnitedWorld, purpose: Purpose, why: str = "no", *, of: Plan | None = None
 ) -> dict[str, Any]:
-    """The status after the first write of this stage was refused. `of`: the plan; by default that of the current state."""
+    """The status after the first write of this stage was refused. `of`: the plan; by default the current one."""
     result = refused_or_none(world, purpose, why, of=of)
     assert result is not None
     return result

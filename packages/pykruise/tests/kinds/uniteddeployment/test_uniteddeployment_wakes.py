@@ -130,7 +130,7 @@ def test_an_orphan_enqueues_the_uniteddeployments_of_its_namespace_that_select_i
     "metadata", [{"labels": {"app": "web"}}, {"deletionTimestamp": "2026-01-31T12:00:00Z"}]
 )
 def test_an_orphan_that_cannot_be_adopted_enqueues_nothing(metadata: Document) -> None:
-    """uniteddeployment case 25: only an orphan of an existing subset can be adopted, and only if it is not terminating"""
+    """uniteddeployment case 25: only an orphan that has a subset and is not terminating can be adopted"""
     assert woken(united()).by(WORKLOAD_VIEWS[CLONE_SET], None, workload(**metadata)) == []
 
 
