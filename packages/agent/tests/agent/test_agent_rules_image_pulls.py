@@ -51,7 +51,7 @@ class Agent:
         self.tries: list[int] = []
 
     def until(self, asked: AgentNodeImageView, now: Instant) -> Instant:
-        """Advance the pulls to this time. Returns when the agent looks at them again."""
+        """Advance the pulls to this time; return the time of the agent's next look."""
 
         def attempt(_image: ImageName, _wanted: WantedPull, number: int) -> Attempt:
             self.tries.append(number)

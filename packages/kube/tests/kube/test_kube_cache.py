@@ -293,7 +293,7 @@ async def test_many_events_call_handlers_later_and_readers_see_them_together() -
         assert mirror.changes_seen() == changes_seen
         await asyncio.sleep(0.03)
         assert mirror.changes_seen() == [*changes_seen, ("a", 1, 2), ("b", None, 1)]
-        # when asked in between
+        # when the cache is read in between
         mirror.observe(server.remove("a"), "a")
         # then the answer is that of this moment, in whatever way it is asked
         assert mirror.cache.get(key("a")) is None
@@ -335,7 +335,7 @@ async def test_an_own_write_is_visible_immediately_and_its_event_changes_nothing
         changes_seen = mirror.changes_seen()
         server.deliver()
         await delivered()
-        # then the events repeat what is known, and nothing is remembered any more
+        # then the events repeat known changes, and no own write is remembered any longer
         assert mirror.shown() == {"b": ("uid-2", 5)}
         assert mirror.changes_seen() == changes_seen
         stats = mirror.cache.read_stats()
@@ -917,7 +917,7 @@ async def test_nothing_is_missed_wherever_the_connection_breaks(cut_after: int) 
         server.cut()
         server.deliver()
         await asyncio.sleep(5)
-        # then the watch goes on where it was, and every change is delivered once
+        # then the watch resumes, and every change is delivered once
         assert mirror.changes_seen() == [
             ("a", None, 1),
             ("a", 1, 2),
@@ -991,7 +991,7 @@ async def test_when_the_position_is_lost_it_lists_again(form: str) -> None:
 
 async def test_a_server_that_returns_with_a_new_history_is_listed_immediately() -> None:
     """An answer of 410 ends the outage, so the cache lists without another wait."""
-    # given an outage long enough for long waits
+    # given an outage with long waits
     server = ModelServer()
     server.create("a", 1)
     async with mirrored(server) as mirror:
@@ -1023,7 +1023,7 @@ async def test_a_server_that_keeps_answering_410_is_listed_less_and_less_often()
 async def test_a_stream_that_falls_silent_is_opened_again_and_nothing_is_lost(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    # given a connection on which nothing arrives any more, and a change meanwhile
+    # given a connection without events, and a change on the server
     server = ModelServer()
     async with mirrored(server) as mirror:
         server.stalled = True
@@ -1064,7 +1064,7 @@ async def test_a_list_requested_during_another_starts_right_after_it() -> None:
         second = asyncio.create_task(mirror.cache.catch_up())
         await asyncio.sleep(0.1)
         server.list_gate.set()
-        # then it does not wait until the watch in between ends
+        # then it does not wait for the end of the watch between the two lists
         async with asyncio.timeout(5):
             await asyncio.gather(first, second)
         assert server.lists == 3
@@ -1121,7 +1121,7 @@ async def test_catching_up_with_a_version_lists_only_when_the_watch_does_not_rea
         await following
         # then
         assert (mirror.shown(), server.lists) == ({"a": ("uid-1", 1)}, 1)
-        # and a silent watch does not keep a caller waiting for long
+        # and a silent watch does not block a caller
         server.stalled = True
         server.create("b", 2)
         async with asyncio.timeout(10):
@@ -1130,7 +1130,7 @@ async def test_catching_up_with_a_version_lists_only_when_the_watch_does_not_rea
 
 
 async def test_a_watch_on_a_replaced_server_is_reopened_immediately() -> None:
-    # given a watch that hears nothing of what happens
+    # given a watch that gets no events
     server = ModelServer()
     async with mirrored(server) as mirror:
         server.stalled = True
@@ -1140,7 +1140,7 @@ async def test_a_watch_on_a_replaced_server_is_reopened_immediately() -> None:
         # when
         mirror.cache.watch_anew()
         await asyncio.sleep(0.1)
-        # then it goes on where it was
+        # then it resumes
         assert mirror.shown() == {"a": ("uid-1", 1)}
         assert (server.lists, mirror.cache.read_stats().reconnects, mirror.cache.read_stats().errors) == (
             1,

@@ -51,7 +51,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-# ── what is sent ─────────────────────────────────────────────────────────────
+# ── requests ────────────────────────────────────────────────────────────────
 
 
 async def test_a_get_requests_json_with_our_user_agent_and_returns_the_raw_bytes() -> None:

@@ -89,7 +89,7 @@ async def token(credentials: Credentials) -> str:
     return token_of(await credentials.read_headers())
 
 
-# ── what is read ─────────────────────────────────────────────────────────────
+# ── files and fields ────────────────────────────────────────────────────────
 
 
 async def test_a_usual_kubeconfig_becomes_a_connection(tmp_path: Path, authority: Authority) -> None:
@@ -318,7 +318,7 @@ def test_proxies_of_the_environment_apply_as_in_go_programs(
     assert loaded(tmp_path, with_server(server), environ=environ).proxy == expected
 
 
-# ── what is wrong ────────────────────────────────────────────────────────────
+# ── errors ──────────────────────────────────────────────────────────────────
 
 
 def complaint(load_it: Callable[[], Any]) -> str:

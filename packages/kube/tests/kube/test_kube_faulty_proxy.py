@@ -177,7 +177,7 @@ async def client_of(proxy: FaultyProxy) -> AsyncIterator[Client]:
 
 
 def is_clear(error: KubeError) -> bool:
-    """Whether the error is one short line."""
+    """Check that the error is one short line."""
     text = str(error)
     return 0 < len(text) <= 1_100 and "\r" not in text and "Traceback" not in text
 

@@ -402,7 +402,7 @@ async def test_open_streams_do_not_keep_requests_waiting(
         assert (await asyncio.wait_for(transport.request(Request("GET", "/x")), 3)).status == 200
 
 
-# ── what goes wrong with requests ────────────────────────────────────────────
+# ── failed requests ──────────────────────────────────────────────────────────
 
 
 def free_port() -> int:

@@ -10,7 +10,7 @@ from pykruise.kube.http.connection import cut_of
 
 
 class ForgetsItsTls(asyncio.Transport):
-    """A transport like a TLS transport of Python before 3.11.5 that was closed twice: its TLS side is gone."""
+    """A transport like a TLS transport of Python before 3.11.5 after two calls of `close`: it has lost its TLS part."""
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__()

@@ -356,7 +356,7 @@ async def test_a_connection_that_is_lost_is_not_ended_once_more(monkeypatch: pyt
         serving = [task for task in asyncio.all_tasks() if "_serve" in repr(task.get_coro())]
         assert len(serving) == 1
         monkeypatch.setattr("asyncio.selector_events._SelectorTransport.abort", abort)
-        # when the client goes
+        # when the client disconnects
         talk.writer.close()
         await asyncio.wait(serving, timeout=10)
         monkeypatch.undo()

@@ -31,7 +31,7 @@ class Server:
             self.heard.append(await reader.readuntil(b"\r\n\r\n"))
             await self.say(writer)
             await writer.drain()
-            await reader.read()  # until the client is gone
+            await reader.read()  # until the client disconnects
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:

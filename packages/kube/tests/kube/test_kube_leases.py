@@ -1,4 +1,4 @@
-"""Leader election: one candidate leads, the next one takes over in time, and nobody writes outside its term."""
+"""Leader election: one candidate leads, the next takes over in time, and no candidate writes outside its term."""
 
 import asyncio
 import random
@@ -226,7 +226,7 @@ async def test_a_short_outage_does_not_end_a_term(fault: Any) -> None:
         a = candidate("a")
         await a.elector.wait_leading()
         b = candidate("b")
-        # when one renewal goes wrong, whichever way
+        # when one renewal fails, in any way
         a.faulty.on(writes("leases"), fault)
         await asyncio.sleep(60.0)
         # then
@@ -478,7 +478,7 @@ async def test_a_process_resumed_after_a_long_pause_does_not_write() -> None:
         await a.elector.wait_leading()
         client = place.client.replace_transport(FencedTransport(place.client.transport, a.elector.term))
         await client.create(CONFIG_MAPS, "default", config_map("a"))
-        # when it stands still for 20 s and goes on
+        # when the process is stopped for 20 s and then continues
         skipped_s = 20.0
         # then
         with pytest.raises(NotLeadingError):

@@ -26,7 +26,7 @@ from pykruise.kube.errors import (
 async def request(
     limiter: Limiter, *, seconds: float = 0.01, error: Exception | None = None, priority: int = 0
 ) -> None:
-    """One request that takes `seconds` and ends with `error`, which stays here."""
+    """A request that takes `seconds` and ends with `error`, which is caught here."""
     try:
         async with limiter.acquire_slot(priority=priority):
             await asyncio.sleep(seconds)
@@ -206,7 +206,7 @@ async def test_a_limit_that_is_not_in_use_does_not_grow() -> None:
 
 
 async def test_the_limit_stops_growing_when_more_requests_only_make_answers_slower() -> None:
-    # given a server that does 100 requests a second, whatever comes at once
+    # given a server that answers 100 requests a second, however many it gets at a time
     limiter = Limiter(start=4, minimum=4, maximum=64)
     free_at = 0.0
 

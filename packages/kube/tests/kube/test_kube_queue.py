@@ -1,4 +1,4 @@
-"""WorkQueue: a key waits once, has one worker at a time, comes back in time, and rests by its cost."""
+"""WorkQueue: a key waits once, has one worker at a time, is due at its time, and rests by its cost."""
 
 import asyncio
 import itertools
@@ -24,7 +24,7 @@ async def waiting_keys(queue: WorkQueue[str]) -> list[str]:
 
 
 async def wait_after_failure(queue: WorkQueue[str], key: str = "a") -> float:
-    """Report a failure of the key, and take the key when it comes back. Returns the wait."""
+    """Report a failure of the key, and take the key when it is due again; return the wait."""
     begin = elapsed()
     delay_s = queue.add_rate_limited(key)
     queue.mark_done(await queue.get())
@@ -44,7 +44,7 @@ async def test_a_key_in_flight_is_not_handed_out_again_until_it_is_done_and_then
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     key = await queue.get()
-    # when it is added twice meanwhile
+    # when it is added twice before it is done
     queue.add("a")
     queue.add("a")
     assert queue.read_stats().depth == 0
@@ -171,13 +171,13 @@ async def test_a_key_woken_during_its_backoff_keeps_its_retry_time_when_it_fails
     queue: WorkQueue[str] = WorkQueue(base_delay_s=1.0)
     begin = elapsed()
     queue.add_rate_limited("a")
-    # when it is woken meanwhile, and fails again and again
+    # when it is woken during the wait, and fails again and again
     for number in range(1, 4):
         await asyncio.sleep(0.2)
         queue.add("a")
         queue.mark_done(await queue.get())
         assert queue.add_rate_limited("a") == pytest.approx(1.0 - 0.2 * number)
-    # then it comes back at the time of the first failure
+    # then it is due at the time of the first failure
     queue.mark_done(await queue.get())
     assert elapsed() - begin == pytest.approx(1.0)
     assert queue.count_failures("a") == 4
@@ -187,7 +187,7 @@ async def test_a_key_woken_during_its_backoff_keeps_its_retry_time_when_it_fails
 
 @pytest.mark.parametrize("lasts_s", [0.1, 5.0, 40.0])
 async def test_a_key_is_retried_within_about_the_duration_of_an_outage(lasts_s: float) -> None:
-    """When a server comes back, events wake a key dozens of times, and each attempt fails."""
+    """After an outage, events wake a key dozens of times, and each attempt fails."""
     # given a key that fails for a while, and that is woken a hundred times at the beginning
     queue: WorkQueue[str] = WorkQueue(rng=random.Random(1))
     loop, begin = asyncio.get_running_loop(), elapsed()
@@ -424,7 +424,7 @@ async def test_retries_of_all_keys_together_follow_a_rate_after_a_burst() -> Non
     """operations case 26"""
     # given
     queue: WorkQueue[int] = WorkQueue(base_delay_s=0.005, retries_per_s=10.0, retry_burst=100)
-    # when a thousand keys fail at once
+    # when a thousand keys fail at the same time
     waits = [queue.add_rate_limited(key) for key in range(1000)]
     # then
     assert waits[:100] == [0.005] * 100

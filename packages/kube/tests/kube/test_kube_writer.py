@@ -117,7 +117,7 @@ async def test_a_read_updates_the_cache() -> None:
     assert ear.heard == [("written", POD), ("deleted", KEY, "u-1", None)]
 
 
-# ── what is deleted ──────────────────────────────────────────────────────────
+# ── deletions ────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("document", [POD, {"kind": "Status", "status": "Success"}], ids=["object", "status"])

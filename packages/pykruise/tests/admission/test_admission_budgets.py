@@ -399,7 +399,7 @@ async def test_batched_requests_that_spend_nothing_cause_no_write() -> None:
 
 
 async def test_a_budget_deleted_after_a_conflict_protects_no_pod_case_54() -> None:
-    # given a budget of two that is asked about three pods, and is gone after two conflicts
+    # given three pods under a budget of two, which is deleted after two conflicts
     server = with_allowed(2)
     server.conflicts_to_come = 2
     replica = server.replica()
@@ -445,7 +445,7 @@ async def test_the_oldest_budget_gets_the_pod_and_after_it_the_first_by_name() -
 
 
 def is_asked(asked: AdmissionRequest, *, namespaces: list[str], gates: Gates = BOTH_GATES) -> bool:
-    """Whether the match conditions let the request through, given budgets in these namespaces."""
+    """Return whether the match conditions let the request through, given budgets in these namespaces."""
     meant = [Meant(selector=EVERYTHING, namespaces=(namespace,)) for namespace in namespaces]
     conditions = condition_of(chain_of(gates).judging, {"PodUnavailableBudget": meant, "WorkloadSpread": []})
     assert [type(condition) for condition in conditions] == [MatchCondition]

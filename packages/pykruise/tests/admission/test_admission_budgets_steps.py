@@ -198,7 +198,7 @@ def test_the_steps_of_budgets_are_registered_only_with_a_gate(
     assert any(isinstance(result.step, BudgetGuard) for result in steps.judging) is is_there
 
 
-# ── pods that go, or change ──────────────────────────────────────────────────
+# ── deleted and changed pods ──────────────────────────────────────────────────
 
 
 def with_image(doc: Document, image: str = "nginx:2") -> Document:

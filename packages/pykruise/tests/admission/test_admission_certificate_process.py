@@ -19,7 +19,7 @@ async def test_results_of_the_certificate_process_are_cached(monkeypatch: pytest
     stored = renew_certificates(None, host=HOST, now=NOW)
     facts = await work.examine(stored, host=HOST)
     assert facts == examine(stored, host=HOST)
-    # when no process can be started any more
+    # when no process can be started any longer
     monkeypatch.setattr(sys, "executable", "/nowhere")
     # then the result for the same pair is still known, and that for another pair is not
     assert await work.examine(stored, host=HOST) == facts

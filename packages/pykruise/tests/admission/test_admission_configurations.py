@@ -160,7 +160,7 @@ def test_entries_are_confirmed_once_and_again_after_each_change() -> None:
     other = deep_copy(once)
     other["webhooks"][2]["timeoutSeconds"] = 3
     assert add_confirmation(other) is not None
-    # and when they are put right again, as API servers saw two changes meanwhile
+    # and repaired configurations are not confirmed, since API servers have seen two changes
     other = deep_copy(once)
     other["webhooks"][2]["clientConfig"]["caBundle"] = "AAAA"
     assert kept(other) == live

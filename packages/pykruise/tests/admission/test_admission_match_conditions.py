@@ -89,7 +89,7 @@ class World:
 
 
 class Replica:
-    """One manager: its passes over the configurations, and its reviews."""
+    """A manager: its passes over the configurations, and its reviews."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ async def test_api_servers_never_send_reviews_of_pod_updates_without_a_reviewer(
 
 
 async def test_a_sidecarset_created_without_a_review_widens_the_conditions_immediately() -> None:
-    """For example, it was restored from a backup"""
+    """The object may have been restored from a backup."""
     async with world() as it:
         replica = it.replica()
         await replica.settle()

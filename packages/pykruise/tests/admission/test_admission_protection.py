@@ -246,7 +246,7 @@ def test_a_kinds_own_review_decides_about_everything_but_deletions() -> None:
 
 
 def test_services_and_ingresses_have_no_webhook_without_the_gate() -> None:
-    """admission case 9, as far as the table goes"""
+    """admission case 9, as far as the table covers it"""
 
     def names(**settings: bool) -> set[str]:
         return {rule.name for rule in build_reviewers(AdmissionSettings(**settings))}

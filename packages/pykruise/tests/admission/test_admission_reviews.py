@@ -247,7 +247,7 @@ async def test_a_review_that_takes_too_long_is_answered_before_the_api_server_gi
 
 
 async def test_both_spellings_of_a_path_lead_to_the_same_review() -> None:
-    """admission case 58, as far as the server goes"""
+    """admission case 58, for the server's part"""
     # given
     reviews = ReviewDispatcher(build_reviewers())
     doc = cloneset(3).document

@@ -111,7 +111,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def reviews(session: aiohttp.ClientSession) -> bool:
-    """Whether the server answers a review."""
+    """Return whether the server answers a review."""
     async with session.post("/review", data=BODY) as answer:
         return answer.status == 200 and read(await answer.read()).warnings == ["reviewed"]
 
@@ -338,7 +338,7 @@ async def connected(server: WebhookServer, said: bytes = b"") -> Open:
 
 
 async def test_halves_of_requests_keep_no_whole_one_out(tmp_path: Path) -> None:
-    # given more clients than requests are answered at once, which all send a head and a part of a body
+    # given more clients than the server answers at a time; all send headers and a part of a body
     head = b"POST /review HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
     async with running(tmp_path, limits=WebhookLimits(requests=4, share=1.0)) as server:
         halves = [await connected(server, head) for _ in range(16)]

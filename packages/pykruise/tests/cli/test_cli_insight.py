@@ -1,6 +1,6 @@
 """Golden files for `explain`, `plan` and `simulate`, and one clear line for bad input.
 
-support/golden.py says how golden files are written anew.
+support/golden.py describes how golden files are written again.
 """
 
 import json

@@ -144,7 +144,7 @@ def test_every_original_field_exists_with_equal_properties(name: str, version: s
 
 
 def _may_merge(crd: str, path: str, facts: Mapping[str, Any]) -> bool:
-    """Whether OpenKruise has an open part there, or a list without a type that is now merged by key."""
+    """Return whether OpenKruise has an open part at this path, or a list without a type that is now merged by key."""
     return "preserveUnknown" in facts or (crd, path) in MERGED_LISTS
 
 

@@ -307,7 +307,7 @@ async def test_advanced_stateful_sets_are_never_moved_from_v1beta1(world: World)
 
 
 def test_defaults_of_the_older_version_are_kept_in_the_conversion() -> None:
-    """In a released UnitedDeployment, a template without the field reuses claims."""
+    """A template without the field reuses claims in a released UnitedDeployment."""
     template = {"cloneSetTemplate": {"spec": {"template": {}}}}
     document = {
         "apiVersion": "apps.kruise.io/v1alpha1",

@@ -155,8 +155,8 @@ def test_a_pod_gets_metadata_and_conditions_in_one_write(
 def test_only_the_first_write_requires_the_version_that_was_seen(
     checked: bool, is_serving: bool, insists_on: str
 ) -> None:
-    """That version is gone after the first write. A pod that does not serve may have become ready since, and its
-    update would then count against the budget."""
+    """The pod's version changes with the first write. A pod that does not serve may have become ready since, and
+    its update would then count against the budget."""
     writes = [
         PodPatch(body={}, because="resize", subresource="resize", checked=checked),
         PodPatch(body={}, because="images", checked=checked),

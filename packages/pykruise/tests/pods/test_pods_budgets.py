@@ -1,4 +1,4 @@
-"""The rules of budgets: what is read of one, which pods count, who may go and what is stored. Numbers are cases of the
+"""The rules of budgets: views of budgets, pods that count, answers, and writes. Numbers are cases of the
 specification of PodUnavailableBudget."""
 
 from collections.abc import Mapping

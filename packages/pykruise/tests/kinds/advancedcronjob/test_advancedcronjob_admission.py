@@ -376,7 +376,7 @@ def test_images_of_pulls_may_change_and_the_kind_may_not_case_49() -> None:
 
 @pytest.mark.parametrize("template", ["jobTemplate", "broadcastJobTemplate", PULLS])
 def test_an_object_stored_without_a_template_may_not_get_one(template: str) -> None:
-    """Not even a template for image pulls: the kind of children never changes"""
+    """The kind of children never changes, so a template for image pulls is refused, too."""
     given = cron(template)
 
     assert fields(given, {**given, "spec": None}) == ["spec"]

@@ -38,7 +38,7 @@ def after_ticks(count: int, **spec: Any) -> CronWorld:
     return CronWorld(**spec).run(60 * count, step_s=30)
 
 
-# What it waits for
+# Reasons to wait
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_a_pod_that_has_not_restarted_has_not_failed() -> None:
 
 
 def test_restarts_of_a_pod_that_is_not_to_be_restarted_are_its_nodes_business() -> None:
-    """The kubelet restarts the containers of every pod when its node comes back."""
+    """The kubelet restarts the containers of every pod when its node is ready again."""
     world = BroadcastWorld(1).sync().restart("n1", 1).sync()
     assert (world.status["phase"], world.counts["active"]) == ("running", 1)
 

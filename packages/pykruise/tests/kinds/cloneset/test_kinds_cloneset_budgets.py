@@ -37,7 +37,7 @@ def budget(allowed: int, **fields: Any) -> BudgetView:
 def protected(
     builder: CloneSetBuilder | None = None, *, policy: str = "InPlaceIfPossible"
 ) -> CloneSetBuilder:
-    """Four old pods under the budget, all of which could be updated at once."""
+    """Four old pods under the budget, all of which could be updated at the same time."""
     builder = builder or cloneset(4, old=4, max_unavailable="100%").with_rolling(podUpdatePolicy=policy)
     return builder.annotated(ANNOTATION, *builder.pods)
 

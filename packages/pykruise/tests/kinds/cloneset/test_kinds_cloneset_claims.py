@@ -211,7 +211,7 @@ def test_only_the_claim_that_is_missing_is_created() -> None:
 
 def test_a_claim_whose_pod_could_not_be_created_is_taken_by_the_next_try() -> None:
     """cloneset case 49"""
-    # given what is there after a pod's creation failed
+    # given the objects that exist after a failed creation of a pod
     builder = cloneset(1, pods=0).with_templates("data", reuse=True)
     (failed,) = ids(plan_of(builder))
     builder.claim(failed)

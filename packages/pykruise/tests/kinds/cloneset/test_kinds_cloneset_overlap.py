@@ -65,7 +65,7 @@ def test_only_active_pods_that_another_owner_manages_count() -> None:
 def test_pods_of_an_earlier_cloneset_of_this_name_do_not_overlap(
     reference: dict[str, str], count: int
 ) -> None:
-    """That CloneSet is deleted, and garbage collection has not deleted its pods yet."""
+    """The earlier CloneSet is deleted, and garbage collection has not deleted its pods yet."""
     item = pod(ownerReferences=[{**reference, "uid": "before", "controller": True}])
     pods = find_overlapping_pods([item], cloneset(2).view())
     assert len(pods) == count
@@ -115,7 +115,7 @@ class Listening:
         return sorted(item.controller.name for item in result.overlapping if item.controller)
 
     def hears(self, name: str, new: PodView | None) -> bool:
-        """Whether the CloneSet is enqueued when the pod of this name becomes `new`."""
+        """Return whether the CloneSet is enqueued when the pod of this name becomes `new`."""
         old = self.pods.pop(name, None)
         if new is not None:
             self.pods[name] = new

@@ -419,7 +419,7 @@ def test_pods_that_the_selector_no_longer_matches_are_released(
 
 
 def test_a_terminating_revision_is_not_adopted() -> None:
-    """It would be deleted while pods of its new owner still have this revision."""
+    """A terminating revision would be deleted while pods of its new owner still have it."""
     builder = cloneset(1)
     left_behind = revision(
         builder.spec["template"], 4, controller="", deletionTimestamp="2026-01-31T12:00:00Z"
@@ -455,7 +455,7 @@ def test_an_invalid_spec_keeps_the_progressing_condition(stop: Callable[[CloneSe
 def test_pods_are_counted_although_an_invalid_spec_stops_all_changes(
     spec: dict[str, Any], available: int
 ) -> None:
-    # given a pod that has just become ready, one that has been ready for long, and two that no longer count
+    # given a pod that has just become ready, one that has been ready for a long time, and two that no longer count
     builder = cloneset(2, pods=4).ready_for(0, "a").deleted("c").phase("Failed", "d").with_spec(**spec)
     plan = plan_cloneset(builder.snapshot_of(builder.pod_views(), []))
     # then

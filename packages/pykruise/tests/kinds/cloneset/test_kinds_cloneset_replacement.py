@@ -124,7 +124,7 @@ def test_the_status_counts_the_pods_that_terminate() -> None:
     assert result is not None
     assert (result["status"], result["reason"]) == ("True", "Terminating")
     assert result["message"] == "2 pods terminate and have not ended: web-a, web-b"
-    # when none terminates any more
+    # when no pod terminates any longer
     builder.with_status(conditions=[result])
     del builder.pods["a"], builder.pods["b"]
     # then

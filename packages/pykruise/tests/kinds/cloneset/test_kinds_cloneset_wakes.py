@@ -36,7 +36,7 @@ def view(pod: Pod) -> PodView:
 
 
 def wakes(change: Callable[[Pod], Any], lifecycle: Lifecycle | None = HOOKS, **state: str) -> bool:
-    """Whether this change of a pod wakes the CloneSet."""
+    """Return whether this change of a pod wakes the CloneSet."""
     before = cloneset(1).pods["a"]
     before["metadata"]["labels"] |= {keys.STATE_LABEL: state.get("state", "Normal")}
     after = copy.deepcopy(before)

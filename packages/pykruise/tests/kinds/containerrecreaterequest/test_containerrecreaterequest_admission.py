@@ -259,7 +259,7 @@ async def test_neither_pods_nor_nodes_are_read_when_one_of_them_cannot_be(missin
     assert answer.refusal is None
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from support.plan_views import deleted
         (lambda item: item.deleted("n2"), set()),  # no active pod on n2
         (lambda item: item.on("n2", called="b"), {"n2"}),  # an old and a new one: manage keeps the first
         (lambda item: item.held("n2"), set()),  # the old pod waits in PreparingDelete
-        (lambda item: item.on("n2", called="b").held("b"), set()),  # the new pod waits there, while the old one stays
+        (lambda item: item.on("n2", called="b").held("b"), set()),  # the new pod waits there, the old one stays
         (lambda item: item.on("n2", called="b").old("b").held("b"), set()),  # one of two old ones
         (
             lambda item: item.without_pod("n2").on("n2").held("n2"),
@@ -56,7 +56,7 @@ def test_a_new_pod_that_is_leaving_counts_once() -> None:
 
 
 def test_a_pod_that_an_earlier_rollout_took_out_uses_up_the_budget() -> None:
-    """That pod is replaced, and no other pod with it."""
+    """The unready pod is replaced, and no other pod with it."""
     # given a third template while the first pod of the second is not ready yet
     builder = daemonset(5, maxUnavailable=1).all_old()
     builder.without_pod("n5").on("n5", old=True).born(5, "n5").set_condition(

@@ -1,4 +1,4 @@
-"""With partitionedScaling, the partition also limits the nodes that get a pod."""
+"""Partitions that also limit the nodes that get a pod (partitionedScaling)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""With maxSurge, a node gets its new pod beside the old one. Nodes are n1 to n5, and maxSurge is 1 by default."""
+"""Updates with maxSurge: a node gets its new pod beside the old one. Nodes are n1 to n5; maxSurge is 1 by default."""
 
 import pytest
 

@@ -431,7 +431,7 @@ def test_excluded_nodes_use_up_the_budget_unless_they_are_pruned() -> None:
     assert deleted(builder.plan()) == set()
     # when
     builder.with_settings(prune_ineligible_nodes=True)
-    # then it goes on
+    # then the update continues
     assert deleted(builder.plan()) == {"n5", "n4"}
 
 

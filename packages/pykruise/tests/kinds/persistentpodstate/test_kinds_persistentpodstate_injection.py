@@ -140,7 +140,7 @@ def test_preferences_have_what_is_recorded_and_are_left_out_when_that_is_nothing
 
 
 class Reader:
-    """These PersistentPodStates, and the namespaces that were read. `error`: the error of a read."""
+    """Reads of these PersistentPodStates; `asked`: the namespaces that were read, `error`: the error of each read."""
 
     def __init__(self, *states: StateView, is_broken: bool = False, error: KubeError | None = None) -> None:
         self.found, self.is_broken, self.error = states, is_broken, error

@@ -129,7 +129,7 @@ OTHER = ("apps/v1", "Deployment", "web-1-other")
         (DEPLOYMENT, REPLICA_SET, DEPLOYMENT, True),
         # the ReplicaSet itself
         (REPLICA_SET, REPLICA_SET, DEPLOYMENT, True),
-        # a ReplicaSet that nobody controls, or another Deployment
+        # a ReplicaSet without a controller, or another Deployment
         (DEPLOYMENT, REPLICA_SET, None, False),
         (DEPLOYMENT, REPLICA_SET, OTHER, False),
         # another workload of the Deployment's name, or of the ReplicaSet's

@@ -195,7 +195,7 @@ def test_a_finalizer_that_holds_a_deleted_copy_is_a_failure(names: tuple[str, ..
     assert plan.skipped["b"].remedy.endswith("must remove it from Secret b/pull")
 
 
-# ── what is written ──────────────────────────────────────────────────────────
+# ── writes ───────────────────────────────────────────────────────────────────
 
 
 def test_a_new_copy_is_the_resource_with_its_owner() -> None:
@@ -287,7 +287,7 @@ def test_a_resource_that_cannot_be_read_writes_nothing() -> None:
     assert (note.warning, note.message) == (True, plan.waiting.message)
 
 
-# ── what goes wrong ──────────────────────────────────────────────────────────
+# ── failures ─────────────────────────────────────────────────────────────────
 
 
 def test_namespaces_do_not_wait_for_each_other() -> None:

@@ -106,7 +106,7 @@ def test_unready_pods_are_upgraded_without_the_budget_but_count_against_it() -> 
     assert taken(Mix(started(1), waiting=3, broken=2), maxUnavailable=0) == 2
 
 
-# ── what is written ──────────────────────────────────────────────────────────
+# ── writes ───────────────────────────────────────────────────────────────────
 
 
 def test_one_patch_changes_only_the_image_and_the_pods_records() -> None:
@@ -199,7 +199,7 @@ def test_pods_whose_sidecars_changed_otherwise_are_left_with_a_condition_and_one
 
 
 def test_the_condition_stays_false_while_another_sidecarset_cannot_upgrade() -> None:
-    """sidecarset case 61; an entry of a SidecarSet that is gone is dropped (pitfall 21)"""
+    """sidecarset case 61; an entry of a deleted SidecarSet is dropped (pitfall 21)"""
     world = started(1)
 
     def other(pod: Document) -> None:

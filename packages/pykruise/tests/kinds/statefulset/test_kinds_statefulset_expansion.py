@@ -99,7 +99,7 @@ def test_a_class_whose_volumes_cannot_grow_stops_the_pass_and_is_named(
 
 
 def test_a_claim_without_a_class_grows() -> None:
-    """Whether its volume can grow is unknown here."""
+    """Without a storage class, the controller cannot see whether the volume can grow."""
     builder = statefulset(1).with_claims(claim_template()).growing()
     builder.spec["volumeClaimTemplates"] = [claim_template(size="2Gi")]
     assert grown(builder.plan()) == ["data-web-0"]
