@@ -79,7 +79,7 @@ def names(stream: Stream) -> set[str]:
     return {row["name"] for row in stream.rows.values() if "name" in row}
 
 
-# ── who is let in ────────────────────────────────────────────────────────────
+# ── users with and without access ────────────────────────────────────────────
 
 
 async def test_nothing_is_sent_to_a_user_who_is_not_logged_in(cluster: Path, client: Client) -> None:

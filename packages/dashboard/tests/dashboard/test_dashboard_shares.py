@@ -149,4 +149,4 @@ async def test_open_pages_per_user_are_limited_and_a_closed_page_frees_its_slot(
 
 def test_no_address_has_more_than_a_share_of_the_connections() -> None:
     assert LIMITS.share <= 0.25
-    assert LIMITS.share * LIMITS.connections >= 4 * STREAMS_OF_USER  # a proxy forwards the requests of several users
+    assert LIMITS.share * LIMITS.connections >= 4 * STREAMS_OF_USER  # a proxy serves several users

@@ -136,7 +136,7 @@ def test_a_verdict_ends_when_the_status_phase_changes() -> None:
     meta = {"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "1", "generation": 1}
     document = {"metadata": meta, "spec": {"replicas": 0}, "status": {"observedGeneration": 1}}
     feeds = Feeds(Caches(view_of(document, CLONE_SETS)), clock=lambda: 0.0)
-    known = Known(build_verdict(explanation(Phase.DEGRADED)), "Progressing", "u")  # by now, the status says Healthy
+    known = Known(build_verdict(explanation(Phase.DEGRADED)), "Progressing", "u")  # the status is Healthy now
     feeds.take(Target(CLONE_SETS, Key("shop", "web")), known)
     (row,) = (row for row in feeds.rollouts.list_rows() if not row.id.startswith("why/"))
     assert orjson.loads(row.body)["phase"] == "Healthy"

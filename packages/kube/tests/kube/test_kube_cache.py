@@ -295,7 +295,7 @@ async def test_many_events_call_handlers_later_and_readers_see_them_together() -
         assert mirror.changes_seen() == [*changes_seen, ("a", 1, 2), ("b", None, 1)]
         # when the cache is read in between
         mirror.observe(server.remove("a"), "a")
-        # then the answer is that of this moment, in whatever way it is asked
+        # then each kind of read returns the newest state
         assert mirror.cache.get(key("a")) is None
         mirror.observe(server.change("b", 2), "b")
         assert [item.value for item in mirror.cache.values()] == [2]
@@ -1073,7 +1073,7 @@ async def test_a_list_requested_during_another_starts_right_after_it() -> None:
 async def test_lists_requested_by_many_while_the_watch_ends_are_executed() -> None:
     server = ModelServer()
     async with mirrored(server) as mirror:
-        # when each one requests a list one turn of the loop after the other, as members that take many slots do
+        # when each member requests a list, in one turn of the loop after the other
         asking = []
         for _ in range(10):
             asking.append(asyncio.create_task(mirror.cache.catch_up()))
@@ -1214,7 +1214,7 @@ async def test_errors_are_waited_out_longer_and_longer_up_to_thirty_seconds_with
         assert 3600 / 30 < attempts < 3600 / 15 + 10
         assert not mirror.cache.read_stats().connected
         assert mirror.cache.read_stats().last_error == "ServerUnavailableError: ServiceUnavailable"
-        # and when it is back, everything is there without a list
+        # and when the server is back, the watch delivers all changes without a list
         server.refusals["watch"].clear()
         server.create("a", 1)
         await asyncio.sleep(31)
@@ -1387,7 +1387,7 @@ async def test_an_event_out_of_order_causes_a_new_list() -> None:
 
 
 async def test_a_delayed_event_out_of_order_triggers_an_immediate_list() -> None:
-    # given a cache that reads everything a moment later
+    # given a cache that reads events with a delay
     server = ModelServer()
     async with mirrored(server, pace=LATER) as mirror:
         server.stalled = True

@@ -232,7 +232,7 @@ def with_server(server: str, **more: Any) -> dict[str, Any]:
 
 
 def test_the_first_existing_source_is_used(tmp_path: Path, authority: Authority) -> None:
-    # given all of them
+    # given all sources
     explicit = write(tmp_path / "explicit", with_server("https://explicit"))
     listed = write(tmp_path / "listed", with_server("https://listed"))
     write(tmp_path / ".kube" / "config", with_server("https://home"))

@@ -73,10 +73,10 @@ async def test_rare_events_are_never_delayed() -> None:
 
 
 async def test_an_event_with_a_free_slot_does_not_overtake_waiting_ones() -> None:
-    # when the loop has a turn again
+    # given
     reader = Reader(Pace(burst=1, per_s=100.0, wait_s=0.025))
     reader.put(0, 1)
-    # when there is a turn again
+    # when the loop has a turn again
     await asyncio.sleep(0.02)
     reader.put(2)
     # then

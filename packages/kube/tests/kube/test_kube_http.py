@@ -699,7 +699,7 @@ def client_context(authority: Authority, folder: Path, name: str) -> ssl.SSLCont
 async def test_a_changed_client_certificate_is_used_immediately_despite_kept_connections(
     authority: Authority, tmp_path: Path, transports: Callable[..., HttpTransport]
 ) -> None:
-    # given a server that says who asks
+    # given a server that answers with the name in the client certificate
     server = Server()
     runner = await serve(server, authority.server_context(tmp_path, asks_clients=True))
 

@@ -74,7 +74,7 @@ def test_no_object_of_a_kind_with_a_disabled_controller_can_be_created() -> None
     looked_at = set()
     for kind in list_kinds():
         gates = dict.fromkeys((*kind.gates, *kind.any_gate), False)
-        if not kind.versions or not gates or kind.name == "nodepodprobe":  # only the manager creates NodePodProbes
+        if not kind.versions or not gates or kind.name == "nodepodprobe":  # the manager creates these
             continue
         assert not kind.is_enabled(Gates.of(**gates).__getitem__)
         looked_at.add(kind.name)

@@ -237,7 +237,7 @@ def test_match_conditions_that_miss_a_stored_object_are_removed_immediately() ->
     cluster = Cluster()
     at = cluster.settle(0.0)
     assert "apps.kruise.io/" in cluster.expression()
-    # when a SidecarSet appears without a review: restored from a backup, say
+    # when a SidecarSet appears without a review, for example restored from a backup
     written = cluster.step(at + 1, WEB)
     # then
     assert (

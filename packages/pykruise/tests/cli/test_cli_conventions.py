@@ -272,7 +272,7 @@ def test_charts_are_side_by_side_with_axes_the_desired_number_and_marks() -> Non
 
 def test_a_verb_of_kubectl_kruise_loads_neither_whole_kinds_nor_what_only_others_need() -> None:
     """A verb starts in a fraction of a second, because it loads little."""
-    # given everything that `rollout` and `set` need
+    # given the modules that `rollout` and `set` need
     modules = (
         "entry",
         "rollout",

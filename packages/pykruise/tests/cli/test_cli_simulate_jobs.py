@@ -152,7 +152,7 @@ def test_an_older_manifest_is_played_with_its_defaults(tmp_path: Path) -> None:
     document = cron("0 * * * *") | {"apiVersion": "apps.kruise.io/v1alpha1"}
     result = simulated(tmp_path, document, "--from", BEGIN, "--takes", "1m")
 
-    assert "716 deleted because of the history limits" in result.output  # three are kept, and one has just started
+    assert "716 deleted because of the history limits" in result.output  # three are kept, one runs
 
 
 @pytest.mark.parametrize(

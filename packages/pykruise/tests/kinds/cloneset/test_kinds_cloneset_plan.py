@@ -33,7 +33,7 @@ def stored(builder: CloneSetBuilder, *revisions: dict[str, Any]) -> CloneSetBuil
 
 
 def test_a_new_cloneset_stores_its_revision_before_the_first_pod() -> None:
-    # given a CloneSet without anything
+    # given a CloneSet without revisions and pods
     builder = cloneset(2, pods=0, image="nginx:1")
     builder.document["metadata"]["annotations"] = {"kubernetes.io/change-cause": "first"}
     snapshot = builder.snapshot_of([], [])

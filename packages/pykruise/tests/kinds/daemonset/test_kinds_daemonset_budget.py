@@ -16,7 +16,7 @@ from support.plan_views import deleted
         (lambda item: item.deleted("n2"), set()),  # no active pod on n2
         (lambda item: item.on("n2", called="b"), {"n2"}),  # an old and a new one: manage keeps the first
         (lambda item: item.held("n2"), set()),  # the old pod waits in PreparingDelete
-        (lambda item: item.on("n2", called="b").held("b"), set()),  # the new pod waits there, the old one stays
+        (lambda item: item.on("n2", called="b").held("b"), set()),  # the new pod waits there
         (lambda item: item.on("n2", called="b").old("b").held("b"), set()),  # one of two old ones
         (
             lambda item: item.without_pod("n2").on("n2").held("n2"),

@@ -110,7 +110,7 @@ def test_the_waiting_condition_keeps_its_transition_time_and_other_conditions_st
     ]
 
 
-# ── what a person has to change ──────────────────────────────────────────────
+# ── changes that a person must make ──────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_pods_that_share_an_obstacle_are_counted() -> None:
     assert says(builder)[1].startswith("pod web-n2 (and 1 more): image nginx:1")
 
 
-# ── what the spec holds back ─────────────────────────────────────────────────
+# ── waits that the spec demands ──────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

@@ -590,9 +590,9 @@ def test_a_pod_moves_only_when_its_successor_would_find_the_subset_closed_case_6
     own = [entry("a", 2, 1, conditions=condition("True", 10)), entry("b", -1)]
     document = adaptive(subset("a", 3), subset("b"), status=known(*own, overall=overall))
     late = stored("p1", "a", age=31, unschedulable=True)
-    # then the subset is closed in that list first
+    # when
     first = plan_spread(world(document, late))
-    # then that list is closed first
+    # then the subset is closed in that list first
     assert deleted(first) == set()
     assert status_of(first)["a"]["conditions"][0]["status"] == "False"
     assert deleted(plan_spread(world(settled(document, first), late))) == {"p1"}

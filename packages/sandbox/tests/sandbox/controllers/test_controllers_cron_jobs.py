@@ -54,9 +54,9 @@ async def test_a_job_is_created_at_each_time_and_old_ones_are_deleted() -> None:
     async with small_cluster() as place:
         # given
         await place.create(CRON_JOBS, cron_job())
-        # then the last three Jobs that succeeded are kept
+        # when
         await asyncio.sleep(60 * 6 + 30)
-        # then the last three that succeeded are there
+        # then the last three Jobs that succeeded are kept
         result = await jobs(place)
         first = int(minute(0) // 60)
         assert [doc["metadata"]["name"] for doc in result] == [f"tick-{first + at}" for at in (4, 5, 6)]
